@@ -1,0 +1,78 @@
+import { readdirSync } from "node:fs";
+import { defineConfig } from "oxlint";
+
+/**
+ * Who may import whom. A folder of `src/` names another one as `#folder/file.ts`; what its row does not list,
+ * it may not import. `main.ts`, the composition root, has no row: it may import everything.
+ */
+const layers: Record<string, readonly string[]> = {
+  "src/errors.ts": [],
+  "src/connector.ts": ["principals"],
+  "src/wire": [],
+  "src/principals": ["errors"],
+  "src/config": ["errors", "connector"],
+  "src/plan": ["principals", "errors"],
+  "src/sync": ["plan", "principals", "connector", "errors"],
+  "src/client": ["wire", "errors"],
+  "src/client/target.ts": ["wire", "errors", "sync/ports", "principals"],
+  "src/service": ["wire", "plan", "principals", "errors", "service"],
+  "src/cli": ["sync", "client", "config", "connector", "plan", "principals", "errors"],
+  connectors: ["connector", "principals", "errors"],
+};
+
+const modules = readdirSync(new URL("src", import.meta.url), { recursive: true, encoding: "utf8" }).filter((path) =>
+  path.endsWith(".ts"),
+);
+
+/** Matches every `#…` import that the row does not list, and every path that climbs out of its folder. */
+function outside(allowed: readonly string[]): string {
+  const forbidden = modules.filter(
+    (path) => !allowed.some((name) => path === `${name}.ts` || path.startsWith(`${name}/`)),
+  );
+  return `^(?:\\.\\./|#connectors/|#(?:${forbidden.map((path) => path.replaceAll(".", "\\.")).join("|")})$)`;
+}
+
+export default defineConfig({
+  plugins: ["typescript", "unicorn", "oxc", "import", "promise", "node", "vitest"],
+  categories: { correctness: "error", suspicious: "error", perf: "error" },
+  options: { typeAware: true },
+  rules: {
+    "import/no-cycle": "error",
+    "import/no-unassigned-import": "off",
+    "no-await-in-loop": "off",
+    "no-shadow": "off",
+    "no-underscore-dangle": "off",
+    "typescript/no-floating-promises": "error",
+    "typescript/no-misused-promises": "error",
+    "typescript/no-explicit-any": "error",
+    "typescript/no-non-null-assertion": "error",
+    "typescript/consistent-type-imports": "error",
+    "typescript/switch-exhaustiveness-check": "error",
+    "typescript/no-unsafe-type-assertion": "off",
+    "typescript/only-throw-error": "error",
+    "unicorn/no-array-sort": "off",
+    "unicorn/no-array-reverse": "off",
+    "unicorn/require-post-message-target-origin": "off",
+    "no-console": "error",
+    eqeqeq: "error",
+    "no-var": "error",
+    "prefer-const": "error",
+  },
+  overrides: [
+    ...Object.entries(layers).map(([place, allowed]) => ({
+      files: [place.endsWith(".ts") ? place : `${place}/**/*.ts`],
+      rules: {
+        "no-restricted-imports": [
+          "error" as const,
+          {
+            patterns: [{ regex: outside(allowed), message: `${place} may import: ${allowed.join(", ") || "nothing"}` }],
+          },
+        ],
+      },
+    })),
+    {
+      files: ["test/**/*.ts"],
+      rules: { "no-console": "off" as const, "typescript/no-non-null-assertion": "off" as const },
+    },
+  ],
+});

@@ -1,0 +1,67 @@
+/**
+ * The errors Rollcall raises on purpose. The class says what the caller should do; the message and the problems are
+ * safe to show to anyone who may see the run: they never hold a secret.
+ */
+export abstract class RollcallError extends Error {
+  /** `fix`: the input must change first. `retry`: the same call may succeed later. `stop`: a person must look. */
+  abstract readonly advice: "fix" | "retry" | "stop";
+}
+
+/** Something a person wrote (configuration, a file, a request, an option) is wrong. Fix it, then call again. */
+export class InputError extends RollcallError {
+  override readonly name = "InputError";
+  override readonly advice = "fix";
+  /** Every problem found, each naming its place (file, line, key or field). Empty when the message says it all. */
+  readonly problems: readonly string[];
+
+  constructor(message: string, options: { problems?: readonly string[]; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.problems = options.problems ?? [];
+  }
+}
+
+/** A source could not prove that it delivered everything in scope. Nothing may be concluded from what it did deliver. */
+export class IncompleteReadError extends RollcallError {
+  override readonly name = "IncompleteReadError";
+  override readonly advice = "fix";
+}
+
+/** Another system did not answer as it should: no connection, a time-out, an overload. Nothing is known to have changed. */
+export class UnavailableError extends RollcallError {
+  override readonly name = "UnavailableError";
+  override readonly advice = "retry";
+}
+
+/** Another system answered and refused: wrong credentials, missing privileges, a rejected request. */
+export class RefusedError extends RollcallError {
+  override readonly name = "RefusedError";
+  override readonly advice = "fix";
+  /** The HTTP status of the refusal, where there was one. */
+  readonly status: number | undefined;
+
+  constructor(message: string, options: { status?: number; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.status = options.status;
+  }
+}
+
+/** The run was stopped to protect the target: what would happen is not what was shown or expected. */
+export class HeldError extends RollcallError {
+  override readonly name = "HeldError";
+  override readonly advice = "stop";
+  /** What differs, one line each. */
+  readonly problems: readonly string[];
+
+  constructor(message: string, problems: readonly string[] = []) {
+    super(message);
+    this.problems = problems;
+  }
+}
+
+/** The message of anything thrown; of an `Error` with an empty message (`AggregateError`), its code or its causes'. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.message !== "") return error.message;
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
+  return "code" in error ? String(error.code) : error.name;
+}

@@ -1,0 +1,110 @@
+import { DuckDBInstance } from "@duckdb/node-api";
+import type { DuckDBConnection, DuckDBValue } from "@duckdb/node-api";
+import dataAccessors from "@duckdb/node-api/lib/vectors/dataAccessors.js";
+
+// The binding decodes strings with a decoder that drops a leading U+FEFF. Names are compared exactly (B.5).
+(dataAccessors as { textDecoder: TextDecoder }).textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** A value bound to `?` or `$name` in a statement. */
+export type Parameter = DuckDBValue;
+
+/** One connection: statements run one after the other, and a transaction is its own. */
+export interface Connection {
+  /** Runs one or several statements and forgets what they return. */
+  run(sql: string, parameters?: readonly Parameter[]): Promise<void>;
+  /** All rows, as objects by column name: for results known to be small. BIGINT comes as `bigint`, a list as an array. */
+  rows<Row extends object>(sql: string, parameters?: readonly Parameter[]): Promise<Row[]>;
+  /** The rows in batches of up to 2,048, as they are computed. Ending early stops the query. */
+  batches<Row extends object>(sql: string, parameters?: readonly Parameter[]): AsyncIterable<Row[]>;
+  /** Runs `work` in a transaction: committed when it returns, rolled back when it throws. */
+  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Stops the statement that is running: it fails with an error that says `interrupted`. */
+  interrupt(): void;
+  close(): void;
+  /** The library's own connection, for appenders. */
+  readonly raw: DuckDBConnection;
+}
+
+/** An open DuckDB database. */
+export interface Database {
+  connect(): Promise<Connection>;
+  /** Closes the file once all its connections are closed. */
+  close(): void;
+}
+
+export interface DatabaseOptions {
+  /** A file, created when it is missing, or `:memory:`. Its lock is held until `close`. */
+  readonly path: string;
+  /** DuckDB's memory limit in bytes. Beyond it, it spills to `spill`. */
+  readonly memory: number;
+  /** The folder for what does not fit into memory. */
+  readonly spill: string;
+  /** Opens an existing file beside other readers. */
+  readonly readOnly?: boolean;
+}
+
+/**
+ * Opens a database.
+ * @throws the library's error; `Could not set lock` in it means that another process has the file
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const instance = await DuckDBInstance.create(options.path, {
+    memory_limit: `${Math.floor(options.memory / 1024)}KiB`,
+    temp_directory: options.spill,
+    access_mode: options.readOnly === true ? "READ_ONLY" : "AUTOMATIC",
+    autoinstall_known_extensions: "false",
+    autoload_known_extensions: "false",
+  });
+  return {
+    connect: async () => connection(await instance.connect()),
+    close: () => {
+      instance.closeSync();
+    },
+  };
+}
+
+function connection(raw: DuckDBConnection): Connection {
+  const self: Connection = {
+    raw,
+    run: async (sql, parameters) => {
+      await raw.run(sql, parameters === undefined ? undefined : [...parameters]);
+    },
+    rows: async <Row extends object>(sql: string, parameters?: readonly Parameter[]) => {
+      const reader = await raw.runAndReadAll(sql, parameters === undefined ? undefined : [...parameters]);
+      return reader.getRowObjectsJS() as Row[];
+    },
+    batches: async function* <Row extends object>(sql: string, parameters?: readonly Parameter[]) {
+      const result = await raw.stream(sql, parameters === undefined ? undefined : [...parameters]);
+      for await (const rows of result.yieldRowObjectJs()) yield rows as Row[];
+    },
+    transaction: async (work) => {
+      await raw.run("BEGIN TRANSACTION");
+      try {
+        const result = await work();
+        await raw.run("COMMIT");
+        return result;
+      } catch (error) {
+        // A failed COMMIT has rolled back already; then there is nothing left to end.
+        await raw.run("ROLLBACK").catch(() => undefined);
+        throw error;
+      }
+    },
+    interrupt: () => {
+      raw.interrupt();
+    },
+    close: () => {
+      raw.closeSync();
+    },
+  };
+  return self;
+}
+
+/** A string as an SQL literal, for what cannot be a parameter (file names, DDL). */
+export function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** A name as a quoted SQL identifier. */
+export function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,28 @@
+/** What a run needs of the service it writes to. Every list is a file: none is ever held as one string. */
+export interface Target {
+  /** The target's name in the configuration, for messages. */
+  readonly name: string;
+  /**
+   * Writes the answer of `user/list`, a JSON array of principal objects (B.9), to the file `destination`.
+   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   */
+  list(destination: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Sends the file `request.principals`, a JSON array of principal objects (B.3), to `user/sync` and writes the answer
+   * (specification 2.8) to the file `destination`. Objects that are not in the list are deleted (B.4).
+   * An apply is never repeated on its own once the request may have arrived.
+   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   */
+  sync(request: SyncRequest, destination: string, signal: AbortSignal): Promise<void>;
+  /** Ends the session. Never throws. */
+  close(): Promise<void>;
+}
+
+export interface SyncRequest {
+  /** The file that holds the list. */
+  readonly principals: string;
+  /** False: the service only computes the difference. */
+  readonly applyChanges: boolean;
+  /** The password of every user that is created (B.3). */
+  readonly defaultPassword: string;
+}

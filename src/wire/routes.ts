@@ -1,0 +1,34 @@
+/** One operation of the interface: where it is and how it is called. */
+export interface Route {
+  readonly method: "GET" | "POST";
+  /** Below the family's root. */
+  readonly path: string;
+}
+
+/** The path every family A operation starts with (specification 4.1). */
+export const familyA = "/ts_dataservice/v1";
+/** The path every family B operation starts with, below each configured prefix (specification 4.2, decision 0.2). */
+export const familyB = "/tspublic/v1";
+
+/** Family A, below `familyA`. */
+export const dataRoutes = {
+  login: { method: "POST", path: "/public/session" },
+  ping: { method: "GET", path: "/public/ping" },
+} as const satisfies Record<string, Route>;
+
+/** Family B, below `familyB`. */
+export const administrationRoutes = {
+  login: { method: "POST", path: "/session/login" },
+  logout: { method: "POST", path: "/session/logout" },
+  userList: { method: "GET", path: "/user/list" },
+  userSync: { method: "POST", path: "/user/sync" },
+} as const satisfies Record<string, Route>;
+
+/** The session cookie of both families (decision 0.4). */
+export const sessionCookie = "JSESSIONID";
+
+/** Outside both families: is the process alive, and does it serve. */
+export const healthRoutes = {
+  alive: { method: "GET", path: "/healthz" },
+  ready: { method: "GET", path: "/readyz" },
+} as const satisfies Record<string, Route>;
