@@ -1,0 +1,71 @@
+import type { Connector } from "#connector.ts";
+import type { Rules } from "#principals/rules.ts";
+
+/** The configuration as the program uses it: checked, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
+export interface Configuration {
+  /** The file it came from, absolute. */
+  readonly file: string;
+  /** The folder of `file`: what relative paths are relative to. */
+  readonly folder: string;
+  /** The data folder of the service and of the daemon, absolute. */
+  readonly data: string;
+  /** DuckDB's memory limit in bytes, for the service and for a run each. */
+  readonly memory: number;
+  /** Absent when the file has no `service:`; then there is no embedded target. */
+  readonly service?: ServiceConfiguration;
+  readonly targets: Readonly<Record<string, TargetConfiguration>>;
+  readonly sources: Readonly<Record<string, SourceConfiguration>>;
+  readonly syncs: Readonly<Record<string, SyncConfiguration>>;
+  /** Every secret value that was filled in, for redaction. */
+  readonly secrets: readonly string[];
+}
+
+export interface ServiceConfiguration {
+  readonly listen: { readonly host: string; readonly port: number };
+  /** `password` is absent when it is to be generated. */
+  readonly administrator: { readonly name: string; readonly password?: string };
+  /** Files in PEM form. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly allowPlainHttp: boolean;
+  readonly prefixes: readonly string[];
+  readonly sessions: { readonly idle: number; readonly remembered: number };
+  readonly logins: { readonly attempts: number; readonly window: number; readonly lockout: number };
+  /** The names of the groups that carry each privilege. */
+  readonly privileges: { readonly administration: readonly string[]; readonly dataManagement: readonly string[] };
+}
+
+/** `embedded` is the service of the same data folder. */
+export type TargetConfiguration = "embedded" | RemoteTarget;
+
+export interface RemoteTarget {
+  readonly url: string;
+  readonly username: string;
+  readonly password: string;
+  /** A file in PEM form that the server's certificate is checked against. */
+  readonly ca?: string;
+  /** What stands before `/tspublic/v1`. */
+  readonly prefix: string;
+}
+
+export interface SourceConfiguration {
+  readonly connector: Connector;
+  readonly options: unknown;
+}
+
+export interface SyncConfiguration {
+  /** Names of sources. */
+  readonly from: readonly string[];
+  /** The name of a target. */
+  readonly to: string;
+  /** A cron expression; absent: only on demand. */
+  readonly schedule?: string;
+  /** An IANA time zone for `schedule`; absent: the system's. */
+  readonly timezone?: string;
+  readonly rules: Rules;
+  /** `owned`: only what the ledger says this sync created or adopted. `everything`: all that is not protected. */
+  readonly manage: "owned" | "everything";
+  /** Names, with `*` for any characters, that are never touched. */
+  readonly protect: { readonly users: readonly string[]; readonly groups: readonly string[] };
+  /** The password of every user that is created; absent: a random one for each run, known to nobody. */
+  readonly defaultPassword?: string;
+}
