@@ -1,0 +1,134 @@
+import { InputError } from "#errors.ts";
+import type { Connection } from "./database.ts";
+
+/** What must not be touched, and why. */
+export interface Protection {
+  /** `owned`: what is neither in the source nor in the ledger stays as it is. `everything`: it is deleted. */
+  readonly manage: "owned" | "everything";
+  /** Names, with `*` for any characters, that are never created, changed or deleted. */
+  readonly users: readonly string[];
+  readonly groups: readonly string[];
+}
+
+/** How many principals of the target were carried over unchanged, by the reason. */
+export interface Frozen {
+  readonly protected: number;
+  readonly quarantined: number;
+  readonly unmanaged: number;
+  /** Principals of the sources that a protected name kept from being created or changed. */
+  readonly withheld: number;
+}
+
+/**
+ * Makes `desired` of what the sources say (`assembled`) and of what must not be touched (from `actual`), so that the
+ * plan shown, the list sent and the service's own preview are one thing. Expects the tables `assembled`,
+ * `quarantined`, `actual` and `ledger (kind, name, source, source_id)`; makes `desired` and `frozen`.
+ *
+ * A principal of the target is frozen when its name is protected, when its record is quarantined (unknown is not
+ * absent), or when it is unmanaged. Memberships in a frozen group stay as they are; the rules may add some to a group
+ * that is not protected. What is frozen loses only its memberships in groups that are deleted.
+ * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
+ */
+export async function protect(connection: Connection, protection: Protection): Promise<Frozen> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE protected_pattern (kind VARCHAR, pattern VARCHAR);
+    CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
+      EXISTS (SELECT 1 FROM protected_pattern p WHERE p.kind = k AND regexp_full_match(n, p.pattern, 's'))`);
+  for (const [kind, patterns] of [["user", protection.users] as const, ["group", protection.groups] as const]) {
+    for (const pattern of patterns) {
+      await connection.run("INSERT INTO protected_pattern VALUES (?, ?)", [kind, toExpression(pattern)]);
+    }
+  }
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE frozen AS
+    SELECT kind, name, CASE
+        WHEN is_protected(kind, name) THEN 'protected'
+        WHEN (kind, name) IN (SELECT (q.kind, q.name) FROM quarantined q WHERE q.name IS NOT NULL)
+          OR (kind, name) IN (
+            SELECT (l.kind, l.name) FROM ledger l JOIN quarantined q USING (kind, source, source_id)) THEN 'quarantined'
+        WHEN ${protection.manage === "owned"}
+          AND (kind, name) NOT IN (SELECT (l.kind, l.name) FROM ledger l)
+          AND (kind, name) NOT IN (SELECT (s.kind, s.name) FROM assembled s) THEN 'unmanaged'
+      END AS reason
+    FROM actual;
+    DELETE FROM frozen WHERE reason IS NULL;
+    CREATE OR REPLACE TEMP TABLE managed AS
+    SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
+    FROM assembled s ANTI JOIN frozen f USING (kind, name)
+    WHERE NOT is_protected(s.kind, s.name);
+    CREATE OR REPLACE TEMP TABLE remaining_group AS
+    SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group'`);
+  await keepMembershipsOfFrozenGroups(connection);
+  await connection.run(`
+    CREATE OR REPLACE TABLE desired AS
+    SELECT kind, name, display_name, description, mail, group_names FROM managed;
+    INSERT INTO desired
+    WITH carried AS (SELECT a.* FROM actual a SEMI JOIN frozen f USING (kind, name)),
+    kept AS (
+      SELECT kind, name, list_sort(list(g)) AS group_names
+      FROM (SELECT kind, name, unnest(group_names) AS g FROM carried) m
+      SEMI JOIN remaining_group r ON r.name = m.g GROUP BY kind, name)
+    SELECT c.kind, c.name, c.display_name, c.description, c.mail, coalesce(k.group_names, [])
+    FROM carried c LEFT JOIN kept k USING (kind, name)`);
+  await refuseUnknownGroups(connection);
+  const [counts] = await connection.rows<Record<keyof Frozen, bigint>>(`
+    SELECT
+      count(*) FILTER (reason = 'protected') AS protected,
+      count(*) FILTER (reason = 'quarantined') AS quarantined,
+      count(*) FILTER (reason = 'unmanaged') AS unmanaged,
+      (SELECT count(*) FROM assembled s WHERE is_protected(s.kind, s.name)) AS withheld
+    FROM frozen`);
+  return {
+    protected: Number(counts?.protected ?? 0),
+    quarantined: Number(counts?.quarantined ?? 0),
+    unmanaged: Number(counts?.unmanaged ?? 0),
+    withheld: Number(counts?.withheld ?? 0),
+  };
+}
+
+/** In `managed`: adds each principal's memberships in frozen groups, and drops new ones in protected groups. */
+async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE kept_membership AS
+    SELECT a.kind, a.name, list(a.g) AS kept
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM actual) a
+    SEMI JOIN frozen f ON f.kind = 'group' AND f.name = a.g
+    GROUP BY a.kind, a.name;
+    CREATE OR REPLACE TEMP TABLE dropped_membership AS
+    SELECT m.kind, m.name, list(m.g) AS dropped
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM managed) m
+    WHERE is_protected('group', m.g)
+    GROUP BY m.kind, m.name;
+    UPDATE managed SET group_names = list_filter(managed.group_names, lambda g: NOT list_contains(d.dropped, g))
+    FROM dropped_membership d WHERE d.kind = managed.kind AND d.name = managed.name;
+    UPDATE managed SET group_names = list_sort(list_distinct(managed.group_names || k.kept))
+    FROM kept_membership k WHERE k.kind = managed.kind AND k.name = managed.name`);
+}
+
+async function refuseUnknownGroups(connection: Connection): Promise<void> {
+  const unknown = await connection.rows<{
+    group_name: string;
+    kind: string;
+    name: string;
+    origin: string;
+    others: bigint;
+  }>(`
+    SELECT m.g AS group_name, any_value(m.kind) AS kind, min(m.name) AS name, any_value(s.origin) AS origin, count(*) - 1 AS others
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM managed) m
+    ANTI JOIN remaining_group r ON r.name = m.g
+    JOIN assembled s ON s.kind = m.kind AND s.name = m.name
+    GROUP BY m.g ORDER BY m.g LIMIT 20`);
+  if (unknown.length === 0) return;
+  throw new InputError("the rules put principals into groups that neither the sources nor the target have", {
+    problems: unknown.map(
+      (row) =>
+        `group ${row.group_name}: ${row.kind} ${row.name} (${row.origin})${row.others > 0n ? ` and ${row.others} more` : ""}; ` +
+        "create the group in the target, or correct the rule `groups`",
+    ),
+  });
+}
+
+/** A name with `*` for any characters, as a regular expression for a full match. */
+function toExpression(pattern: string): string {
+  return pattern.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*");
+}

@@ -1,0 +1,54 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { openDatabase } from "./database.ts";
+import type { Connection } from "./database.ts";
+
+/** Where one plan is made: a database in memory that spills to disk, and a folder for lists. Gone when it is closed. */
+export interface Workbench {
+  readonly connection: Connection;
+  /** The path of a file of this workbench. */
+  file(name: string): string;
+  /** Ends what is running and removes everything. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a workbench in a new folder below `folder`, and removes those that a killed process left there.
+ * @param options.memory DuckDB's memory limit in bytes
+ */
+export async function openWorkbench(options: { folder: string; memory: number }): Promise<Workbench> {
+  await mkdir(options.folder, { recursive: true });
+  await removeAbandoned(options.folder);
+  const place = join(options.folder, `${process.pid}-${randomUUID()}`);
+  await mkdir(place, { mode: 0o700 });
+  const database = await openDatabase({ path: ":memory:", memory: options.memory, spill: join(place, "spill") });
+  const connection = await database.connect();
+  return {
+    connection,
+    file: (name) => join(place, name),
+    close: async () => {
+      connection.interrupt();
+      connection.close();
+      database.close();
+      await rm(place, { recursive: true, force: true });
+    },
+  };
+}
+
+async function removeAbandoned(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const pid = Number(name.split("-", 1)[0]);
+    if (Number.isInteger(pid) && pid > 0 && !isAlive(pid))
+      await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
