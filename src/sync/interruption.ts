@@ -1,0 +1,54 @@
+import { UnavailableError } from "#errors.ts";
+import type { Connection } from "#plan/database.ts";
+
+/**
+ * How a run is stopped. Until it applies, `stop` ends it at once and nothing has changed. What was sent to be applied
+ * is waited for, verified and written down; only `abandon` ends that too, and then the outcome is unknown.
+ */
+export interface Interruption {
+  readonly stop: AbortSignal;
+  readonly abandon: AbortSignal;
+}
+
+/** Watches over one run: which signal counts at the moment, and what its failure means. */
+export interface Watch {
+  /** The signal to give to whatever is started now. */
+  signal(): AbortSignal;
+  /** From here on only `abandon` counts. Throws the reason when the run was stopped already. */
+  enterApply(): void;
+  /** The error a person should see: who stopped the run, instead of what the stop broke. */
+  explain(error: unknown): unknown;
+  end(): void;
+}
+
+export function watch(connection: Connection, { stop, abandon }: Interruption): Watch {
+  let current = AbortSignal.any([stop, abandon]);
+  const interrupt = (): void => {
+    connection.interrupt();
+  };
+  current.addEventListener("abort", interrupt);
+  const end = (): void => {
+    current.removeEventListener("abort", interrupt);
+  };
+  let applying = false;
+  return {
+    signal: () => current,
+    enterApply: () => {
+      current.throwIfAborted();
+      end();
+      applying = true;
+      current = abandon;
+      current.addEventListener("abort", interrupt);
+    },
+    explain: (error) => {
+      if (!current.aborted) return error;
+      if (!applying) return current.reason;
+      return new UnavailableError(
+        "abandoned while the list was being applied: the service has made either all of the changes or none. " +
+          "`rollcall plan` shows which",
+        { cause: error },
+      );
+    },
+    end,
+  };
+}

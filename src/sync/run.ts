@@ -1,0 +1,197 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import type { Source } from "#connector.ts";
+import { HeldError } from "#errors.ts";
+import type { Counts, Plan } from "#plan/change.ts";
+import { createChanges } from "#plan/diff.ts";
+import { readPrincipals, writePrincipals } from "#plan/lists.ts";
+import { createPlan } from "#plan/plan.ts";
+import { protect } from "#plan/protect.ts";
+import type { Frozen, Protection } from "#plan/protect.ts";
+import { openWorkbench } from "#plan/workbench.ts";
+import type { Workbench } from "#plan/workbench.ts";
+import { assemble } from "#principals/assembly.ts";
+import type { Assembly } from "#principals/assembly.ts";
+import type { CompiledRules } from "#principals/compile.ts";
+import { watch } from "./interruption.ts";
+import type { Interruption } from "./interruption.ts";
+import { openLedger } from "./ledger.ts";
+import type { Ledger } from "./ledger.ts";
+import { compareOpinions } from "./opinions.ts";
+import type { Target } from "./ports.ts";
+
+/** One sync, opened: sources + rules + target. */
+export interface Sync {
+  readonly name: string;
+  readonly sources: readonly { readonly name: string; readonly source: Source }[];
+  readonly rules: CompiledRules;
+  readonly target: Target;
+  readonly protection: Protection;
+  /** The password of every user that is created; absent: a random one for this run, known to nobody. */
+  readonly defaultPassword?: string;
+}
+
+/** The stages of a run, in their order. A dry run ends after `preview`. */
+export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
+
+export interface RunOptions {
+  /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
+  readonly apply: boolean;
+  /** The digest of the plan that was shown; another one is held. */
+  readonly digest?: string;
+  /** The daemon's folder for workbenches and ledgers. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  readonly interruption: Interruption;
+  /** Called when a stage begins, and while records are read. */
+  readonly progress?: (stage: Stage, records?: number) => void;
+  /** Called with what a source wants a person to know. */
+  readonly warn: (message: string) => void;
+  /** Called once the plan is made and the service agrees with it, before anything is applied. */
+  readonly report?: (report: Report) => Promise<void>;
+}
+
+/** What a run found out. `plan` can be read only while `report` is running. */
+export interface Report {
+  readonly sync: string;
+  readonly target: string;
+  readonly plan: Plan;
+  readonly assembly: Assembly;
+  readonly frozen: Frozen;
+}
+
+export interface RunResult {
+  /** `planned`: a dry run found changes. `applied`: they were made, and the target was listed again to prove it. */
+  readonly outcome: "no change" | "planned" | "applied";
+  readonly digest: string;
+  readonly counts: Counts;
+}
+
+/**
+ * Runs a sync: read, assemble, protect, diff, preview, compare, apply, verify.
+ * @throws {HeldError} when the service's preview differs from the plan, or the plan from the one that was shown
+ * @throws {IncompleteReadError | InputError | UnavailableError | RefusedError} from the sources and the target;
+ *   before `apply` nothing has changed
+ */
+export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
+  const { progress } = options;
+  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const { connection } = workbench;
+  const watching = watch(connection, options.interruption);
+  let ledger: Ledger | undefined;
+  try {
+    const ledgerFile = join(options.folder, "ledgers", `${sync.name}.duckdb`);
+    ledger = await openLedger(connection, ledgerFile, options.apply ? "write" : "read");
+    progress?.("read");
+    const assembly = await readSources(sync, workbench, watching.signal(), options);
+    progress?.("list");
+    await listTarget(sync.target, workbench, "actual", watching.signal());
+    progress?.("plan");
+    const frozen = await protect(connection, sync.protection);
+    const plan = await createPlan(connection);
+    progress?.("preview");
+    const send = await prepare(sync, workbench);
+    const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
+    await options.report?.({ sync: sync.name, target: sync.target.name, plan, assembly, frozen });
+    holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
+    const changed = changes(plan.counts) > 0;
+    if (options.apply) {
+      watching.enterApply();
+      await ledger.claim();
+      if (changed) {
+        progress?.("apply");
+        const differences = await compareOpinions(connection, await send(true, watching.signal()), "did");
+        progress?.("verify");
+        await verify(sync.target, workbench, differences, watching.signal());
+      }
+      await ledger.settle();
+    }
+    const outcome = changed ? (options.apply ? "applied" : "planned") : "no change";
+    return { outcome, digest: plan.digest, counts: plan.counts };
+  } catch (error) {
+    throw watching.explain(error);
+  } finally {
+    watching.end();
+    await ledger?.close().catch(() => undefined);
+    await workbench.close();
+  }
+}
+
+function readSources(
+  sync: Sync,
+  { connection }: Workbench,
+  signal: AbortSignal,
+  options: RunOptions,
+): Promise<Assembly> {
+  return assemble(
+    connection,
+    sync.sources.map(({ name, source }) => ({ name, records: source.read({ signal, warn: options.warn }) })),
+    sync.rules,
+    { table: "assembled", signal, progress: (records) => options.progress?.("read", records) },
+  );
+}
+
+async function listTarget(target: Target, workbench: Workbench, table: string, signal: AbortSignal): Promise<void> {
+  const file = workbench.file(`${table}.json`);
+  await target.list(file, signal);
+  await readPrincipals(workbench.connection, file, table);
+}
+
+function holdUnlessAgreed(
+  target: Target,
+  plan: Plan,
+  disagreements: readonly string[],
+  digest: string | undefined,
+): void {
+  if (disagreements.length > 0) {
+    throw new HeldError(
+      `target ${target.name}: the service's preview is not what was planned; nothing was applied`,
+      disagreements,
+    );
+  }
+  if (digest !== undefined && plan.digest !== digest) {
+    throw new HeldError("the changes are no longer those that were shown; nothing was applied. Plan again");
+  }
+}
+
+/** Writes the list once; the preview and the apply send the same bytes. */
+async function prepare(
+  sync: Sync,
+  workbench: Workbench,
+): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
+  const principals = workbench.file("desired.json");
+  await writePrincipals(workbench.connection, "desired", principals);
+  const defaultPassword = sync.defaultPassword ?? randomBytes(24).toString("base64url");
+  return async (applyChanges, signal) => {
+    const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
+    await sync.target.sync({ principals, applyChanges, defaultPassword }, answer, signal);
+    return answer;
+  };
+}
+
+/** Success means that the target, listed again, is what was desired. */
+async function verify(
+  target: Target,
+  workbench: Workbench,
+  differences: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { connection } = workbench;
+  await listTarget(target, workbench, "arrived", signal);
+  await createChanges(connection, { actual: "arrived", desired: "desired", into: "missing" });
+  const missing = await connection.rows<{ action: string; kind: string; name: string }>(
+    "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
+  );
+  const problems = [...differences, ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`)];
+  if (problems.length === 0) return;
+  throw new HeldError(
+    `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,
+    problems,
+  );
+}
+
+/** How many principals a plan touches. */
+export function changes(counts: Counts): number {
+  return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);
+}
