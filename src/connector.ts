@@ -38,16 +38,6 @@ export interface ReadContext {
   warn(message: string): void;
 }
 
-/** What `check` found: what was reached, as whom, and how much is there. */
-export interface SourceReport {
-  /** Lines for a person: the files, the server and the account. Never a secret. */
-  readonly reached: readonly string[];
-  readonly users: number;
-  readonly groups: number;
-  /** Up to three entries. */
-  readonly samples: readonly Entry[];
-}
-
 /** An opened source. */
 export interface Source {
   /**
