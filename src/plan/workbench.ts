@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { isAlive } from "./alive.ts";
 import { openDatabase } from "./database.ts";
 import type { Connection } from "./database.ts";
 
@@ -41,14 +42,5 @@ async function removeAbandoned(folder: string): Promise<void> {
     const pid = Number(name.split("-", 1)[0]);
     if (Number.isInteger(pid) && pid > 0 && !isAlive(pid))
       await rm(join(folder, name), { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

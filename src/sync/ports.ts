@@ -14,6 +14,11 @@ export interface Target {
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
   sync(request: SyncRequest, destination: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Reaches the service and logs in, or shows that the session it was given is valid.
+   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   */
+  check(signal: AbortSignal): Promise<void>;
   /** Ends the session. Never throws. */
   close(): Promise<void>;
 }

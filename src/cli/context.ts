@@ -1,0 +1,93 @@
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Configuration } from "#config/configuration.ts";
+import { loadConfiguration } from "#config/load.ts";
+import { InputError } from "#errors.ts";
+import type { Interruption } from "#sync/interruption.ts";
+import type { Composition } from "./composition.ts";
+import { openEmbedded } from "./embedded.ts";
+import type { Embedded } from "./embedded.ts";
+import type { Output } from "./output.ts";
+
+/** What one call of a command works with. */
+export interface Context {
+  readonly configuration: Configuration;
+  readonly embedded: Embedded;
+  readonly interruption: Interruption;
+  readonly log: Logger;
+  readonly output: Output;
+}
+
+/** The daemon's folder: workbenches and ledgers. */
+export function daemonFolder(configuration: Configuration): string {
+  return join(configuration.data, "daemon");
+}
+
+export function load(file: string, composition: Composition): Promise<Configuration> {
+  return loadConfiguration(file, {
+    connectors: composition.connectors,
+    load: (path, folder) => composition.loadConnector(path, folder),
+  });
+}
+
+/** Opens what a command that works by itself needs, and closes it when `work` has ended. */
+export async function withContext<Result>(
+  file: string,
+  composition: Composition,
+  { output, log }: { output: Output; log: Logger },
+  work: (context: Context) => Promise<Result>,
+): Promise<Result> {
+  const configuration = await load(file, composition);
+  const interruption = interruptedBySignals(output);
+  const embedded = openEmbedded(configuration, composition, {
+    log,
+    mayStart: true,
+    announcePassword: (password) => {
+      output.say(passwordNotice(configuration, password));
+    },
+  });
+  try {
+    return await work({ configuration, embedded, interruption, log, output });
+  } finally {
+    interruption.end();
+    await embedded.close();
+  }
+}
+
+export function passwordNotice(configuration: Configuration, password: string): string {
+  return `The password of ${configuration.service?.administrator.name ?? "the administrator"} is ${password} (it is shown this once; set service.administrator.password to choose your own)`;
+}
+
+/** The syncs that a command is about: the one named, else all. */
+export function chosenSyncs(configuration: Configuration, name: string | undefined): readonly string[] {
+  const names = Object.keys(configuration.syncs);
+  if (name === undefined) {
+    if (names.length === 0) throw new InputError(`${configuration.file} has no \`syncs:\`: there is nothing to do`);
+    return names;
+  }
+  if (!names.includes(name))
+    throw new InputError(`no sync is called ${name}: the configuration has ${names.join(", ") || "none"}`);
+  return [name];
+}
+
+/** The first Ctrl-C (or SIGTERM) stops before anything is applied; a second one abandons what is being applied. */
+function interruptedBySignals(output: Output): Interruption & { end(): void } {
+  const stop = new AbortController();
+  const abandon = new AbortController();
+  const onSignal = (): void => {
+    if (stop.signal.aborted) {
+      abandon.abort(new InputError("abandoned"));
+      return;
+    }
+    stop.abort(new InputError("interrupted: nothing was applied"));
+    output.say("stopping; what is being applied is finished first (press Ctrl-C again to abandon it)");
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  return {
+    stop: stop.signal,
+    abandon: abandon.signal,
+    end: () => {
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    },
+  };
+}

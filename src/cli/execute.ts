@@ -1,0 +1,67 @@
+import { run } from "#sync/run.ts";
+import type { Report, RunResult, Stage } from "#sync/run.ts";
+import { daemonFolder } from "./context.ts";
+import type { Context } from "./context.ts";
+import { openSync } from "./open-sync.ts";
+
+const doing: Record<Stage, string> = {
+  read: "reading the sources",
+  list: "listing the target",
+  plan: "planning",
+  preview: "asking the service for its preview",
+  apply: "applying",
+  verify: "verifying",
+};
+
+export interface Execution {
+  readonly apply: boolean;
+  readonly digest?: string;
+  readonly report?: (report: Report) => Promise<void>;
+  readonly warn: (message: string) => void;
+}
+
+/** Runs one sync of the configuration, with progress on the terminal. */
+export async function execute(context: Context, name: string, execution: Execution): Promise<RunResult> {
+  const { configuration, output } = context;
+  const sync = await openSync(configuration, name, context.embedded);
+  try {
+    return await run(sync, {
+      ...execution,
+      folder: daemonFolder(configuration),
+      memory: configuration.memory,
+      interruption: context.interruption,
+      progress: (stage, records) => {
+        output.progress(
+          `${name}: ${doing[stage]}${records === undefined ? "" : ` (${records.toLocaleString("en")} records)`} …`,
+        );
+      },
+    });
+  } finally {
+    output.progress();
+    await sync.target.close();
+  }
+}
+
+/** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
+export function notesOf({ assembly, frozen }: Report): string[] {
+  const notes: string[] = [];
+  const count = (n: number, one: string, many = `${one}s`): string =>
+    `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+  if (assembly.quarantined.count > 0) {
+    notes.push(
+      `${count(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,
+    );
+    for (const finding of assembly.quarantined.examples) {
+      notes.push(`  ${finding.kind} ${finding.name ?? finding.sourceId} (${finding.origin}): ${finding.reason}`);
+    }
+  }
+  if (assembly.unresolved.count > 0) {
+    notes.push(`${count(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`);
+    for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);
+  }
+  if (frozen.withheld > 0)
+    notes.push(`${count(frozen.withheld, "record")} withheld: the name is protected in the target`);
+  if (frozen.unmanaged > 0)
+    notes.push(`${count(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
+  return notes;
+}

@@ -1,0 +1,84 @@
+import { readFile } from "node:fs/promises";
+import { openTarget } from "#client/target.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { InputError, messageOf } from "#errors.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { Target } from "#sync/ports.ts";
+import type { Sync } from "#sync/run.ts";
+import type { Embedded } from "./embedded.ts";
+
+/** What every service has from its first start and no sync may touch (0.7). */
+const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
+
+/** Opens a sync of the configuration: its sources, its rules and its target. Close its target after use. */
+export async function openSync(configuration: Configuration, name: string, embedded: Embedded): Promise<Sync> {
+  const sync = configuration.syncs[name];
+  if (sync === undefined)
+    throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(configuration.syncs))}`);
+  return {
+    name,
+    sources: sync.from.map((source) => ({ name: source, source: openSource(configuration, source) })),
+    rules: compileRules(sync.rules),
+    target: await openConfiguredTarget(configuration, sync.to, embedded),
+    protection: {
+      manage: sync.manage,
+      users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
+      groups: [...builtIn.groups, ...sync.protect.groups],
+    },
+    ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
+  };
+}
+
+export function openSource(configuration: Configuration, name: string): Sync["sources"][number]["source"] {
+  const source = configuration.sources[name];
+  if (source === undefined)
+    throw new InputError(`no source is called ${name}: ${listOf(Object.keys(configuration.sources))}`);
+  return source.connector.open(source.options, { name, folder: configuration.folder });
+}
+
+export async function openConfiguredTarget(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+): Promise<Target> {
+  const target = configuration.targets[name];
+  if (target === undefined)
+    throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
+  if (target === "embedded") {
+    const { url, session, certificate } = await embedded.access();
+    return openTarget({
+      name,
+      url,
+      prefix: "",
+      credentials: { session },
+      ...(certificate === undefined ? {} : { ca: certificate, pinned: true }),
+    });
+  }
+  const { url, username, password, prefix, ca } = target;
+  return openTarget({
+    name,
+    url,
+    prefix,
+    credentials: { username, password },
+    ...(ca === undefined ? {} : { ca: await readCertificate(ca, name) }),
+  });
+}
+
+/** The account that a sync works as: it is never deleted by its own sync (0.7). */
+function callerOf(configuration: Configuration, name: string): string {
+  const target = configuration.targets[name];
+  if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
+  return target.username;
+}
+
+async function readCertificate(file: string, target: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new InputError(`target ${target}: the file of \`ca\` cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function listOf(names: readonly string[]): string {
+  return names.length === 0 ? "the configuration has none" : `the configuration has ${names.join(", ")}`;
+}

@@ -1,0 +1,87 @@
+import type { Writable } from "node:stream";
+import { HeldError, InputError, RollcallError, messageOf } from "#errors.ts";
+
+/** The exit codes of every command. */
+export const exitCodes = { done: 0, failed: 1, changes: 2, held: 3 } as const;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** Where a command writes, and how. */
+export interface Output {
+  /** True: one JSON document on standard output, nothing else there. */
+  readonly json: boolean;
+  /** Whether a person at a terminal reads standard output. */
+  readonly colour: boolean;
+  /** Whether a person at a terminal can be shown progress and asked. */
+  readonly interactive: boolean;
+  /** The width of the terminal in columns. */
+  readonly width: number;
+  /** Writes the result. Waits while the reader is slow. */
+  write(text: string): Promise<void>;
+  /** Says something beside the result. */
+  say(line: string): void;
+  /** Replaces the line of progress; without a text, removes it. */
+  progress(line?: string): void;
+}
+
+/** Output to this process's standard output and standard error. */
+export function openOutput(options: { json: boolean }): Output {
+  const { stdout, stderr } = process;
+  const interactive = stdout.isTTY && stderr.isTTY && process.stdin.isTTY && !options.json;
+  let shown = false;
+  const progress = (line?: string): void => {
+    if (!interactive) return;
+    if (shown) stderr.write("\r\u001B[K");
+    shown = line !== undefined;
+    if (line !== undefined) stderr.write(line.slice(0, (stderr.columns || 80) - 1));
+  };
+  return {
+    json: options.json,
+    colour: stdout.isTTY && !options.json && stdout.hasColors(),
+    interactive,
+    width: stdout.columns || 100,
+    write: (text) => {
+      progress();
+      return writeAll(stdout, text);
+    },
+    say: (line) => {
+      progress();
+      stderr.write(`${line}\n`);
+    },
+    progress,
+  };
+}
+
+function writeAll(stream: Writable, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(text, (error) => {
+      if (error === null || error === undefined) resolve();
+      else reject(error);
+    });
+  });
+}
+
+/** An error for a person: the message, then each problem on a line of its own. */
+export function describeError(error: unknown): string {
+  const problems = error instanceof InputError || error instanceof HeldError ? error.problems : [];
+  return [messageOf(error), ...problems.map((problem) => `  ${problem}`)].join("\n");
+}
+
+/** An error as `--json` shows it: `{message, problems, advice}`. */
+export function errorDocument(error: unknown): object {
+  return {
+    message: messageOf(error),
+    problems: error instanceof InputError || error instanceof HeldError ? error.problems : [],
+    advice: error instanceof RollcallError ? error.advice : "stop",
+  };
+}
+
+/** The exit code that an error ends a command with. */
+export function exitCodeOf(error: unknown): ExitCode {
+  return error instanceof HeldError ? exitCodes.held : exitCodes.failed;
+}
+
+/** The exit code of a command that did several things: failed before held before changes before done. */
+export function worstOf(codes: readonly ExitCode[]): ExitCode {
+  const order = [exitCodes.failed, exitCodes.held, exitCodes.changes];
+  return order.find((code) => codes.includes(code)) ?? exitCodes.done;
+}
