@@ -30,6 +30,22 @@ export interface MemberReference {
   readonly key: string;
 }
 
+/**
+ * That a member is directly in a group, for sources that keep memberships apart from both (a file of pairs). It adds to
+ * what the entries themselves say, and may come before or after them.
+ */
+export interface Membership {
+  readonly kind: "membership";
+  /** A key of the group. */
+  readonly group: string;
+  readonly member: MemberReference;
+  /** Where a person finds the record: `memberships.csv:17`. */
+  readonly origin: string;
+}
+
+/** What a read delivers. */
+export type SourceRecord = Entry | Membership;
+
 /** What a read is given. */
 export interface ReadContext {
   /** Aborts the read: it ends within a second by throwing the signal's reason. */
@@ -47,7 +63,7 @@ export interface Source {
    * @throws {InputError} when what was read is malformed; the message names file and line
    * @throws {UnavailableError} when the source cannot be reached
    */
-  read(context: ReadContext): AsyncIterable<readonly Entry[]>;
+  read(context: ReadContext): AsyncIterable<readonly SourceRecord[]>;
 }
 
 /** Where a source is opened. */
