@@ -1,0 +1,43 @@
+import type { Kind } from "./principal.ts";
+
+/** One attribute of an entry. Several values stay in the source's order. */
+export type AttributeValue = string | number | boolean | readonly string[];
+
+/** One record of a source: a user or a group, before any rule has seen it. */
+export interface Entry {
+  readonly kind: Kind;
+  /** Identifies the record within its source for as long as it exists; never reused, whatever is renamed. */
+  readonly id: string;
+  /** Where a person finds the record: `people.csv:17`, a DN, a URL. */
+  readonly origin: string;
+  /** What rules read as `entry.NAME`. A missing attribute is left out, never `undefined` or `null`. */
+  readonly attributes: Readonly<Record<string, AttributeValue>>;
+  /**
+   * The keys other records of the source refer to this one by, in whatever form the source uses (a DN, an employee
+   * number), normalised by the connector so that equal references are equal strings. Keys of users and of groups are apart.
+   */
+  readonly keys: readonly string[];
+  /** Groups that this entry says it is directly in: keys of groups. */
+  readonly memberOf: readonly string[];
+  /** For a group: who it says is directly in it. */
+  readonly members: readonly MemberReference[];
+}
+
+/** A reference to a member of a group. One whose kind the source does not tell names a user, or else a group. */
+export interface MemberReference {
+  readonly kind?: Kind;
+  readonly key: string;
+}
+
+/** A record that says nothing but that somebody is directly in a group. */
+export interface Membership {
+  readonly kind: "membership";
+  /** The key of a group. */
+  readonly group: string;
+  readonly member: MemberReference;
+  /** Where a person finds the record. */
+  readonly origin: string;
+}
+
+/** What a source delivers. */
+export type SourceRecord = Entry | Membership;
