@@ -1,0 +1,83 @@
+import type { Logger } from "pino";
+import { renderText } from "#plan/render/text.ts";
+import { keep } from "#sync/schedule.ts";
+import type { Keeper } from "#sync/schedule.ts";
+import type { Report } from "#sync/run.ts";
+import type { Context } from "./context.ts";
+import { execute, notesOf } from "./execute.ts";
+import { describeError } from "./output.ts";
+
+/** The schedules that are being kept. */
+export interface Daemon {
+  /** Starts no more runs; one that applies already is finished first. */
+  stop(): Promise<void>;
+  /** Ends what is being applied too. */
+  abandon(): void;
+}
+
+/** Runs every sync that has a schedule: once now, then at its slots. */
+export function startDaemon(base: Omit<Context, "interruption">): Daemon {
+  const stop = new AbortController();
+  const abandon = new AbortController();
+  const context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
+  const keepers: Keeper[] = [];
+  for (const [name, sync] of Object.entries(context.configuration.syncs)) {
+    const log = context.log.child({ sync: name });
+    if (sync.schedule === undefined) {
+      log.info(`sync ${name} has no schedule: it runs on demand`);
+      continue;
+    }
+    const schedule = {
+      name,
+      expression: sync.schedule,
+      ...(sync.timezone === undefined ? {} : { timezone: sync.timezone }),
+    };
+    const keeper = keep(
+      schedule,
+      () => runOnce(context, name, log),
+      () => {
+        log.warn(`sync ${name}: a slot was skipped because the run before is still under way`);
+      },
+    );
+    keeper.trigger();
+    keepers.push(keeper);
+  }
+  return {
+    stop: async () => {
+      stop.abort(new Error("the daemon is stopping; nothing was applied"));
+      await Promise.all(keepers.map((keeper) => keeper.stop()));
+    },
+    abandon: () => {
+      abandon.abort(new Error("abandoned"));
+    },
+  };
+}
+
+async function runOnce(context: Context, name: string, log: Logger): Promise<void> {
+  const started = performance.now();
+  const warn = (message: string): void => {
+    log.warn(`sync ${name}: ${message}`);
+  };
+  try {
+    const result = await execute(context, name, { apply: true, warn, report: (report) => show(context, report, log) });
+    const took = `${((performance.now() - started) / 1000).toFixed(1)} s`;
+    log.info(
+      { ...result, took },
+      `sync ${name}: ${result.outcome === "applied" ? "applied and verified" : result.outcome} (${took})`,
+    );
+  } catch (error) {
+    if (context.interruption.stop.aborted) log.info(`sync ${name}: ${describeError(error)}`);
+    else log.error({ err: error }, `sync ${name}: ${describeError(error)}`);
+  }
+}
+
+/** The change report: on the terminal as it is, in a log as one line. */
+async function show({ output }: Context, report: Report, log: Logger): Promise<void> {
+  const title = `${report.sync} → ${report.target}`;
+  const { colour, width } = output;
+  const parts: string[] = [];
+  for await (const part of renderText(report.plan, { title, colour, width, notes: notesOf(report) })) parts.push(part);
+  const text = parts.join("");
+  if (output.interactive) await output.write(text);
+  else log.info({ digest: report.plan.digest, counts: report.plan.counts, report: text }, `sync ${report.sync}: plan`);
+}

@@ -1,0 +1,134 @@
+import { existsSync } from "node:fs";
+import { Command, InvalidArgumentError, Option } from "commander";
+import pino from "pino";
+import type { Logger } from "pino";
+import pretty from "pino-pretty";
+import { apply } from "./apply.ts";
+import { check } from "./check.ts";
+import type { Composition } from "./composition.ts";
+import { withContext } from "./context.ts";
+import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
+import type { ExitCode, Output } from "./output.ts";
+import { plan } from "./plan.ts";
+import { start } from "./start.ts";
+import type { Only } from "./start.ts";
+
+interface CommonOptions {
+  readonly config?: string;
+  readonly json?: boolean;
+  readonly verbose?: boolean;
+}
+
+/** Where the configuration is looked for when `--config` does not say. */
+const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml"];
+
+/** Runs the command line. Returns the exit code: 0 done, 1 failed, 2 there are changes (`plan`), 3 held. */
+export async function runProgram(argv: readonly string[], composition: Composition): Promise<ExitCode> {
+  let code: ExitCode = exitCodes.done;
+  const program = new Command("rollcall")
+    .description(
+      "Keeps the users and groups of an analytics service in step with the directories a company already has.",
+    )
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError("(see --help)")
+    .exitOverride();
+  const common = (command: Command): Command =>
+    command
+      .option(
+        "-c, --config <file>",
+        "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml or config/rollcall.yaml)",
+      )
+      .option("--json", "one JSON document on standard output")
+      .option("-v, --verbose", "log what the embedded service does");
+  const act = async (
+    options: CommonOptions,
+    work: (file: string, output: Output, log: Logger) => Promise<ExitCode>,
+  ) => {
+    const output = openOutput({ json: options.json === true });
+    try {
+      code = await work(configurationFile(options), output, openLog(options, output));
+    } catch (error) {
+      code = exitCodeOf(error);
+      output.progress();
+      if (output.json) await output.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
+      else output.say(`rollcall: ${describeError(error)}`);
+    }
+  };
+
+  common(program.command("start"))
+    .description("run the service and the daemon until interrupted")
+    .addOption(new Option("--only <part>", "run only one of them").choices(["service", "daemon"]))
+    .action((options: CommonOptions & { only?: Only }) =>
+      act(options, (file, output) => {
+        const log = openLog({ ...options, verbose: true }, output);
+        return start(file, composition, { log, output, ...(options.only === undefined ? {} : { only: options.only }) });
+      }),
+    );
+  const limited = (command: Command): Command =>
+    common(command)
+      .argument("[sync]", "the sync (default: all)")
+      .option("--all", "show every change, however many")
+      .option("--limit <number>", "how many changes of each kind are shown", wholeNumber);
+  limited(program.command("plan"))
+    .description("show what a run would change; changes nothing (exit code 2: there are changes)")
+    .action((sync: string | undefined, options: LimitOptions) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) => plan(context, sync, limitOf(options))),
+      ),
+    );
+  limited(program.command("apply"))
+    .description("show what a run changes, apply it and prove that it arrived")
+    .option("-y, --yes", "do not ask at a terminal")
+    .action((sync: string | undefined, options: LimitOptions & { yes?: boolean }) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) =>
+          apply(context, sync, { ...limitOf(options), yes: options.yes === true }),
+        ),
+      ),
+    );
+  common(program.command("check"))
+    .description("check the configuration, every source and every target")
+    .action((options: CommonOptions) =>
+      act(options, (file, output, log) => withContext(file, composition, { output, log }, (context) => check(context))),
+    );
+
+  try {
+    await program.parseAsync([...argv]);
+  } catch (error) {
+    // Commander has said already what is wrong with the command line, or shown the help that was asked for.
+    return (error as { exitCode?: number }).exitCode === 0 ? exitCodes.done : exitCodes.failed;
+  }
+  return code;
+}
+
+interface LimitOptions extends CommonOptions {
+  readonly all?: boolean;
+  readonly limit?: number;
+}
+
+function limitOf({ all, limit }: LimitOptions): { limit?: number } {
+  if (all === true) return { limit: Number.POSITIVE_INFINITY };
+  return limit === undefined ? {} : { limit };
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("expected a whole number.");
+  return Number(text);
+}
+
+function configurationFile({ config }: CommonOptions): string {
+  const { ROLLCALL_CONFIG: fromEnvironment } = process.env;
+  return config ?? fromEnvironment ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
+}
+
+/** Logs go to standard error for a command, to standard output for `start`: JSON, or readable lines at a terminal. */
+function openLog({ json, verbose }: CommonOptions, output: Output): Logger {
+  const level = verbose === true ? "info" : "silent";
+  if (output.interactive && json !== true) {
+    return pino(
+      { level },
+      pretty({ ignore: "pid,hostname,sync,digest,counts,took,outcome,url,err", translateTime: "SYS:HH:MM:ss" }),
+    );
+  }
+  return pino({ level }, pino.destination({ dest: 1, sync: true }));
+}

@@ -1,0 +1,109 @@
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Configuration } from "#config/configuration.ts";
+import { InputError, messageOf } from "#errors.ts";
+import type { Composition, RunningService } from "./composition.ts";
+import { daemonFolder, load, passwordNotice } from "./context.ts";
+import { startDaemon } from "./daemon.ts";
+import type { Daemon } from "./daemon.ts";
+import { openEmbedded } from "./embedded.ts";
+import { holdLock } from "./lock.ts";
+import type { Lock } from "./lock.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode, Output } from "./output.ts";
+import { announce, readPresence, withdraw } from "./presence.ts";
+
+export type Only = "service" | "daemon";
+
+/** How long after the first signal everything must have ended (0.9), in milliseconds. */
+const shutdownLimit = 14_000;
+
+/** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
+export async function start(
+  file: string,
+  composition: Composition,
+  { only, log, output }: { only?: Only; log: Logger; output: Output },
+): Promise<ExitCode> {
+  const configuration = await load(file, composition);
+  const signalled = firstSignal();
+  let lock: Lock | undefined;
+  let service: RunningService | undefined;
+  let daemon: Daemon | undefined;
+  try {
+    if (only !== "service") lock = await holdLock(join(daemonFolder(configuration), "lock"), configuration);
+    if (only !== "daemon" && configuration.service !== undefined) {
+      service = await startService(configuration, composition, log, output);
+    } else if (only === "service") {
+      throw new InputError(`${file} has no \`service:\`: there is no service to start`);
+    }
+    if (only !== "service") {
+      const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+      daemon = startDaemon({ configuration, embedded, log, output });
+    }
+    log.info(`stopping on ${await signalled.received}`);
+    const deadline = setTimeout(() => {
+      log.error("what was under way did not end in time");
+      process.exit(exitCodes.failed);
+    }, shutdownLimit);
+    deadline.unref();
+    signalled.again(() => daemon?.abandon());
+    await daemon?.stop();
+    await service?.stop();
+    log.info("stopped");
+    return exitCodes.done;
+  } finally {
+    signalled.end();
+    await daemon?.stop();
+    await withdraw(configuration.data);
+    await service?.stop();
+    lock?.release();
+  }
+}
+
+async function startService(
+  configuration: Configuration,
+  composition: Composition,
+  log: Logger,
+  output: Output,
+): Promise<RunningService> {
+  const { data } = configuration;
+  const service = await composition
+    .startService(configuration, { log, private: false })
+    .catch(async (error: unknown) => {
+      const first = await readPresence(data);
+      if (!messageOf(error).includes("data folder") || first === undefined) throw error;
+      throw new InputError(
+        `another Rollcall (process ${first.pid}, ${first.url}, started ${first.startedAt}) is using the data folder ${data}: ` +
+          "stop it first, or give this one another `service.data`",
+        { cause: error },
+      );
+    });
+  await announce(data, {
+    pid: process.pid,
+    url: service.url,
+    startedAt: new Date().toISOString(),
+    session: await service.openLocalSession(),
+  });
+  if (service.generatedPassword !== undefined) output.say(passwordNotice(configuration, service.generatedPassword));
+  log.info({ url: service.url }, `the service is listening on ${service.url}`);
+  return service;
+}
+
+function firstSignal(): { received: Promise<string>; again(listener: () => void): void; end(): void } {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  let onAgain: (() => void) | undefined;
+  const onSignal = (signal: string): void => {
+    resolve(signal);
+    onAgain?.();
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  return {
+    received: promise,
+    again: (listener) => {
+      onAgain = listener;
+    },
+    end: () => {
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    },
+  };
+}

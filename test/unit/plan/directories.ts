@@ -1,0 +1,63 @@
+import fc from "fast-check";
+import type { Connection } from "#plan/database.ts";
+import { identifier } from "#plan/database.ts";
+import type { Principal } from "#principals/principal.ts";
+import { principalDdl } from "#principals/relation.ts";
+
+/** Few names, so that two directories share some; awkward ones among them. */
+const names = fc.constantFrom(
+  "ada",
+  "Ada",
+  "bob",
+  "chloé",
+  "\uFEFFbom",
+  "o'neil",
+  '"quoted"',
+  "日本",
+  "a,b",
+  "__proto__",
+  "7",
+);
+const text = fc.option(fc.string({ minLength: 1, unit: "grapheme" }), { nil: undefined });
+
+const principal: fc.Arbitrary<Principal> = fc
+  .record({
+    kind: fc.constantFrom("user" as const, "group" as const),
+    name: names,
+    displayName: fc.string({ minLength: 1, unit: "grapheme" }),
+    description: text,
+    mail: text,
+    groupNames: fc.uniqueArray(names).map((groups) => groups.sort(byCodePoint)),
+  })
+  .map(({ description, mail, ...rest }) => ({
+    ...rest,
+    ...(description === undefined ? {} : { description }),
+    ...(mail === undefined || rest.kind === "group" ? {} : { mail }),
+  }));
+
+/** A directory: principals, each kind and name once. */
+export const directory = fc.uniqueArray(principal, { selector: keyOf, maxLength: 16 });
+
+export function keyOf({ kind, name }: Principal): string {
+  return `${kind}:${name}`;
+}
+
+/** UTF-8's order, which is that of code points; not JavaScript's, which is that of UTF-16 units. */
+export function byCodePoint(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
+/** Makes a table of principals in the order given. */
+export async function fill(connection: Connection, table: string, principals: readonly Principal[]): Promise<void> {
+  await connection.run(`CREATE OR REPLACE TABLE ${identifier(table)} (${principalDdl})`);
+  for (const { kind, name, displayName, description, mail, groupNames } of principals) {
+    await connection.run(`INSERT INTO ${identifier(table)} SELECT ?, ?, ?, ?, ?, from_json(?::JSON, '["VARCHAR"]')`, [
+      kind,
+      name,
+      displayName,
+      description ?? null,
+      mail ?? null,
+      JSON.stringify(groupNames),
+    ]);
+  }
+}

@@ -1,0 +1,150 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Change } from "#plan/change.ts";
+import { openDatabase } from "#plan/database.ts";
+import type { Connection, Database } from "#plan/database.ts";
+import { createPlan } from "#plan/plan.ts";
+import type { Principal } from "#principals/principal.ts";
+import { byCodePoint, directory, fill, keyOf } from "./directories.ts";
+
+let database: Database;
+let connection: Connection;
+beforeAll(async () => {
+  database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
+  connection = await database.connect();
+});
+afterAll(() => {
+  connection.close();
+  database.close();
+});
+
+async function planOf(actual: readonly Principal[], desired: readonly Principal[]) {
+  await fill(connection, "actual", actual);
+  await fill(connection, "desired", desired);
+  const plan = await createPlan(connection);
+  const changes: Change[] = [];
+  for await (const change of plan.changes()) changes.push(change);
+  return { ...plan, list: changes };
+}
+
+/** What a person would do with a list of changes. */
+function applied(actual: readonly Principal[], changes: readonly Change[]): Map<string, Principal> {
+  const result = new Map(actual.map((each) => [keyOf(each), each]));
+  for (const { action, kind, name, attributes, groupsAdded, groupsRemoved } of changes) {
+    const key = `${kind}:${name}`;
+    const before = result.get(key);
+    expect(before === undefined).toBe(action === "create");
+    result.delete(key);
+    if (action === "delete") continue;
+    const values = new Map<string, string | undefined>(
+      before === undefined
+        ? []
+        : [
+            ["displayName", before.displayName],
+            ["description", before.description],
+            ["mail", before.mail],
+          ],
+    );
+    for (const { attribute, from, to } of attributes) {
+      expect(values.get(attribute)).toBe(from);
+      values.set(attribute, to);
+    }
+    const groups = new Set([...(before?.groupNames ?? []), ...groupsAdded]);
+    for (const group of groupsRemoved) expect(groups.delete(group)).toBe(true);
+    const [description, mail] = [values.get("description"), values.get("mail")];
+    result.set(key, {
+      kind,
+      name,
+      displayName: values.get("displayName") ?? "",
+      ...(description === undefined ? {} : { description }),
+      ...(mail === undefined ? {} : { mail }),
+      groupNames: [...groups].sort(byCodePoint),
+    });
+  }
+  return result;
+}
+
+describe("for any two directories", () => {
+  test("the changes, applied to the actual one, give the desired one", async () => {
+    await fc.assert(
+      fc.asyncProperty(directory, directory, async (actual, desired) => {
+        const { list, counts } = await planOf(actual, desired);
+        const result = applied(actual, list);
+        expect(result).toEqual(new Map(desired.map((each) => [keyOf(each), each])));
+        for (const [kind, count] of [["user", counts.users] as const, ["group", counts.groups] as const]) {
+          const of = (action: string): number =>
+            list.filter((change) => change.kind === kind && change.action === action).length;
+          expect(count).toEqual({
+            before: actual.filter((each) => each.kind === kind).length,
+            after: desired.filter((each) => each.kind === kind).length,
+            create: of("create"),
+            update: of("update"),
+            delete: of("delete"),
+          });
+        }
+        expect(counts.membershipsAdded).toBe(list.reduce((sum, change) => sum + change.groupsAdded.length, 0));
+        expect(counts.membershipsRemoved).toBe(list.reduce((sum, change) => sum + change.groupsRemoved.length, 0));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("the plan of a directory with itself is empty", async () => {
+    await fc.assert(
+      fc.asyncProperty(directory, fc.infiniteStream(fc.nat()), async (actual, random) => {
+        const { list, counts } = await planOf(actual, shuffled(actual, random));
+        expect(list).toEqual([]);
+        expect(counts.users.create + counts.users.update + counts.users.delete).toBe(0);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test("the digest does not depend on the order of either", async () => {
+    await fc.assert(
+      fc.asyncProperty(directory, directory, fc.infiniteStream(fc.nat()), async (actual, desired, random) => {
+        const { digest } = await planOf(actual, desired);
+        expect(digest).toMatch(/^[0-9a-f]{64}$/);
+        expect((await planOf(shuffled(actual, random), shuffled(desired, random))).digest).toBe(digest);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test("the digest tells different changes apart", async () => {
+    const ada: Principal = { kind: "user", name: "ada", displayName: "Ada", groupNames: [] };
+    const plans = await Promise.resolve([
+      await planOf([], []),
+      await planOf([], [ada]),
+      await planOf([ada], []),
+      await planOf([ada], [{ ...ada, mail: "ada@example.com" }]),
+      await planOf([ada], [{ ...ada, description: "ada@example.com" }]),
+      await planOf([{ ...ada, displayName: "A." }], [{ ...ada, mail: "ada@example.com" }]),
+      await planOf([], [{ ...ada, kind: "group" }]),
+    ]);
+    expect(new Set(plans.map(({ digest }) => digest)).size).toBe(plans.length);
+  });
+
+  test("changes come groups before users, by action and by name in code point order", async () => {
+    const of = (kind: "user" | "group", name: string): Principal => ({ kind, name, displayName: name, groupNames: [] });
+    const { list } = await planOf(
+      [of("user", "gone"), of("group", "gone")],
+      [of("user", "\u{1F600}"), of("user", "\uFF5E"), of("user", "b"), of("group", "z")],
+    );
+    expect(list.map(({ kind, action, name }) => [kind, action, name])).toEqual([
+      ["group", "create", "z"],
+      ["group", "delete", "gone"],
+      ["user", "create", "b"],
+      ["user", "create", "\uFF5E"],
+      ["user", "create", "\u{1F600}"],
+      ["user", "delete", "gone"],
+    ]);
+  });
+});
+
+function shuffled<T>(values: readonly T[], random: Iterator<number>): T[] {
+  return values
+    .map((value) => ({ value, key: random.next().value as number }))
+    .sort((a, b) => a.key - b.key)
+    .map(({ value }) => value);
+}

@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openDatabase } from "#plan/database.ts";
+import type { Connection, Database } from "#plan/database.ts";
+import { protect } from "#plan/protect.ts";
+import type { Protection } from "#plan/protect.ts";
+import type { Kind, Principal } from "#principals/principal.ts";
+import { fill } from "./directories.ts";
+
+let database: Database;
+let connection: Connection;
+beforeAll(async () => {
+  database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
+  connection = await database.connect();
+});
+afterAll(() => {
+  connection.close();
+  database.close();
+});
+
+const user = (name: string, groupNames: string[] = [], displayName = name): Principal => ({
+  kind: "user",
+  name,
+  displayName,
+  groupNames,
+});
+const group = (name: string, groupNames: string[] = [], displayName = name): Principal => ({
+  kind: "group",
+  name,
+  displayName,
+  groupNames,
+});
+
+interface Scene {
+  readonly sources: readonly Principal[];
+  readonly target: readonly Principal[];
+  /** What the sync owns, by name: its source id is the name with `#`. */
+  readonly owns?: readonly (readonly [Kind, string])[];
+  readonly quarantined?: readonly { kind: Kind; name: string | null; id: string }[];
+  readonly protection?: Partial<Protection>;
+}
+
+async function desiredOf({ sources, target, owns = [], quarantined = [], protection = {} }: Scene) {
+  await fill(connection, "assembled", sources);
+  await connection.run(`
+    ALTER TABLE assembled ADD COLUMN source VARCHAR; ALTER TABLE assembled ADD COLUMN source_id VARCHAR; ALTER TABLE assembled ADD COLUMN origin VARCHAR;
+    UPDATE assembled SET source = 'hr', source_id = name || '#', origin = 'people.csv:2';
+    CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
+    CREATE OR REPLACE TEMP TABLE ledger (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR)`);
+  await fill(connection, "actual", target);
+  for (const { kind, name, id } of quarantined) {
+    await connection.run("INSERT INTO quarantined VALUES (?, ?, 'hr', ?, 'people.csv:3', 'broken')", [kind, name, id]);
+  }
+  for (const [kind, name] of owns)
+    await connection.run("INSERT INTO ledger VALUES (?, ?, 'hr', ? || '#')", [kind, name, name]);
+  const frozen = await protect(connection, { manage: "owned", users: [], groups: [], ...protection });
+  const rows = await connection.rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
+    "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
+  );
+  return {
+    frozen,
+    desired: rows.map((row) => `${row.kind} ${row.name} "${row.display_name}" [${row.group_names.join(" ")}]`),
+  };
+}
+
+describe("manage: owned", () => {
+  test("what is neither in the sources nor owned stays as it is", async () => {
+    const { desired, frozen } = await desiredOf({
+      sources: [user("ada")],
+      target: [user("ada", [], "old"), user("local", ["ops"]), group("ops"), user("gone")],
+      owns: [["user", "gone"]],
+    });
+    expect(desired).toEqual(['group ops "ops" []', 'user ada "ada" []', 'user local "local" [ops]']);
+    expect(frozen).toMatchObject({ unmanaged: 2, protected: 0, quarantined: 0, withheld: 0 });
+  });
+
+  test("memberships in groups that are not owned stay, and rules may add to them", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("ada", ["staff"]), user("bob", ["local", "staff"]), group("staff")],
+      target: [user("ada", ["local"]), group("local")],
+    });
+    expect(desired).toContain('user ada "ada" [local staff]');
+    expect(desired).toContain('user bob "bob" [local staff]');
+  });
+
+  test("a carried-over principal loses only its memberships in groups that are deleted", async () => {
+    const { desired } = await desiredOf({
+      sources: [],
+      target: [user("local", ["keeps", "leaves"]), group("keeps"), group("leaves")],
+      owns: [["group", "leaves"]],
+    });
+    expect(desired).toEqual(['group keeps "keeps" []', 'user local "local" [keeps]']);
+  });
+});
+
+describe("manage: everything", () => {
+  test("what the sources do not have is deleted", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("ada")],
+      target: [user("ada"), user("local", ["ops"]), group("ops")],
+      protection: { manage: "everything" },
+    });
+    expect(desired).toEqual(['user ada "ada" []']);
+  });
+});
+
+describe("protect", () => {
+  test("a protected name is not created, changed or deleted; `*` stands for any characters and nothing else is special", async () => {
+    const { desired, frozen } = await desiredOf({
+      sources: [user("svc-new"), user("svc-known", [], "changed"), user("svcXplain")],
+      target: [user("svc-known"), user("svc-gone"), user("a.b"), user("axb")],
+      owns: [
+        ["user", "svc-gone"],
+        ["user", "a.b"],
+        ["user", "axb"],
+      ],
+      protection: { manage: "everything", users: ["svc-*", "a.b"] },
+    });
+    expect(desired).toEqual([
+      'user a.b "a.b" []',
+      'user svc-gone "svc-gone" []',
+      'user svc-known "svc-known" []',
+      'user svcXplain "svcXplain" []',
+    ]);
+    expect(frozen).toMatchObject({ protected: 3, withheld: 2 });
+  });
+
+  test("patterns of users and of groups are apart", async () => {
+    const { desired } = await desiredOf({
+      sources: [],
+      target: [user("x"), group("x")],
+      protection: { manage: "everything", groups: ["x"] },
+    });
+    expect(desired).toEqual(['group x "x" []']);
+  });
+
+  test("nobody joins or leaves a protected group", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("in"), user("out", ["board"]), group("board")],
+      target: [user("in", ["board"]), user("out"), group("board", [], "The Board")],
+      protection: { manage: "everything", groups: ["board"] },
+    });
+    expect(desired).toEqual(['group board "The Board" []', 'user in "in" [board]', 'user out "out" []']);
+  });
+});
+
+describe("quarantine: unknown is not absent", () => {
+  test("a principal whose record is in doubt stays, found by its name or by what the ledger knows of its record", async () => {
+    const { desired, frozen } = await desiredOf({
+      sources: [],
+      target: [user("double"), user("nameless"), user("gone")],
+      owns: [
+        ["user", "double"],
+        ["user", "nameless"],
+        ["user", "gone"],
+      ],
+      quarantined: [
+        { kind: "user", name: "double", id: "7" },
+        { kind: "user", name: null, id: "nameless#" },
+      ],
+      protection: { manage: "everything" },
+    });
+    expect(desired).toEqual(['user double "double" []', 'user nameless "nameless" []']);
+    expect(frozen.quarantined).toBe(2);
+  });
+
+  test("members of a quarantined group stay in it", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("ada")],
+      target: [user("ada", ["ops"]), group("ops")],
+      owns: [["group", "ops"]],
+      quarantined: [{ kind: "group", name: "ops", id: "9" }],
+    });
+    expect(desired).toEqual(['group ops "ops" []', 'user ada "ada" [ops]']);
+  });
+});
+
+test("a group that a rule adds must exist in the sources or in the target; the error names the group and the record", async () => {
+  await expect(
+    desiredOf({ sources: [user("ada", ["typo"]), user("bob", ["typo"])], target: [] }),
+  ).rejects.toMatchObject({
+    problems: [expect.stringMatching(/^group typo: user ada \(people\.csv:2\) and 1 more; /)],
+  });
+});
