@@ -1,4 +1,5 @@
-import type { Kind } from "#principals/principal.ts";
+import deepDiff from "deep-diff";
+import type { Kind, Principal } from "#principals/principal.ts";
 
 /** What happens to a principal. */
 export type Action = "create" | "update" | "delete";
@@ -47,4 +48,48 @@ export interface Plan {
   readonly counts: Counts;
   /** Groups before users; create, update, delete; by name. */
   changes(): AsyncIterable<Change>;
+}
+
+const attributes = ["displayName", "description", "mail"] as const satisfies readonly AttributeChange["attribute"][];
+
+/**
+ * What turns `before` into `after`, two sides of one principal. An absent side is one that does not exist: of a
+ * creation `before`, of a deletion `after`.
+ */
+export function changeOf(action: Action, before: Principal | undefined, after: Principal | undefined): Change {
+  const principal = after ?? before;
+  if (principal === undefined) throw new TypeError("a change needs a side that exists");
+  const differences = deepDiff(comparable(before), comparable(after)) ?? [];
+  const groups = differences.filter(({ path }) => path?.[0] === "groups");
+  return {
+    action,
+    kind: principal.kind,
+    name: principal.name,
+    attributes: attributes.flatMap((attribute) => {
+      const difference = differences.find(({ path }) => path?.[0] === attribute);
+      if (difference === undefined) return [];
+      const [from, to] = [before?.[attribute], after?.[attribute]];
+      return [{ attribute, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
+    }),
+    groupsAdded: groups.filter(({ kind }) => kind === "N").map(groupOf),
+    groupsRemoved: groups.filter(({ kind }) => kind === "D").map(groupOf),
+  };
+}
+
+/**
+ * A principal as deep-diff compares it: what is unset has no key (deep-diff takes a key that holds `undefined` for a
+ * value), and the groups are the keys of an object. The mark before a name keeps every name an ordinary key in its
+ * place: deep-diff passes over an empty key, and JavaScript puts keys that look like numbers first.
+ */
+function comparable(principal: Principal | undefined): object {
+  const set = attributes.flatMap((attribute) => {
+    const value = principal?.[attribute];
+    return value === undefined ? [] : [[attribute, value]];
+  });
+  const groups = (principal?.groupNames ?? []).map((name) => [`=${name}`, true]);
+  return { ...Object.fromEntries(set), groups: Object.fromEntries(groups) };
+}
+
+function groupOf({ path }: { path?: unknown[] | undefined }): string {
+  return String(path?.[1]).slice(1);
 }
