@@ -1,0 +1,76 @@
+import { spawn } from "node:child_process";
+import type { ChildProcessWithoutNullStreams } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+
+/** How a command ended, and everything it wrote. */
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command that is running as a process of its own. */
+export interface Running {
+  readonly process: ChildProcessWithoutNullStreams;
+  readonly ended: Promise<Ended>;
+  /** Resolves once standard output or standard error holds the text; rejects when the process ends without. */
+  wrote(text: string | RegExp): Promise<void>;
+}
+
+/** Starts `rollcall` with these arguments. */
+export function startRollcall(
+  args: readonly string[],
+  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+): Running {
+  const child = spawn(process.execPath, [main, ...args], {
+    cwd: options.cwd,
+    env: { ...process.env, NO_COLOR: "1", ROLLCALL_CONFIG: undefined, ...options.env },
+  });
+  child.stdin.end();
+  const output = { stdout: "", stderr: "" };
+  const waiting = new Set<() => void>();
+  for (const stream of ["stdout", "stderr"] as const) {
+    child[stream].setEncoding("utf8").on("data", (text: string) => {
+      output[stream] += text;
+      for (const look of waiting) look();
+    });
+  }
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => {
+      resolve({ code, signal, ...output });
+    });
+  });
+  const holds = (text: string | RegExp): boolean => {
+    const all = output.stdout + output.stderr;
+    return typeof text === "string" ? all.includes(text) : text.test(all);
+  };
+  return {
+    process: child,
+    ended,
+    wrote: (text) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          if (!holds(text)) return;
+          waiting.delete(look);
+          resolve();
+        };
+        waiting.add(look);
+        look();
+        void ended.then((end) => {
+          reject(new Error(`rollcall ended without writing ${String(text)}: ${JSON.stringify(end, undefined, 2)}`));
+        });
+      }),
+  };
+}
+
+/** Runs `rollcall` to its end. */
+export function rollcall(
+  args: readonly string[],
+  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<Ended> {
+  return startRollcall(args, options).ended;
+}
