@@ -15,10 +15,11 @@ export interface Target {
    */
   sync(request: SyncRequest, destination: string, signal: AbortSignal): Promise<void>;
   /**
-   * Reaches the service and logs in, or shows that the session it was given is valid.
+   * Reaches the service and shows that the account, or the session that was given, may list users and groups.
+   * @returns lines for a person: what was reached, how it is protected, as whom. Never a secret
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
-  check(signal: AbortSignal): Promise<void>;
+  check(signal: AbortSignal): Promise<readonly string[]>;
   /** Ends the session. Never throws. */
   close(): Promise<void>;
 }

@@ -1,0 +1,83 @@
+import { RefusedError, UnavailableError } from "#errors.ts";
+import { breakageOf } from "./breakage.ts";
+import { Broken } from "./http.ts";
+import type { Answer, Exchange, Http } from "./http.ts";
+import { refusalOf } from "./refusal.ts";
+import { repeat, retryAfter } from "./repeat.ts";
+import type { Outcome, Retries } from "./repeat.ts";
+
+/** What every request of a client shares. */
+export interface Context {
+  /** The target's name, for messages. */
+  readonly name: string;
+  readonly http: Http;
+  readonly retries: Retries;
+  /** Says what a person may want to know about a request that has not failed for good. Never given a secret. */
+  readonly log: (message: string) => void;
+}
+
+/** A request and what its failures mean. */
+export interface Operation extends Exchange {
+  /** For messages, for example `user/list`. */
+  readonly title: string;
+  /** What to do when it is refused with such a status, where the usual advice is not good enough. */
+  readonly advice?: Readonly<Record<number, string>>;
+  /** It changes something: never repeated once the service may have the whole request. */
+  readonly once?: boolean;
+  /** Values that must not appear in a message even if the service repeats them. */
+  readonly secrets?: readonly string[];
+}
+
+/** Reads a successful answer. */
+export type Use<T> = (answer: Answer) => Promise<T>;
+
+const temporary = new Set([500, 502, 503, 504]);
+
+/**
+ * Makes a request, again where that is safe, and hands its successful answer to `use`.
+ * @throws {UnavailableError} no answer, or none of use for now
+ * @throws {RefusedError} the service refused; `status` says how
+ */
+export function ask<T>(context: Context, operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> {
+  const subject = `target ${context.name}: ${operation.title}`;
+
+  const unknown = (problem: string): UnavailableError =>
+    new UnavailableError(
+      `${subject}: ${problem}. Whether the changes were made is not known: either all of them were or none. ` +
+        "It is not sent again; plan again to see what is left",
+    );
+
+  const judge = async (answer: Answer): Promise<Outcome<T>> => {
+    const { status, headers } = answer;
+    if (status >= 200 && status < 300) return { value: await use(answer) };
+    if (status === 429 || temporary.has(status)) {
+      const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
+      if (operation.once === true && status !== 429) throw unknown(problem);
+      const after = retryAfter(headers["retry-after"], Date.now());
+      return { problem: `${subject} ${problem}`, ...(after === undefined ? {} : { after }) };
+    }
+    throw await refusalOf(answer, { ...operation, subject, place: context.http.place });
+  };
+
+  const attempt = async (): Promise<Outcome<T>> => {
+    try {
+      return await context.http.exchange(operation, judge, signal);
+    } catch (error) {
+      if (!(error instanceof Broken)) throw error;
+      const { reason, advice } = breakageOf(error.cause, error.phase, context.http);
+      const arrived = error.phase === "wait" || error.phase === "receive";
+      if (operation.once === true && arrived) throw unknown(reason);
+      const problem = `${subject}: ${reason}`;
+      if (advice === "repeat") return { problem };
+      throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
+    }
+  };
+
+  return repeat(attempt, context, signal);
+}
+
+/** The number by which the service's operators find the answer in their logs. */
+function incidentOf({ headers }: Answer): string {
+  const id = headers["x-service-incident-id"];
+  return typeof id === "string" && /^[\w-]{1,64}$/.test(id) ? ` (incident ${id})` : "";
+}

@@ -1,0 +1,83 @@
+import { RefusedError } from "#errors.ts";
+import { administrationRoutes } from "#wire/routes.ts";
+import type { Operation } from "./ask.ts";
+import { describeConnection } from "./connection.ts";
+import { formBody } from "./form.ts";
+import type { FormKind } from "./form.ts";
+import { complete, receive } from "./receive.ts";
+import type { Session } from "./session.ts";
+
+/** A list of principals to be sent to `user/sync`. */
+export interface Submission {
+  /** The file that holds it, a JSON array of principal objects (B.3). */
+  readonly principals: string;
+  /** False: the service only computes the difference. */
+  readonly applyChanges: boolean;
+  /** The password of every user that is created; empty: each user brings its own (B.3). */
+  readonly defaultPassword: string;
+}
+
+/** The users and groups of a service. */
+export interface Directory {
+  /** Writes the answer of `user/list` (B.9) to a file: complete, or not at all. */
+  list(destination: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Sends a list to `user/sync` and writes the answer (specification 2.8) to a file. What is not in the list is
+   * deleted (B.4). An apply is not repeated once the service may have the whole request.
+   */
+  sync(submission: Submission, destination: string, signal: AbortSignal): Promise<void>;
+  /** Asks for the list without reading it: lines on what was reached and as whom, for a person. */
+  reach(signal: AbortSignal): Promise<readonly string[]>;
+}
+
+export function createDirectory(session: Session): Directory {
+  const advice = { 403: `${session.caller} lacks the administration privilege` };
+  const userList: Operation = { title: "user/list", route: administrationRoutes.userList, advice };
+  /** The form that the service is known to take, once one was not refused. */
+  let known: FormKind | undefined;
+
+  const submit = async (
+    kind: FormKind,
+    { principals, applyChanges, defaultPassword }: Submission,
+    destination: string,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const body = await formBody(kind, {
+      fields: {
+        applyChanges: String(applyChanges),
+        ...(defaultPassword === "" ? {} : { defaultPassword }),
+        remoteDeleted: "true",
+      },
+      file: { field: "principals", path: principals },
+    });
+    const operation: Operation = {
+      title: `user/sync (${applyChanges ? "apply" : "preview"})`,
+      route: administrationRoutes.userSync,
+      body,
+      once: applyChanges,
+      advice: { ...advice, 415: "the service takes the list neither as an urlencoded nor as a multipart form" },
+      secrets: [defaultPassword],
+    };
+    await complete(destination, (file) => session.ask(operation, (answer) => receive(answer, file, "{}"), signal));
+    known = kind;
+  };
+
+  return {
+    list: (destination, signal) =>
+      complete(destination, (file) => session.ask(userList, (answer) => receive(answer, file, "[]"), signal)),
+    sync: async (submission, destination, signal) => {
+      try {
+        await submit(known ?? "urlencoded", submission, destination, signal);
+      } catch (error) {
+        if (known !== undefined || !(error instanceof RefusedError) || error.status !== 415) throw error;
+        await submit("multipart", submission, destination, signal);
+      }
+    },
+    reach: (signal) =>
+      session.ask(
+        userList,
+        async ({ socket }) => [describeConnection(socket), `as ${session.caller}, with the administration privilege`],
+        signal,
+      ),
+  };
+}

@@ -1,0 +1,90 @@
+import { randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { percentEncode, percentEncodedLength } from "./percent.ts";
+
+/** A request body that is made while it is sent. */
+export interface Body {
+  readonly contentType: string;
+  /** Exactly how many bytes `chunks` yields: servers that know no chunked encoding can read it too. */
+  readonly length: number;
+  /** The bytes, anew at every call. */
+  chunks(): AsyncGenerator<Uint8Array>;
+}
+
+/** The two ways `user/sync` takes a form (B.2). */
+export type FormKind = "urlencoded" | "multipart";
+
+/** The parameters of a form, of which the last one is a file that may be larger than memory. */
+export interface Form {
+  readonly fields: Readonly<Record<string, string>>;
+  readonly file: { readonly field: string; readonly path: string };
+}
+
+/**
+ * The body of a form whose file is read while it is sent, and once before, to know its encoded length. The fields come
+ * first, so that the server knows them before the list.
+ */
+export function formBody(kind: FormKind, form: Form): Promise<Body> {
+  return kind === "urlencoded" ? urlencoded(form) : multipart(form);
+}
+
+/** A small form without a file. */
+export function fieldsBody(fields: Readonly<Record<string, string>>): Body {
+  const bytes = Buffer.from(new URLSearchParams(fields).toString());
+  return {
+    contentType: "application/x-www-form-urlencoded",
+    length: bytes.length,
+    chunks: async function* chunks() {
+      yield bytes;
+    },
+  };
+}
+
+async function urlencoded({ fields, file }: Form): Promise<Body> {
+  const head = Buffer.from(new URLSearchParams({ ...fields, [file.field]: "" }).toString());
+  let length = head.length;
+  for await (const block of blocks(file.path)) length += percentEncodedLength(block);
+  return {
+    contentType: "application/x-www-form-urlencoded",
+    length,
+    chunks: async function* chunks() {
+      yield head;
+      for await (const block of blocks(file.path)) yield percentEncode(block);
+    },
+  };
+}
+
+/**
+ * An encoder of our own, since a `FormData` turns the line ends of its values into CRLF: a password is to arrive as it
+ * is. The field names are ours, so nothing in a part's header needs quoting.
+ */
+async function multipart({ fields, file }: Form): Promise<Body> {
+  const boundary = `rollcall-${randomUUID()}`;
+  const part = (name: string, more: string): string =>
+    `--${boundary}\r\nContent-Disposition: form-data; name="${name}"${more}\r\n\r\n`;
+  const head = Buffer.from(
+    Object.entries(fields)
+      .map(([name, value]) => `${part(name, "")}${value}\r\n`)
+      .concat(part(file.field, `; filename="${file.field}.json"\r\nContent-Type: application/json`))
+      .join(""),
+  );
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
+  const { size } = await stat(file.path);
+  return {
+    contentType: `multipart/form-data; boundary=${boundary}`,
+    length: head.length + size + tail.length,
+    chunks: async function* chunks() {
+      yield head;
+      yield* blocks(file.path);
+      yield tail;
+    },
+  };
+}
+
+/** Small enough that the event loop is never kept waiting for the encoding of one. */
+const blockSize = 64 * 1024;
+
+async function* blocks(path: string): AsyncGenerator<Buffer> {
+  for await (const block of createReadStream(path, { highWaterMark: blockSize })) yield block as Buffer;
+}
