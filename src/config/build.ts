@@ -1,0 +1,60 @@
+import { resolve } from "node:path";
+import type { Configuration, SourceConfiguration, SyncConfiguration, TargetConfiguration } from "./configuration.ts";
+import { service as serviceSchema } from "./schema.ts";
+import type { File, Sync, Target } from "./schema.ts";
+
+/** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
+export function build(
+  { service, targets, syncs }: File,
+  place: {
+    readonly file: string;
+    readonly folder: string;
+    readonly sources: Readonly<Record<string, SourceConfiguration>>;
+    readonly secrets: readonly string[];
+  },
+): Configuration {
+  const { folder } = place;
+  const { data, memory } = service ?? serviceSchema.parse({});
+  const configuration = {
+    ...place,
+    data: resolve(folder, data),
+    memory,
+    targets: mapValues(targets, (target) => buildTarget(target, folder)),
+    syncs: mapValues(syncs, buildSync),
+  };
+  if (service === undefined) return configuration;
+  const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges } = service;
+  return {
+    ...configuration,
+    service: {
+      listen,
+      administrator: {
+        name: administrator.name,
+        ...(administrator.password ? { password: administrator.password } : {}),
+      },
+      ...(tls === undefined ? {} : { tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } }),
+      allowPlainHttp,
+      prefixes,
+      sessions,
+      logins,
+      privileges,
+    },
+  };
+}
+
+function buildTarget(target: Target, folder: string): TargetConfiguration {
+  if (target === "embedded" || target.ca === undefined) return target;
+  return { ...target, ca: resolve(folder, target.ca) };
+}
+
+function buildSync({ users, groups, defaultPassword, ...rest }: Sync): SyncConfiguration {
+  return {
+    ...rest,
+    rules: { users, ...(groups === undefined ? {} : { groups }) },
+    ...(defaultPassword ? { defaultPassword } : {}),
+  };
+}
+
+function mapValues<From, To>(record: Readonly<Record<string, From>>, map: (value: From) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]));
+}

@@ -1,0 +1,68 @@
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import type { Connector } from "#connector.ts";
+import { InputError } from "#errors.ts";
+import { build } from "./build.ts";
+import type { Configuration } from "./configuration.ts";
+import { readDocument } from "./document.ts";
+import { renderProblems } from "./problem.ts";
+import { redactor } from "./redact.ts";
+import { checkReferences } from "./references.ts";
+import { checkSyncRules } from "./rules.ts";
+import * as schema from "./schema.ts";
+import { checkSources, loadModule } from "./sources.ts";
+import { reason } from "./substitution.ts";
+import { validate } from "./validate.ts";
+
+export interface LoadOptions {
+  /** The built-in connectors. */
+  readonly connectors: readonly Connector[];
+  /** Loads a connector of the user's own; `name` is its path as written, `folder` the configuration file's. */
+  readonly load?: (name: string, folder: string) => Promise<Connector>;
+  /** Where `${env:NAME}` looks. Default: the process's. */
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+/**
+ * Reads, fills in and checks a configuration file. Nothing is started, no source or target is asked.
+ * @throws {InputError} with every problem of the file, each as `FILE:LINE:COLUMN: KEY: what is wrong; what to do`, in the
+ *   order of the file; no value that came from `${env:}` or `${file:}` or that stands under a password is in them
+ */
+export async function loadConfiguration(file: string, options: LoadOptions): Promise<Configuration> {
+  const absolute = resolve(file);
+  const folder = dirname(absolute);
+  const text = await read(file);
+  const document = readDocument(text, { folder, environment: options.environment ?? process.env });
+  const problems = [...document.problems];
+  const fail = (): never => {
+    const redact = redactor(document.secrets);
+    const lines = renderProblems(file, problems).map(redact);
+    throw new InputError(`${file} has ${lines.length === 1 ? "a problem" : `${lines.length} problems`}`, {
+      problems: lines,
+    });
+  };
+  if (!document.readable) return fail();
+  if (document.value === null)
+    throw new InputError(`${file} is empty; the shortest configuration is the line \`service:\``);
+  const supply = { connectors: options.connectors, load: options.load ?? loadModule };
+  const validated = await validate(schema.file, document.value, [], document);
+  const checked = await checkSources(document, folder, supply);
+  problems.push(
+    ...validated.problems,
+    ...checked.problems,
+    ...(await checkReferences(document, folder)),
+    ...checkSyncRules(document),
+  );
+  if (problems.length > 0 || validated.value === undefined) return fail();
+  return build(validated.value, { file: absolute, folder, sources: checked.sources, secrets: document.secrets });
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(file));
+  } catch (error) {
+    throw new InputError(`${file} cannot be read: ${reason(error)}; name the configuration with --config FILE`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,17 @@
+/** Shorter values are not worth hiding: replacing every `1` would hide everything else. */
+const shortest = 4;
+
+/**
+ * A function that replaces every secret in a text, also as JSON writes it (a key in PEM form has newlines).
+ * Values of fewer than 4 characters are left alone.
+ */
+export function redactor(secrets: readonly string[]): (text: string) => string {
+  const forms = secrets.flatMap((secret) =>
+    secret.length < shortest ? [] : [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)],
+  );
+  // The longest first: a secret may be a part of another one.
+  const unique = [...new Set(forms)].sort((a, b) => b.length - a.length);
+  if (unique.length === 0) return (text) => text;
+  const pattern = new RegExp(unique.map((form) => RegExp.escape(form)).join("|"), "g");
+  return (text) => text.replace(pattern, "***");
+}

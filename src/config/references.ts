@@ -1,0 +1,133 @@
+import { access, constants, stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import type { ConfigurationDocument } from "./document.ts";
+import { alternatives } from "./expectations.ts";
+import type { Path, Problem } from "./problem.ts";
+import { reason } from "./substitution.ts";
+import { suggestion } from "./suggest.ts";
+import { isLoopback, listen, origin } from "./values.ts";
+
+/**
+ * What is wrong between the parts of a file: names that nothing has, addresses that give passwords away, files that
+ * are not there. Looks at the values as they stand, so that it also works where the schema found something.
+ */
+export async function checkReferences(document: ConfigurationDocument, folder: string): Promise<Problem[]> {
+  const targets = keysOf(document, ["targets"]);
+  return [
+    ...plainHttp(document),
+    ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
+    ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
+    ...sharedTargets(document),
+    ...(await checkFiles(document, folder, [
+      ["service", "tls", "cert"],
+      ["service", "tls", "key"],
+      ...targets.map((name): Path => ["targets", name, "ca"]),
+    ])),
+  ];
+}
+
+/** The keys of a mapping; none where there is none. */
+export function keysOf(document: ConfigurationDocument, path: Path): string[] {
+  const value = document.at(path);
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
+}
+
+/** 0.1: passwords do not cross a network in the clear unless somebody wants it so. */
+function plainHttp(document: ConfigurationDocument): Problem[] {
+  const path = ["service", "listen"];
+  const parsed = listen.safeParse(document.at(path));
+  const allowed = String(document.at(["service", "allowPlainHttp"])).toLowerCase() === "true";
+  const encrypted = (document.at(["service", "tls"]) ?? null) !== null;
+  if (!parsed.success || isLoopback(parsed.data.host) || allowed || encrypted) return [];
+  return [
+    document.problem(
+      path,
+      "value",
+      "plain HTTP on an address that other machines reach; set service.tls, or service.allowPlainHttp: true where something in front of Rollcall encrypts",
+    ),
+  ];
+}
+
+function checkTarget(document: ConfigurationDocument, path: Path): Problem[] {
+  if (document.at(path) === "embedded" && document.at(["service"]) === undefined)
+    return [document.problem(path, "value", "embedded is the service of this file, and the file has no service:")];
+  const url = origin.safeParse(document.at([...path, "url"]));
+  if (!url.success || !url.data.startsWith("http:") || isLoopback(new URL(url.data).hostname)) return [];
+  return [
+    document.problem(
+      [...path, "url"],
+      "value",
+      "the password would cross the network unencrypted; use an https: address",
+    ),
+  ];
+}
+
+function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
+  const from = document.at([...path, "from"]);
+  const sources = Array.isArray(from) ? from : [];
+  return [
+    ...sources.flatMap((source, index) => {
+      const place = [...path, "from", index];
+      if (typeof source === "string" && sources.indexOf(source) !== index)
+        return [document.problem(place, "value", "named twice; remove one")];
+      return checkName(document, place, "source", ["sources"]);
+    }),
+    ...checkName(document, [...path, "to"], "target", ["targets"]),
+  ];
+}
+
+function checkName(document: ConfigurationDocument, path: Path, kind: string, section: Path): Problem[] {
+  const name = document.at(path);
+  const names = keysOf(document, section);
+  if (typeof name !== "string" || name === "" || names.includes(name) || document.broken(path)) return [];
+  const origins = document.origins(path);
+  const message =
+    origins.length > 0
+      ? `no ${kind} has the name that comes from ${alternatives(origins)}; ${alternatives(names) || "there are none"}`
+      : `no ${kind} is called ${name}; ${suggestion(name, names).replace("expected one of", `the ${kind}s are`)}`;
+  return [document.problem(path, "value", message)];
+}
+
+/** A sync that manages everything in a target deletes what any other sync writes there. */
+function sharedTargets(document: ConfigurationDocument): Problem[] {
+  const syncs = keysOf(document, ["syncs"]);
+  const target = (name: string): string =>
+    JSON.stringify(document.at(["targets", String(document.at(["syncs", name, "to"]))]));
+  return syncs.flatMap((name) => {
+    const path = ["syncs", name, "manage"];
+    if (document.at(path) !== "everything" || document.at(["syncs", name, "to"]) === undefined) return [];
+    const other = syncs.find((one) => one !== name && target(one) === target(name));
+    if (other === undefined) return [];
+    return [
+      document.problem(
+        path,
+        "value",
+        `would delete what the sync ${other} writes to the same target; use manage: owned`,
+      ),
+    ];
+  });
+}
+
+async function checkFiles(document: ConfigurationDocument, folder: string, paths: readonly Path[]): Promise<Problem[]> {
+  const problems = await Promise.all(
+    paths.map(async (path) => {
+      const file = document.at(path);
+      if (typeof file !== "string" || file === "" || document.broken(path)) return [];
+      const failure = await unreadable(resolve(folder, file));
+      if (failure === undefined) return [];
+      const origins = document.origins(path);
+      const where = origins.length > 0 ? `the value comes from ${alternatives(origins)}` : resolve(folder, file);
+      return [document.problem(path, "value", `${failure} (${where})`)];
+    }),
+  );
+  return problems.flat();
+}
+
+async function unreadable(file: string): Promise<string | undefined> {
+  try {
+    await access(file, constants.R_OK);
+    return (await stat(file)).isDirectory() ? "it is a folder" : undefined;
+  } catch (error) {
+    return reason(error);
+  }
+}

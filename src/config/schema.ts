@@ -1,0 +1,147 @@
+import { z } from "zod";
+import * as values from "./values.ts";
+
+/** Keys with values of which none is needed: all of them absent, or the section empty, is the same as every default. */
+function section<Shape extends z.ZodRawShape>(shape: Shape) {
+  const schema = z.strictObject(shape);
+  return schema.nullish().transform((value) => value ?? schema.parse({}));
+}
+
+/** Named things. `name:` with nothing below it is the same as no names. */
+function named<Value extends z.ZodType>(value: Value) {
+  return z
+    .record(values.label, value)
+    .nullish()
+    .transform((record) => record ?? {});
+}
+
+const path = values.text("the path of a file");
+const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
+
+export const service = z
+  .strictObject({
+    listen: values.listen
+      .prefault("127.0.0.1:8442")
+      .describe("Where the service listens: host:port. Port 0 is any free one."),
+    data: values
+      .text("the path of a folder")
+      .prefault("data")
+      .describe("The folder of everything Rollcall stores, relative to this file."),
+    administrator: section({
+      name: values.principalName.prefault("admin").describe("The user that always holds every privilege."),
+      password: z
+        .string({ error: "expected a password" })
+        .exactOptional()
+        .describe("Empty or absent: generated and printed once, at the first start."),
+    }).describe("The bootstrap administrator."),
+    tls: z
+      .strictObject({
+        cert: path.describe("A certificate (with its chain) in PEM form."),
+        key: path.describe("Its private key in PEM form."),
+      })
+      .exactOptional()
+      .describe("Serve HTTPS."),
+    allowPlainHttp: z
+      .boolean()
+      .prefault(false)
+      .describe("Allow plain HTTP on an address that is not loopback: passwords then cross the network unencrypted."),
+    prefixes: z
+      .array(values.prefix, { error: "expected a list of paths" })
+      .prefault(["", "/callosum/v1"])
+      .describe("What may stand before /tspublic/v1."),
+    sessions: section({
+      idle: values.duration.prefault("3h").describe("A session ends after this long without a request."),
+      remembered: values.duration.prefault("7d").describe("The same for a login with rememberme=true."),
+    }).describe("How long sessions last."),
+    logins: section({
+      attempts: z
+        .int({ error: "expected a whole number, at least 1" })
+        .min(1, { error: "expected a whole number, at least 1" })
+        .prefault(10)
+        .describe("Failed logins of one name from one address that are allowed within the window."),
+      window: values.duration.prefault("5m").describe("How long a failed login counts."),
+      lockout: values.duration.prefault("5m").describe("How long further logins are refused."),
+    }).describe("Protection against guessing."),
+    privileges: section({
+      administration: groupNames
+        .prefault(["Administrator"])
+        .describe("Groups whose members may read and change users and groups."),
+      dataManagement: groupNames
+        .prefault(["Administrator", "DataManager"])
+        .describe("Groups whose members may load data."),
+    }).describe("Which groups carry which privilege."),
+    memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
+  })
+  .describe("The service: users, groups, sessions. Leave it out to run the daemon alone.");
+
+const remote = z.strictObject({
+  url: values.origin.describe("Where the server is: https://host, https://host:port."),
+  username: values.text("the name of a user with the privilege administration"),
+  password: values.text("the user's password, or where it is: ${env:NAME} or ${file:/path}"),
+  ca: path.exactOptional().describe("A file in PEM form that the server's certificate is checked against."),
+  prefix: values.prefix.prefault("").describe("What stands before /tspublic/v1 on that server."),
+});
+
+const target = z
+  .union([z.literal("embedded"), remote])
+  .describe("embedded: the service of this file. Otherwise a server that speaks the same interface.");
+
+/** A source but for its connector's own options, which that connector's schema validates. */
+export const source = z.looseObject({
+  connector: values.text("the kind of source, or the path of a module like ./hr.ts"),
+});
+
+const expression = (example: string) => values.text(`a CEL expression like ${example}`);
+const rules = {
+  include: expression('entry.status == "active"')
+    .exactOptional()
+    .describe("True for the entries to take. Absent: all."),
+  name: expression("lower(entry.uid)").describe("The name that identifies the principal."),
+  displayName: expression("entry.cn").describe("The name that people see."),
+  description: expression("entry.title").exactOptional().describe("A text or null."),
+  groups: expression('["everyone"]').exactOptional().describe("Names of further groups it is directly in."),
+};
+const userRules = z.strictObject({
+  ...rules,
+  mail: expression("entry.mail").exactOptional().describe("An address or null."),
+});
+const patterns = z.array(values.text("a name, with * for any characters"), { error: 'expected a list like ["svc-*"]' });
+
+const sync = z.strictObject({
+  from: z
+    .array(values.text("the name of a source"), { error: "expected a list of sources like [corp]" })
+    .min(1, { error: "expected at least one source" })
+    .describe("The sources that are read, by name."),
+  to: values.text("the name of a target").describe("The target that is written to, by name."),
+  schedule: values.cron.exactOptional().describe("When it runs, as a cron expression. Absent: only on demand."),
+  timezone: values.timezone.exactOptional().describe("The time zone of the schedule. Absent: the system's."),
+  users: userRules.describe("What becomes of the sources' users: CEL expressions over `entry`."),
+  groups: z
+    .strictObject(rules)
+    .exactOptional()
+    .describe("What becomes of the sources' groups. Absent: they are not taken over."),
+  manage: z
+    .enum(["owned", "everything"])
+    .prefault("owned")
+    .describe("owned: only what this sync created or adopted. everything: all that is not protected."),
+  protect: section({
+    users: patterns.prefault([]).describe("Names of users that are never touched."),
+    groups: patterns.prefault([]).describe("Names of groups that are never touched."),
+  }).describe("What is never touched."),
+  defaultPassword: z
+    .string({ error: "expected a password" })
+    .exactOptional()
+    .describe("The password of every user that is created. Absent: a random one, known to nobody."),
+});
+
+/** The whole file. What concerns several keys at once is checked apart, so that every problem is found in one go. */
+export const file = z.strictObject({
+  service: service.nullish().transform((value) => (value === null ? service.parse({}) : value)),
+  targets: named(target).describe("Where syncs write to, by name."),
+  sources: named(source).describe("Where users and groups come from, by name."),
+  syncs: named(sync).describe("What is kept in step with what, by name."),
+});
+
+export type File = z.infer<typeof file>;
+export type Sync = z.infer<typeof sync>;
+export type Target = z.infer<typeof target>;

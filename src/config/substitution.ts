@@ -1,0 +1,98 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+/** What became of one string value. */
+export interface Substituted {
+  readonly text: string;
+  /** The substitutions that brought a value from outside, as they are named to a person: `${env:NAME}`. */
+  readonly origins: readonly string[];
+  /** What they brought. */
+  readonly secrets: readonly string[];
+  /** The value is one substitution and nothing else, so that it may stand for a number or a boolean. */
+  readonly whole: boolean;
+  readonly problems: readonly string[];
+}
+
+/** Where values come from. */
+export interface Surroundings {
+  readonly environment: NodeJS.ProcessEnv;
+  /** The folder of the configuration file. */
+  readonly folder: string;
+}
+
+const pattern = /\$\$\{|\$\{(?<inside>[^}]*)(?<end>\}?)/g;
+const variable = /^env:(?<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?<fallback>.*))?$/s;
+const file = /^file:(?<path>.+)$/s;
+const forms = "expected ${env:NAME}, ${env:NAME:-default} or ${file:/path}; for the text ${ itself write $${";
+
+/**
+ * Fills in `${env:NAME}`, `${env:NAME:-default}` (the default also when the variable is empty) and `${file:/path}`
+ * (one newline at the end is dropped); `$${` is the text `${`. What is filled in is never looked at again.
+ */
+export function substitute(text: string, { environment, folder }: Surroundings): Substituted {
+  const origins: string[] = [];
+  const secrets: string[] = [];
+  const problems: string[] = [];
+  const take = (origin: string, value: string): string => {
+    origins.push(origin);
+    if (value !== "") secrets.push(value);
+    return value;
+  };
+  const fill = (inside: string): string => {
+    const fromVariable = variable.exec(inside)?.groups;
+    if (fromVariable !== undefined) {
+      const { name = "", fallback } = fromVariable;
+      const value = environment[name];
+      if (value !== undefined && (value !== "" || fallback === undefined)) return take(`\${env:${name}}`, value);
+      if (fallback !== undefined) return fallback;
+      problems.push(`the environment variable ${name} is not set; set it, or give a default: \${env:${name}:-default}`);
+      return "";
+    }
+    const path = file.exec(inside)?.groups?.["path"];
+    if (path !== undefined) {
+      try {
+        return take(`\${file:${path}}`, readText(resolve(folder, path)));
+      } catch (error) {
+        problems.push(`\${file:${path}} cannot be read: ${reason(error)} (${resolve(folder, path)})`);
+        return "";
+      }
+    }
+    problems.push(`a substitution that is none; ${forms}`);
+    return "";
+  };
+  let matches = 0;
+  const result = text.replace(pattern, (match: string, inside: string | undefined, end: string | undefined) => {
+    matches += 1;
+    if (inside === undefined) return "${";
+    if (end === "}") return fill(inside);
+    problems.push(`\${ without its closing }; ${forms}`);
+    return match;
+  });
+  const whole = matches === 1 && /^\$\{[^}]*\}$/s.test(text);
+  return { text: result, origins, secrets, whole, problems };
+}
+
+function readText(path: string): string {
+  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(readFileSync(path));
+  return text.replace(/\r?\n$/, "");
+}
+
+/** Why a file could not be read, without the path. */
+export function reason(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  switch (code) {
+    case "ENOENT":
+      return "there is no such file";
+    case "EISDIR":
+      return "it is a folder";
+    case "EACCES":
+    case "EPERM":
+      return "this user may not read it";
+    case "ENOTDIR":
+      return "a part of its path is not a folder";
+    case "ERR_ENCODING_INVALID_ENCODED_DATA":
+      return "it is not UTF-8 text";
+    default:
+      return typeof code === "string" ? code : "it is not readable";
+  }
+}

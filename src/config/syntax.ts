@@ -1,0 +1,88 @@
+import { isScalar, visit } from "yaml";
+import type { Document, LineCounter, YAMLError } from "yaml";
+import type { Problem } from "./problem.ts";
+
+const meanings: { readonly [code in YAMLError["code"]]?: string } = {
+  TAB_AS_INDENT: "a tab; indent with spaces",
+  BAD_INDENT: "the indentation does not fit the lines above; keys of one mapping start at the same column",
+  BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one value; put the value in quotes',
+  BLOCK_IN_FLOW: "keys with values cannot stand here; give them lines of their own",
+  MULTILINE_IMPLICIT_KEY:
+    "this line is neither a key with a colon and a space nor part of the value above; check the indentation",
+  MULTIPLE_DOCS: "a second document begins here; one file holds one configuration",
+  BAD_DQ_ESCAPE: "an escape that double quotes do not know; write \\\\ for a backslash, or use single quotes",
+  TAG_RESOLVE_FAILED: "a tag that has no meaning here; put the value in quotes",
+  BAD_ALIAS: "a broken alias; a value that starts with * or & needs quotes",
+  ALIAS_PROPS: "a broken alias; a value that starts with * or & needs quotes",
+};
+
+/** A line whose value begins with a character that means something else to YAML: `key: *…`, `- !…`. */
+const valueOfLine = /^(?<before>\s*(?:- +)*(?:[^\s:"'#]+:\s+)?)(?<first>\S)/;
+
+/**
+ * What makes the text no YAML, in a person's words. The parser's own words quote the file, and with it passwords.
+ * One problem a line: what follows the first is its echo.
+ */
+export function syntaxProblems(document: Document, text: string, counter: LineCounter): Problem[] {
+  const lines = text.split(/\r?\n/);
+  const byLine = new Map<number, Problem>();
+  // An unresolved tag is a warning only, but it swallows the value: `include: !has(entry.x)` would be an empty text.
+  for (const error of [...document.errors, ...document.warnings]) {
+    // Once the parser has lost the thread, every line that follows is "unexpected".
+    if (byLine.size > 0 && error.message.includes("in YAML stream")) break;
+    const { line, column, message } = explain(error, document, lines, counter);
+    if (!byLine.has(line)) byLine.set(line, { line, column, path: [], message });
+    if (error.code === "MULTIPLE_DOCS") break;
+  }
+  return [...byLine.values()];
+}
+
+function explain(
+  error: YAMLError,
+  document: Document,
+  lines: readonly string[],
+  counter: LineCounter,
+): { line: number; column: number; message: string } {
+  const opening = error.message.startsWith("Missing closing") ? unclosedQuote(document, error.pos[0]) : undefined;
+  const { line, col: column } = counter.linePos(opening ?? error.pos[0]);
+  const source = lines[line - 1] ?? "";
+  const { before = "", first = "" } = valueOfLine.exec(source)?.groups ?? {};
+  const start = before.length + 1;
+  if (opening !== undefined) return { line, column, message: "a quote that is never closed" };
+  if (column >= start && error.code !== "TAB_AS_INDENT") {
+    if ("*!&@`%|>".includes(first) && first !== "")
+      return { line, column: start, message: `a value that starts with ${first} needs quotes around it` };
+    if (error.code === "UNEXPECTED_TOKEN" && (first === '"' || first === "'") && error.message.endsWith("at node end"))
+      return {
+        line,
+        column: start,
+        message: `text after the closing quote; put the whole value in quotes, for instance '"a" + entry.b'`,
+      };
+    if (first === "{" || first === "[") {
+      const substitution = source.indexOf("${");
+      if (substitution !== -1 && !/["'][^"']*$/.test(source.slice(0, substitution)))
+        return { line, column: substitution + 1, message: "between { } and [ ], ${…} needs quotes around it" };
+    }
+  }
+  return { line, column, message: `not YAML: ${meaning(error)}` };
+}
+
+/** The offset of the quoted scalar that swallowed the rest of the file. */
+function unclosedQuote(document: Document, end: number): number | undefined {
+  let found: number | undefined;
+  visit(document, {
+    Scalar: (_key, node) => {
+      const start = node.range?.[0];
+      if (isScalar(node) && node.type?.startsWith("QUOTE_") === true && start !== undefined && start < end)
+        found = start;
+    },
+  });
+  return found;
+}
+
+function meaning({ code, message }: YAMLError): string {
+  // What stands behind the colon is the text itself.
+  if (code === "UNEXPECTED_TOKEN") return message.replace(/:.*$/s, "").replace(/^U/, "u");
+  if (code === "MISSING_CHAR") return message.charAt(0).toLowerCase() + message.slice(1);
+  return meanings[code] ?? code.toLowerCase().replaceAll("_", " ");
+}

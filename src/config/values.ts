@@ -1,0 +1,111 @@
+import { BlockList, isIP, isIPv6 } from "node:net";
+import { validate } from "node-cron";
+import { z } from "zod";
+import { nearest } from "./suggest.ts";
+
+const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const bytes: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
+
+/** Text that says what it is where it is missing, empty or no text. */
+export function text(expected: string) {
+  return z.string({ error: `expected ${expected}` }).min(1, { error: `expected ${expected}`, abort: true });
+}
+
+/** `90s`, `15m`, `3h`, `7d`; never nothing. In milliseconds. */
+export const duration = text("a duration like 90s, 15m, 3h, 7d")
+  .regex(/^[1-9]\d{0,6}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h, 7d" })
+  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+
+/** `64MiB`, `1GiB`; at least 64 MiB, which DuckDB needs to work at all. In bytes. */
+export const memory = text("a size like 512MiB or 1GiB")
+  .regex(/^[1-9]\d{0,6}[KMGT]iB$/, { error: "expected a size like 512MiB or 1GiB" })
+  .transform((value) => Number(value.slice(0, -3)) * (bytes[value.slice(-3)] ?? 0))
+  .refine((size) => size >= 64 * 2 ** 20 && size <= 2 ** 50, { error: "expected a size of at least 64MiB" });
+
+const address = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:\s[\]/@]+)):(?<port>\d{1,5})$/;
+
+/** `host:port`, `[::1]:8442`. Port 0 is a free one. */
+export const listen = text("an address like 127.0.0.1:8442 or [::1]:8442").transform((value, context) => {
+  const { v6, host, port } = address.exec(value)?.groups ?? {};
+  const valid =
+    v6 === undefined
+      ? host !== undefined && (isIP(host) === 4 || /^(?!(?:.*\.)?\d+$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(host))
+      : isIPv6(v6);
+  if (!valid || Number(port) > 65_535) {
+    context.addIssue({ code: "custom", message: "expected an address like 127.0.0.1:8442 or [::1]:8442" });
+    return z.NEVER;
+  }
+  return { host: v6 ?? host ?? "", port: Number(port) };
+});
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");
+
+/** Whether a host name or address (IPv6 with or without brackets) is this machine's alone. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[(.*)\]$/, "$1");
+  const version = isIP(bare);
+  if (version === 0) return bare.toLowerCase() === "localhost";
+  return loopback.check(bare, version === 4 ? "ipv4" : "ipv6");
+}
+
+/** What stands before `/tspublic/v1`: empty, or a path without a slash at its end. */
+export const prefix = z
+  .string({ error: 'expected "" or a path like /callosum/v1' })
+  .regex(/^(?:\/[\w.~-]+)*$/, { error: 'expected "" or a path like /callosum/v1' });
+
+/** The origin of a server: `https://analytics.example.com`, a port when it has one of its own. */
+export const origin = text("a URL like https://analytics.example.com").transform((value, context) => {
+  const url = URL.parse(value);
+  const problem = (message: string): never => {
+    context.addIssue({ code: "custom", message });
+    return z.NEVER;
+  };
+  if (url === null || !["http:", "https:"].includes(url.protocol))
+    return problem("expected a URL like https://analytics.example.com");
+  if (url.username !== "" || url.password !== "")
+    return problem("a URL with a user or a password in it; they have keys of their own: username and password");
+  if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
+    return problem("a URL with a path; what stands before /tspublic/v1 has a key of its own: prefix");
+  return url.origin;
+});
+
+export const cron = text('a cron expression like "*/15 * * * *"').refine(isCron, {
+  error: 'expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday)',
+});
+
+function isCron(value: string): boolean {
+  try {
+    return validate(value);
+  } catch {
+    return false;
+  }
+}
+
+export const timezone = text("a time zone like Europe/Amsterdam").refine(isTimeZone, {
+  error: ({ input }) => {
+    const meant = nearest(String(input), Intl.supportedValuesOf("timeZone"));
+    return `expected a time zone like ${meant ?? "Europe/Amsterdam"}`;
+  },
+});
+
+function isTimeZone(value: string): boolean {
+  if (/^[+-]/.test(value)) return false;
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: value }).resolvedOptions().timeZone !== "";
+  } catch {
+    return false;
+  }
+}
+
+/** The name of a user or a group (B.5). */
+export const principalName = text("a name of 1 to 255 characters").refine(
+  (value) => value.length <= 510 && Array.from(value).length <= 255 && !/\p{Cc}/u.test(value),
+  { error: "expected a name of 1 to 255 characters, none of them a control character" },
+);
+
+/** What the user calls a target, a source or a sync. It becomes a part of file names. */
+export const label = z.string().regex(/^[A-Za-z0-9][\w.-]{0,62}$/, {
+  error: "expected a name of letters, digits, -, _ and . that starts with a letter or a digit (at most 63)",
+});
