@@ -15,6 +15,7 @@ const layers: Record<string, readonly string[]> = {
   "src/principals": ["errors"],
   "src/config": ["errors", "connector", "principals"],
   "src/plan": ["principals", "errors"],
+  "src/plan/render": ["plan"],
   "src/sync": ["plan", "principals", "connector", "errors"],
   "src/client": ["wire", "errors"],
   "src/client/target.ts": ["wire", "errors", "sync/ports", "principals"],

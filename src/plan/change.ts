@@ -24,6 +24,12 @@ export interface Change {
   readonly groupsRemoved: readonly string[];
 }
 
+/** The changes of one action on one kind. */
+export interface Part {
+  readonly action: Action;
+  readonly kind: Kind;
+}
+
 /** How many principals of one kind a plan creates, updates and deletes, and how many there are before and after. */
 export interface KindCounts {
   readonly before: number;
@@ -46,8 +52,8 @@ export interface Plan {
   /** SHA-256 in hexadecimal over the changes: two plans with one digest do the same. Independent of order. */
   readonly digest: string;
   readonly counts: Counts;
-  /** Groups before users; create, update, delete; by name. */
-  changes(): AsyncIterable<Change>;
+  /** Groups before users; create, update, delete; by name. With `only`, those of one part alone. */
+  changes(only?: Part): AsyncIterable<Change>;
 }
 
 const attributes = ["displayName", "description", "mail"] as const satisfies readonly AttributeChange["attribute"][];

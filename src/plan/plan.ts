@@ -1,6 +1,6 @@
 import type { Kind, Principal } from "#principals/principal.ts";
 import { changeOf } from "./change.ts";
-import type { Action, Change, Counts, KindCounts, Plan } from "./change.ts";
+import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 import type { Connection } from "./database.ts";
 import { createChanges } from "./diff.ts";
 
@@ -37,12 +37,13 @@ export async function createPlan(connection: Connection): Promise<Plan> {
     LEFT JOIN actual a ON a.kind = c.kind AND a.name = c.name
     LEFT JOIN desired d ON d.kind = c.kind AND d.name = c.name`);
   const [counts, digest] = [await countChanges(connection), await digestOf(connection)];
-  return { digest, counts, changes: () => readChanges(connection) };
+  return { digest, counts, changes: (only) => readChanges(connection, only) };
 }
 
-async function* readChanges(connection: Connection): AsyncIterable<Change> {
+async function* readChanges(connection: Connection, only?: Part): AsyncIterable<Change> {
+  const where = only === undefined ? "" : `WHERE action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
-    SELECT action, kind, before, after FROM change_sides
+    SELECT action, kind, before, after FROM change_sides ${where}
     ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name`);
   for await (const rows of batches) {
     for (const { action, kind, before, after } of rows) {

@@ -1,0 +1,43 @@
+import type { Plan } from "#plan/change.ts";
+import { inChunks } from "./sections.ts";
+
+/**
+ * A plan as one JSON document, without a newline at its end, every change on a line of its own:
+ *
+ *     {"digest": "<SHA-256 in hexadecimal>",
+ *      "counts": {
+ *        "users": {"before": 2, "after": 2, "create": 1, "update": 0, "delete": 1},
+ *        "groups": {…the same},
+ *        "membershipsAdded": 1, "membershipsRemoved": 0},
+ *      "changes": [
+ *        {"action": "create" | "update" | "delete", "kind": "user" | "group", "name": "ada",
+ *         "attributes": [{"attribute": "displayName" | "description" | "mail", "from"?: "…", "to"?: "…"}],
+ *         "groupsAdded": ["staff"], "groupsRemoved": []}]}
+ *
+ * `from` is absent where the attribute was unset, `to` where it is cleared. Changes come in the order of
+ * `Plan.changes`: groups before users; create, update, delete; by name. Keys may be added, never renamed or removed.
+ */
+export function renderJson(plan: Plan): AsyncIterable<string> {
+  return inChunks(pieces(plan));
+}
+
+async function* pieces(plan: Plan): AsyncIterable<string> {
+  const { digest, counts } = plan;
+  yield `{"digest":${JSON.stringify(digest)},"counts":${JSON.stringify(counts)},"changes":[`;
+  let separator = "\n";
+  for await (const change of plan.changes()) {
+    yield separator + escaped(JSON.stringify(change));
+    separator = ",\n";
+  }
+  yield "]}";
+}
+
+/** The same JSON without characters that a terminal obeys or that cannot be seen. They stand in strings only. */
+function escaped(json: string): string {
+  return json.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    Array.from(
+      { length: character.length },
+      (_, unit) => `\\u${character.charCodeAt(unit).toString(16).padStart(4, "0")}`,
+    ).join(""),
+  );
+}

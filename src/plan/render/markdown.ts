@@ -1,0 +1,86 @@
+import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import { changesOf, inChunks, sectionsOf } from "./sections.ts";
+import type { RenderOptions } from "./sections.ts";
+import { excerpts, number, sizes, visible } from "./visible.ts";
+
+const groupsShown = 20;
+
+/**
+ * A plan as Markdown, for a ticket or a pull request: a table of counts, a section for each action and kind with an
+ * item for each principal, and the notes. Everything foreign stands in code, where nothing in it is markup.
+ */
+export function renderMarkdown(plan: Plan, options: RenderOptions): AsyncIterable<string> {
+  return inChunks(pieces(plan, options));
+}
+
+async function* pieces(plan: Plan, { title, limit, notes = [] }: RenderOptions): AsyncIterable<string> {
+  const { counts, digest } = plan;
+  const sections = sectionsOf(counts);
+  yield `## ${code(title)}\n\n`;
+  if (sections.length === 0) {
+    yield `No change (${sizes(counts.users.after, counts.groups.after)}).\n`;
+  } else {
+    yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;
+    yield `${row("users", counts.users)}${row("groups", counts.groups)}\n`;
+    yield `Memberships: ${number(counts.membershipsAdded)} added, ${number(counts.membershipsRemoved)} removed. `;
+    yield `Plan ${code(digest)}.\n`;
+  }
+  for (const section of sections) {
+    yield `\n### ${section.heading} (${number(section.count)})\n\n`;
+    let left = section.count;
+    for await (const change of changesOf(plan, section, limit)) {
+      yield `- ${[code(change.name), ...detailsOf(change)].join(", ")}\n`;
+      left--;
+    }
+    if (left > 0) yield `- … and ${number(left)} more\n`;
+  }
+  if (notes.length > 0) yield `\n${block(notes.join("\n"))}`;
+}
+
+function row(word: string, kind: KindCounts): string {
+  const cells = [kind.before, kind.after, kind.create, kind.update, kind.delete];
+  return `| ${word} | ${cells.map(number).join(" | ")} |\n`;
+}
+
+/** What becomes of each attribute, and the groups. */
+function detailsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): string[] {
+  return [
+    ...attributes.map((each) => (action === "update" ? edit(each) : `${each.attribute} ${code(valueOf(each))}`)),
+    ...listed("joins", groupsAdded),
+    ...listed("leaves", groupsRemoved),
+  ];
+}
+
+function valueOf({ from, to }: AttributeChange): string {
+  return excerpts(from, to).join("");
+}
+
+function edit({ attribute, from, to }: AttributeChange): string {
+  const [before, after] = excerpts(from, to);
+  return `${attribute} ${from === undefined ? "unset" : code(before)} → ${to === undefined ? "unset" : code(after)}`;
+}
+
+function listed(word: string, groups: readonly string[]): string[] {
+  if (groups.length === 0) return [];
+  const more = groups.length - groupsShown;
+  return [`${word} ${groups.slice(0, groupsShown).map(code).join(" ")}${more > 0 ? ` and ${number(more)} more` : ""}`];
+}
+
+/** Foreign text as a code span. Its fence is longer than any run of backticks in it. */
+function code(text: string): string {
+  const shown = visible(text);
+  if (shown === "") return "(empty)";
+  const fence = "`".repeat(longestRun(shown) + 1);
+  const space = /^[` ]|[` ]$/.test(shown) ? " " : "";
+  return `${fence}${space}${shown}${space}${fence}`;
+}
+
+/** Foreign lines as a block of code. */
+function block(text: string): string {
+  const fence = "`".repeat(Math.max(3, longestRun(text) + 1));
+  return `${fence}text\n${text.split("\n").map(visible).join("\n")}\n${fence}\n`;
+}
+
+function longestRun(text: string): number {
+  return Math.max(0, ...(text.match(/`+/g) ?? []).map((run) => run.length));
+}

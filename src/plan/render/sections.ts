@@ -1,0 +1,52 @@
+import type { Action, Change, Counts, Part, Plan } from "#plan/change.ts";
+
+/** How much of a plan is shown, and what is said beside it. */
+export interface RenderOptions {
+  /** What is planned: the sync and its target. */
+  readonly title: string;
+  /** How many changes of each section are shown; 20 when absent, `Infinity` for all. */
+  readonly limit?: number;
+  /** What a person should know beside the changes, a line each. */
+  readonly notes?: readonly string[];
+}
+
+/** The changes of one action on one kind, as they are shown: deletions first, since they are what is feared. */
+export interface Section extends Part {
+  /** `Deleted users`. */
+  readonly heading: string;
+  readonly count: number;
+}
+
+const words: Record<Action, string> = { delete: "Deleted", create: "Created", update: "Updated" };
+
+/** The sections of a plan that are not empty. */
+export function sectionsOf({ users, groups }: Counts): Section[] {
+  return (["delete", "create", "update"] as const).flatMap((action) =>
+    [
+      { action, kind: "user" as const, heading: `${words[action]} users`, count: users[action] },
+      { action, kind: "group" as const, heading: `${words[action]} groups`, count: groups[action] },
+    ].filter(({ count }) => count > 0),
+  );
+}
+
+/** Up to `limit` changes of a section. Reads no more than that. */
+export async function* changesOf(plan: Plan, section: Section, limit = 20): AsyncIterable<Change> {
+  let shown = 0;
+  if (limit <= 0) return;
+  for await (const change of plan.changes(section)) {
+    yield change;
+    if (++shown >= limit) return;
+  }
+}
+
+/** The pieces of a long text, put together to pieces worth a write. */
+export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<string> {
+  let chunk = "";
+  for await (const piece of pieces) {
+    chunk += piece;
+    if (chunk.length < 32_768) continue;
+    yield chunk;
+    chunk = "";
+  }
+  if (chunk !== "") yield chunk;
+}

@@ -1,0 +1,131 @@
+import { stripVTControlCharacters, styleText } from "node:util";
+import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import { changesOf, inChunks, sectionsOf } from "./sections.ts";
+import type { RenderOptions } from "./sections.ts";
+import { excerpts, number, quoted, sizes, visible } from "./visible.ts";
+
+export interface TextOptions extends RenderOptions {
+  readonly colour: boolean;
+  /** The width of the terminal in columns, 100 when absent: how long a list of groups becomes. */
+  readonly width?: number;
+}
+
+type Style = "bold" | "dim" | "green" | "yellow" | "red";
+type Paint = (style: Style, text: string) => string;
+
+const marks = {
+  create: { symbol: "+", style: "green" },
+  update: { symbol: "~", style: "yellow" },
+  delete: { symbol: "−", style: "red" },
+} as const satisfies Record<Action, object>;
+
+/**
+ * A plan for a terminal: counts, a section for each action and kind with a line for each principal, and the notes.
+ * Reads no more changes than it shows. Control characters and the like in foreign text are shown escaped.
+ */
+export function renderText(plan: Plan, options: TextOptions): AsyncIterable<string> {
+  return inChunks(pieces(plan, options));
+}
+
+async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> {
+  const { colour, width = 100, limit, notes = [] } = options;
+  const paint: Paint = colour ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
+  const { counts, digest } = plan;
+  const title = paint("bold", visible(options.title));
+  const sections = sectionsOf(counts);
+  if (sections.length === 0) {
+    yield `${title}: no change (${sizes(counts.users.after, counts.groups.after)})\n`;
+  } else {
+    yield `${title}  ${paint("dim", `plan ${digest.slice(0, 12)}`)}\n\n${countLines(plan, paint)}`;
+  }
+  for (const section of sections) {
+    const { symbol, style } = marks[section.action];
+    yield `\n${paint("bold", `${section.heading} (${number(section.count)})`)}\n`;
+    let left = section.count;
+    for await (const change of changesOf(plan, section, limit)) {
+      const who = `  ${paint(style, `${symbol} ${quoted(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
+      yield `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}\n`;
+      left--;
+    }
+    if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (use --all or --json)`)}\n`;
+  }
+  if (notes.length > 0) yield `\n${notes.map((note) => `${note.split("\n").map(visible).join("\n")}\n`).join("")}`;
+}
+
+/** The lines of counts, numbers below numbers. */
+function countLines({ counts }: Plan, paint: Paint): string {
+  const { users, groups, membershipsAdded, membershipsRemoved } = counts;
+  const columns = (side: "before" | "after"): number =>
+    Math.max(number(users[side]).length, number(groups[side]).length);
+  const [before, after] = [columns("before"), columns("after")];
+  const line = (kind: KindCounts): string =>
+    `${number(kind.before).padStart(before)} → ${number(kind.after).padStart(after)}   ` +
+    countsOf(
+      paint,
+      [kind.create, "created", "green"],
+      [kind.update, "updated", "yellow"],
+      [kind.delete, "deleted", "red"],
+    ) +
+    share(kind);
+  const memberships = countsOf(paint, [membershipsAdded, "added", "green"], [membershipsRemoved, "removed", "red"]);
+  return `  users        ${line(users)}
+  groups       ${line(groups)}
+  memberships  ${" ".repeat(before + after + 6)}${memberships}\n`;
+}
+
+function countsOf(paint: Paint, ...parts: readonly [count: number, word: string, style: Style][]): string {
+  const shown = parts.filter(([count]) => count > 0);
+  return shown.map(([count, word, style]) => paint(style, `${number(count)} ${word}`)).join(", ") || "no change";
+}
+
+/** How much of what there is a plan deletes: the number that a mass deletion shows in. */
+function share(kind: KindCounts): string {
+  if (kind.delete === 0 || kind.before === 0) return "";
+  const percent = (kind.delete / kind.before).toLocaleString("en", { style: "percent", maximumSignificantDigits: 2 });
+  return ` (${percent} of ${number(kind.before)})`;
+}
+
+/** What becomes of a principal's attributes; of one that is created or deleted, who it is. */
+function whatOf({ action, attributes }: Change, paint: Paint): string {
+  if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
+  const [displayName, mail] = (["displayName", "mail"] as const).map((name) => {
+    const found = attributes.find(({ attribute }) => attribute === name);
+    return visible(excerpts(found?.from, found?.to).join(""));
+  });
+  return `${displayName}${mail === "" ? "" : ` <${mail}>`}`;
+}
+
+/** `mail: a@x → b@x`. */
+function edit({ attribute, from, to }: AttributeChange, paint: Paint): string {
+  const [before, after] = excerpts(from, to);
+  return (
+    `${attribute}: ${from === undefined ? "(unset)" : paint("red", quoted(before))}` +
+    ` → ${to === undefined ? "(unset)" : paint("green", quoted(after))}`
+  );
+}
+
+/** `+board −analysts`, each list cut where `room` ends. */
+function membershipsOf({ groupsAdded, groupsRemoved }: Change, paint: Paint, room: number): string {
+  const share = groupsAdded.length > 0 && groupsRemoved.length > 0 ? room / 2 : room;
+  const listed = (groups: readonly string[], sign: string, style: Style, word: string): string => {
+    if (groups.length === 0) return "";
+    const names = fitting(groups, share);
+    const more = groups.length - names.length;
+    const cut = more > 0 ? paint("dim", ` … ${number(more)} more ${word}`) : "";
+    return `  ${names.map((name) => paint(style, sign + name)).join(" ")}${cut}`;
+  };
+  return listed(groupsAdded, "+", "green", "added") + listed(groupsRemoved, "−", "red", "removed");
+}
+
+/** As many names as fit into `room` columns, but at least three. */
+function fitting(groups: readonly string[], room: number): string[] {
+  const names: string[] = [];
+  let columns = 0;
+  for (const group of groups) {
+    const name = quoted(group);
+    columns += name.length + 2;
+    if (names.length >= 3 && columns > room) break;
+    names.push(name);
+  }
+  return names;
+}

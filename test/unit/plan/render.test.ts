@@ -1,0 +1,172 @@
+import { stripVTControlCharacters } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Change, Counts, Plan } from "#plan/change.ts";
+import { openDatabase } from "#plan/database.ts";
+import type { Connection, Database } from "#plan/database.ts";
+import { createPlan } from "#plan/plan.ts";
+import { renderJson } from "#plan/render/json.ts";
+import { renderMarkdown } from "#plan/render/markdown.ts";
+import { renderText } from "#plan/render/text.ts";
+import type { Principal } from "#principals/principal.ts";
+import { fill } from "./directories.ts";
+
+let database: Database;
+let connection: Connection;
+beforeAll(async () => {
+  database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
+  connection = await database.connect();
+});
+afterAll(() => {
+  connection.close();
+  database.close();
+});
+
+async function all(parts: AsyncIterable<string>): Promise<string> {
+  return (await Array.fromAsync(parts)).join("");
+}
+
+const user = (name: string, rest: Partial<Principal> = {}): Principal => ({
+  kind: "user",
+  name,
+  displayName: name,
+  groupNames: [],
+  ...rest,
+});
+const group = (name: string, rest: Partial<Principal> = {}): Principal => ({ ...user(name, rest), kind: "group" });
+
+const many = Array.from({ length: 30 }, (_, index) => `team-${String(index + 1).padStart(2, "0")}`);
+const long = `${"The board reviews quarterly figures. ".repeat(4)}Chair: `;
+const unchanged = [
+  user("zoe", { groupNames: ["staff"] }),
+  ...["staff", "analysts", "Finance Team", ...many].map((name) => group(name)),
+];
+const actual = [
+  ...unchanged,
+  user("ada", { displayName: "Ada Lovelace", mail: "ada@old.example.com", groupNames: ["analysts", "staff"] }),
+  user("bob", { displayName: "Bob, the Builder", mail: "bob@example.com", groupNames: ["staff"] }),
+  user("eve\u001B[2J", { displayName: "Eve \u202Egnp.exe", groupNames: ["staff"] }),
+  user("li", { displayName: "李　娜", groupNames: ["staff"] }),
+  ...many.slice(0, 25).map((name) => user(`temp-${name}`, { groupNames: ["staff"] })),
+  group("board", { displayName: "Board", description: `${long}Ada` }),
+  group("old", { displayName: "Old `group` | <b>&amp;</b>" }),
+];
+const desired = [
+  ...unchanged,
+  user("ada", {
+    displayName: "Ada King",
+    description: "Countess",
+    mail: "ada@example.com",
+    groupNames: ["Finance Team", "staff"],
+  }),
+  user("carol", { displayName: "Carol [x](http://evil.example)", mail: "carol@example.com", groupNames: many }),
+  user("li", { displayName: "李　娜", groupNames: ["staff", ...many] }),
+  group("board", { displayName: "Board", description: `${long}Bob` }),
+  group("new`s``", { displayName: "` ticks", groupNames: ["staff"] }),
+];
+const options = {
+  title: "staff → analytics",
+  limit: 20,
+  notes: ["1 record quarantined: what the target has of them stays as it is", "  user ```eve\u0007 (people.csv:17)"],
+};
+
+async function planOf(before: readonly Principal[], after: readonly Principal[]): Promise<Plan> {
+  await fill(connection, "actual", before);
+  await fill(connection, "desired", after);
+  return createPlan(connection);
+}
+
+const golden = (name: string): string => new URL(`../../fixtures/plan/${name}`, import.meta.url).pathname;
+
+describe("a plan is shown", () => {
+  test("as text", async () => {
+    const text = await all(renderText(await planOf(actual, desired), { ...options, colour: false }));
+    await expect(text).toMatchFileSnapshot(golden("plan.txt"));
+  });
+
+  test("as text with colour, which only adds colour", async () => {
+    const plan = await planOf(actual, desired);
+    const text = await all(renderText(plan, { ...options, colour: true }));
+    await expect(text).toMatchFileSnapshot(golden("plan.colour.txt"));
+    expect(stripVTControlCharacters(text)).toBe(await all(renderText(plan, { ...options, colour: false })));
+  });
+
+  test("as Markdown", async () => {
+    const text = await all(renderMarkdown(await planOf(actual, desired), options));
+    await expect(text).toMatchFileSnapshot(golden("plan.md"));
+  });
+
+  test("as JSON, with every change", async () => {
+    const plan = await planOf(actual, desired);
+    const text = await all(renderJson(plan));
+    await expect(text).toMatchFileSnapshot(golden("plan.json"));
+    const { digest, counts } = plan;
+    expect(JSON.parse(text)).toEqual({ digest, counts, changes: await Array.fromAsync(plan.changes()) });
+  });
+
+  test("as one calm line when it changes nothing", async () => {
+    const plan = await planOf(unchanged, unchanged);
+    expect(await all(renderText(plan, { title: "staff → analytics", colour: false }))).toBe(
+      "staff → analytics: no change (1 user, 33 groups)\n",
+    );
+    expect(await all(renderMarkdown(plan, { title: "staff → analytics" }))).toBe(
+      "## `staff → analytics`\n\nNo change (1 user, 33 groups).\n",
+    );
+    expect(JSON.parse(await all(renderJson(plan)))).toMatchObject({ changes: [] });
+  });
+
+  test("as far as asked: with a limit of 0 the counts alone, without an end every change", async () => {
+    const plan = await planOf(actual, desired);
+    const none = await all(renderText(plan, { ...options, limit: 0, colour: false }));
+    expect(none).toContain("Deleted users (27)\n  … and 27 more (use --all or --json)\n");
+    expect(none).not.toContain("bob");
+    const every = await all(renderText(plan, { ...options, limit: Number.POSITIVE_INFINITY, colour: false }));
+    for (const name of many.slice(0, 25)) expect(every).toContain(`− temp-${name}  `);
+    expect(every).not.toContain("more (use");
+  });
+});
+
+describe("a plan of a million changes", () => {
+  const kind = { before: 1_000_000, after: 1_000_000, create: 0, update: 1_000_000, delete: 0 };
+  const none = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
+  const counts: Counts = { users: kind, groups: none, membershipsAdded: 0, membershipsRemoved: 0 };
+
+  function endless(): { plan: Plan; read: () => number } {
+    let read = 0;
+    return {
+      read: () => read,
+      plan: {
+        digest: "0".repeat(64),
+        counts,
+        changes: async function* () {
+          while (read < kind.update) {
+            const attributes: Change["attributes"] = [{ attribute: "displayName", from: "a", to: `b${read}` }];
+            yield {
+              action: "update",
+              kind: "user",
+              name: `u${read++}`,
+              attributes,
+              groupsAdded: [],
+              groupsRemoved: [],
+            };
+          }
+        },
+      },
+    };
+  }
+
+  test("is read no further than it is shown", async () => {
+    const { plan, read } = endless();
+    const text = await all(renderText(plan, { title: "t", colour: false }));
+    expect(text).toContain("… and 999,980 more (use --all or --json)");
+    expect(read()).toBe(20);
+  });
+
+  test("is written as it is read", async () => {
+    const { plan, read } = endless();
+    for await (const chunk of renderJson(plan)) {
+      expect(chunk.length).toBeLessThan(100_000);
+      break;
+    }
+    expect(read()).toBeLessThan(2000);
+  });
+});
