@@ -31,8 +31,7 @@ export function excerpts(from = "", to = ""): [from: string, to: string] {
 
 /** How much of both there is: `1,234 users, 1 group`. */
 export function sizes(users: number, groups: number): string {
-  const of = (count: number, word: string): string => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
-  return `${of(users, "user")}, ${of(groups, "group")}`;
+  return `${number(users)} ${users === 1 ? "user" : "users"}, ${number(groups)} ${groups === 1 ? "group" : "groups"}`;
 }
 
 /** A count for a person: `1,234`. */
