@@ -1,0 +1,105 @@
+import { InputError } from "#errors.ts";
+import type { Encoding } from "./options.ts";
+import { at, type Place } from "./place.ts";
+
+type CertainEncoding = Exclude<Encoding, "utf-16">;
+
+const longestMark = 3;
+
+/**
+ * Bytes as text, without the byte order mark. `place` is where the reader of the text stands when it asks for more.
+ * Before the error, the text up to the wrong bytes is delivered, so that the reader's place is then theirs.
+ * @throws {InputError} when bytes are not of the encoding, or the byte order mark is another one's
+ */
+export async function* decoded(bytes: AsyncIterable<Buffer>, encoding: Encoding, place: Place): AsyncGenerator<string> {
+  let decode: Decode | undefined;
+  // What the chunks so far end with: the start of a character, or of a byte order mark.
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of bytes) {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    if (decode === undefined) {
+      if (rest.length < longestMark) continue;
+      [decode, rest] = start(rest, encoding, place);
+    }
+    const end = decode.completeLength(rest);
+    yield* decode.text(rest.subarray(0, end));
+    rest = rest.subarray(end);
+  }
+  if (decode === undefined) [decode, rest] = start(rest, encoding, place);
+  yield* decode.text(rest);
+}
+
+interface Decode {
+  /** How many of the bytes are whole characters. */
+  completeLength(bytes: Buffer): number;
+  /** The text of whole characters. */
+  text(bytes: Buffer): Generator<string>;
+}
+
+/** Settles how to decode from the first bytes, and takes the byte order mark off them. */
+function start(head: Buffer, configured: Encoding, place: Place): [Decode, Buffer] {
+  const [mark, markLength] = markOf(head);
+  const encoding = configured === "utf-16" && mark?.startsWith("utf-16") ? mark : configured;
+  if (encoding === "utf-16") {
+    const message = "has no byte order mark that tells how its UTF-16 is written; set encoding to utf-16le or utf-16be";
+    throw new InputError(`${at(place)}: ${message}`);
+  }
+  if (mark !== undefined && mark !== encoding) {
+    throw new InputError(`${at(place)}: starts with the byte order mark of ${mark}; set encoding to ${mark}`);
+  }
+  const decoder = new TextDecoder(encoding, { fatal: true, ignoreBOM: true });
+  return [
+    {
+      completeLength: (bytes) => completeLength(bytes, encoding),
+      *text(bytes) {
+        if (bytes.length === 0) return;
+        let text: string;
+        try {
+          text = decoder.decode(bytes);
+        } catch (error) {
+          yield textUpToFault(bytes, encoding);
+          const message = `the row that starts here holds bytes that are not ${encoding}; set encoding to the file's, or write the file again`;
+          throw new InputError(`${at(place)}: ${message}`, { cause: error });
+        }
+        yield text;
+      },
+    },
+    head.subarray(markLength),
+  ];
+}
+
+function markOf(head: Buffer): [CertainEncoding | undefined, number] {
+  if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) return ["utf-8", 3];
+  if (head[0] === 0xff && head[1] === 0xfe) return ["utf-16le", 2];
+  if (head[0] === 0xfe && head[1] === 0xff) return ["utf-16be", 2];
+  return [undefined, 0];
+}
+
+function completeLength(bytes: Buffer, encoding: CertainEncoding): number {
+  if (encoding === "latin1") return bytes.length;
+  if (encoding === "utf-8") {
+    // The last character starts at one of the last three bytes, or it is whole.
+    for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+      const byte = bytes[bytes.length - back] ?? 0;
+      if (byte < 0x80) break;
+      if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? bytes.length - back : bytes.length;
+    }
+    return bytes.length;
+  }
+  const even = bytes.length - (bytes.length % 2);
+  const highByte = bytes[encoding === "utf-16le" ? even - 1 : even - 2] ?? 0;
+  const isHighSurrogate = even > 0 && highByte >= 0xd8 && highByte <= 0xdb;
+  return isHighSurrogate ? even - 2 : even;
+}
+
+/** The text up to the first bytes that are wrong, and one U+FFFD in their place. */
+function textUpToFault(bytes: Buffer, encoding: CertainEncoding): string {
+  const loose = new TextDecoder(encoding, { ignoreBOM: true }).decode(bytes);
+  const replacement = encoding === "utf-8" ? [0xef, 0xbf, 0xbd] : encoding === "utf-16le" ? [0xfd, 0xff] : [0xff, 0xfd];
+  for (let index = loose.indexOf("\u{FFFD}"); index !== -1; index = loose.indexOf("\u{FFFD}", index + 1)) {
+    const offset = encoding === "utf-8" ? Buffer.byteLength(loose.slice(0, index)) : index * 2;
+    // The character itself may stand in the file; up to here every byte was right, so the offset is exact.
+    if (replacement.some((byte, i) => bytes[offset + i] !== byte)) return loose.slice(0, index + 1);
+  }
+  return loose;
+}

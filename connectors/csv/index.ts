@@ -1,0 +1,12 @@
+import type { Connector } from "#connector.ts";
+import { options, type Options } from "./options.ts";
+import { read } from "./read.ts";
+
+/** Users, groups and memberships from CSV files. See `connectors/README.md`. */
+const csv: Connector<Options> = {
+  name: "csv",
+  options,
+  open: (options, { folder }) => ({ read: (context) => read(options, folder, context) }),
+};
+
+export default csv;

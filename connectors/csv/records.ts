@@ -1,0 +1,113 @@
+import type { Entry, MemberReference, Membership } from "#connector.ts";
+import { InputError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
+import type { Header } from "./header.ts";
+import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
+import { at } from "./place.ts";
+import type { Row } from "./rows.ts";
+
+/**
+ * How to make an entry of a row of a file.
+ * @throws {InputError} at once when the header lacks a column, and for a row whose id is empty
+ */
+export function entryOf(kind: Kind, options: UsersOptions | GroupsOptions, header: Header, file: string) {
+  const idIndex = header.indexOf(options.id);
+  const keyIndexes = (options.keys ?? [options.id]).map((name) => header.indexOf(name));
+  const attributes = attributesOf(options, header, file);
+  const memberOf = referencesIn(options.memberOf, header);
+  const memberOptions = "members" in options ? options.members : undefined;
+  const members = referencesIn(memberOptions, header);
+  const memberKind = memberOptions?.kind;
+
+  return (row: Row): Entry => {
+    const origin = at({ file, line: row.line });
+    const id = key(row, idIndex);
+    if (id === "")
+      throw new InputError(`${origin}: column ${JSON.stringify(options.id)} is empty; every row needs an id`);
+    return {
+      kind,
+      id,
+      origin,
+      attributes: attributes(row),
+      keys: keyIndexes.map((index) => key(row, index)).filter((value) => value !== ""),
+      memberOf: memberOf(row),
+      members: members(row).map((value) => reference(value, memberKind)),
+    };
+  };
+}
+
+/**
+ * How to make a membership of a row of a file of pairs.
+ * @throws {InputError} at once when the header lacks a column, and for a row that names no group, member or kind
+ */
+export function membershipOf(options: MembershipsOptions, header: Header, file: string) {
+  const groupIndex = header.indexOf(options.group);
+  const memberIndex = header.indexOf(options.member);
+  const kindOf = memberKindIn(options.kind, header);
+
+  return (row: Row): Membership => {
+    const origin = at({ file, line: row.line });
+    const group = key(row, groupIndex);
+    const member = key(row, memberIndex);
+    if (group === "" || member === "") {
+      const empty = group === "" ? options.group : options.member;
+      throw new InputError(`${origin}: column ${JSON.stringify(empty)} is empty; every row names a group and a member`);
+    }
+    return { kind: "membership", group, member: reference(member, kindOf(row, origin)), origin };
+  };
+}
+
+function attributesOf(options: UsersOptions, header: Header, file: string) {
+  const columns =
+    options.columns === undefined
+      ? header.columns
+      : Object.entries(options.columns).map(([name, column]) => ({ name, index: header.indexOf(column) }));
+  if (columns.some(({ name }) => name === "__proto__")) {
+    throw new InputError(`${file}: "__proto__" cannot be the name of an attribute; map the column to another name`);
+  }
+  return (row: Row): Record<string, string> => {
+    const attributes: Record<string, string> = {};
+    for (const { name, index } of columns) {
+      const value = row.fields[index];
+      if (value !== undefined && value !== "") attributes[name] = value;
+    }
+    return attributes;
+  };
+}
+
+function referencesIn(options: { column: string; separator: string } | undefined, header: Header) {
+  if (options === undefined) return (): string[] => [];
+  const index = header.indexOf(options.column);
+  return (row: Row): string[] =>
+    (row.fields[index] ?? "")
+      .split(options.separator)
+      .map(comparable)
+      .filter((value) => value !== "");
+}
+
+function memberKindIn(options: MembershipsOptions["kind"], header: Header) {
+  if (typeof options !== "object") return () => options;
+  const index = header.indexOf(options.column);
+  const user = comparable(options.user);
+  const group = comparable(options.group);
+  return (row: Row, origin: string): Kind => {
+    const value = key(row, index);
+    if (value === user) return "user";
+    if (value === group) return "group";
+    const expected = `${JSON.stringify(user)} or ${JSON.stringify(group)}`;
+    throw new InputError(`${origin}: column ${JSON.stringify(options.column)}: expected ${expected}`);
+  };
+}
+
+function reference(key: string, kind: Kind | undefined): MemberReference {
+  return kind === undefined ? { key } : { kind, key };
+}
+
+function key(row: Row, index: number): string {
+  return comparable(row.fields[index] ?? "");
+}
+
+/** Ids, keys and references: without the spaces around them, and one way to write an accent. */
+function comparable(value: string): string {
+  return value.trim().normalize("NFC");
+}

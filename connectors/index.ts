@@ -1,0 +1,5 @@
+import type { Connector } from "#connector.ts";
+import csv from "./csv/index.ts";
+
+/** The connectors that come with Rollcall. */
+export const connectors: readonly Connector[] = [csv];

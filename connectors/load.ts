@@ -1,0 +1,53 @@
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Connector } from "#connector.ts";
+import { InputError, messageOf } from "#errors.ts";
+
+/**
+ * A connector of the user's own: the default export of the module at `path`, which is relative to `folder`.
+ * @throws {InputError} when there is no such module, it cannot be loaded, or it is not a connector
+ */
+export async function loadConnector(path: string, folder: string): Promise<Connector> {
+  const url = pathToFileURL(resolve(folder, path)).href;
+  let module: Record<string, unknown>;
+  try {
+    module = (await import(url)) as Record<string, unknown>;
+  } catch (error) {
+    throw new InputError(importProblem(path, url, error), { cause: error });
+  }
+  const connector = module["default"];
+  if (connector === undefined) {
+    throw new InputError(`${path} has no default export; a connector's module ends with \`export default\` of it`);
+  }
+  const problems = shapeProblems(connector);
+  if (problems.length === 0) return connector as Connector;
+  throw new InputError(`the default export of ${path} is not a connector: ${problems.join(", ")}`, { problems });
+}
+
+function importProblem(path: string, url: string, error: unknown): string {
+  // Only when the module itself is missing, not one that it imports.
+  const isMissing =
+    error instanceof Error &&
+    "code" in error &&
+    error.code === "ERR_MODULE_NOT_FOUND" &&
+    "url" in error &&
+    error.url === url;
+  return isMissing
+    ? `${path} does not exist; the path is relative to the configuration's folder and has its extension`
+    : `${path} fails to load: ${messageOf(error)}`;
+}
+
+function shapeProblems(value: unknown): readonly string[] {
+  if (typeof value !== "object" || value === null) return ["it is not an object"];
+  const { name, options, open } = value as Record<string, unknown>;
+  return [
+    typeof name === "string" && name !== "" ? "" : "`name` is not a string",
+    isSchema(options) ? "" : "`options` is not a zod schema",
+    typeof open === "function" ? "" : "`open` is not a function",
+  ].filter((problem) => problem !== "");
+}
+
+function isSchema(value: unknown): boolean {
+  const schema = value as { safeParseAsync?: unknown } | null | undefined;
+  return typeof schema?.safeParseAsync === "function";
+}
