@@ -36,7 +36,10 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   const problems = [...document.problems];
   const fail = (): never => {
     const redact = redactor(document.secrets);
-    const lines = renderProblems(file, problems).map(redact);
+    const lines = renderProblems(
+      file,
+      problems.map((problem) => ({ ...problem, message: redact(problem.message) })),
+    );
     throw new InputError(`${file} has ${lines.length === 1 ? "a problem" : `${lines.length} problems`}`, {
       problems: lines,
     });

@@ -1,6 +1,36 @@
+import { checkRules } from "#principals/compile.ts";
+import type { KindRules } from "#principals/rules.ts";
 import type { ConfigurationDocument } from "./document.ts";
-import type { Problem } from "./problem.ts";
+import { alternatives } from "./expectations.ts";
+import type { Path, Problem } from "./problem.ts";
+import { keysOf } from "./references.ts";
+import { groupRules, userRules } from "./schema.ts";
 
-export function checkSyncRules(_document: ConfigurationDocument): Problem[] {
-  return [];
+/** What is wrong with the expressions of every sync, at the place in the expression where it can be told. */
+export function checkSyncRules(document: ConfigurationDocument): Problem[] {
+  return keysOf(document, ["syncs"]).flatMap((sync) => {
+    const base = ["syncs", sync];
+    const problems = checkRules({
+      users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
+      groups: expressions(document, [...base, "groups"], Object.keys(groupRules.shape)),
+    });
+    return problems.map(({ path, message, offset }) => {
+      const place = [...base, ...path];
+      const origins = document.origins(place);
+      // The message may quote the expression.
+      if (origins.length > 0)
+        return document.problem(place, "value", `the expression that comes from ${alternatives(origins)} is not valid`);
+      return document.problemWithin(place, offset, message);
+    });
+  });
+}
+
+/** The expressions of one kind that are texts. The others, and missing ones, are the schema's to refuse. */
+function expressions(document: ConfigurationDocument, base: Path, known: readonly string[]): KindRules {
+  const written = known.flatMap((rule) => {
+    const path = [...base, rule];
+    const value = document.at(path);
+    return typeof value === "string" && value !== "" && !document.broken(path) ? [[rule, value]] : [];
+  });
+  return { name: '"-"', displayName: '"-"', ...Object.fromEntries(written) };
 }

@@ -101,10 +101,13 @@ const rules = {
   description: expression("entry.title").exactOptional().describe("A text or null."),
   groups: expression('["everyone"]').exactOptional().describe("Names of further groups it is directly in."),
 };
-const userRules = z.strictObject({
+/** Expressions for users. */
+export const userRules = z.strictObject({
   ...rules,
   mail: expression("entry.mail").exactOptional().describe("An address or null."),
 });
+/** Expressions for groups, which have no mail (B.5). */
+export const groupRules = z.strictObject(rules);
 const patterns = z.array(values.text("a name, with * for any characters"), { error: 'expected a list like ["svc-*"]' });
 
 const sync = z.strictObject({
@@ -116,10 +119,7 @@ const sync = z.strictObject({
   schedule: values.cron.exactOptional().describe("When it runs, as a cron expression. Absent: only on demand."),
   timezone: values.timezone.exactOptional().describe("The time zone of the schedule. Absent: the system's."),
   users: userRules.describe("What becomes of the sources' users: CEL expressions over `entry`."),
-  groups: z
-    .strictObject(rules)
-    .exactOptional()
-    .describe("What becomes of the sources' groups. Absent: they are not taken over."),
+  groups: groupRules.exactOptional().describe("What becomes of the sources' groups. Absent: they are not taken over."),
   manage: z
     .enum(["owned", "everything"])
     .prefault("owned")

@@ -29,7 +29,7 @@ export function syntaxProblems(document: Document, text: string, counter: LineCo
   // An unresolved tag is a warning only, but it swallows the value: `include: !has(entry.x)` would be an empty text.
   for (const error of [...document.errors, ...document.warnings]) {
     // Once the parser has lost the thread, every line that follows is "unexpected".
-    if (byLine.size > 0 && error.message.includes("in YAML stream")) break;
+    if (byLine.size > 0 && /in YAML stream|flow-error-end/.test(error.message)) break;
     const { line, column, message } = explain(error, document, lines, counter);
     if (!byLine.has(line)) byLine.set(line, { line, column, path: [], message });
     if (error.code === "MULTIPLE_DOCS") break;
@@ -49,6 +49,8 @@ function explain(
   const { before = "", first = "" } = valueOfLine.exec(source)?.groups ?? {};
   const start = before.length + 1;
   if (opening !== undefined) return { line, column, message: "a quote that is never closed" };
+  if (source.slice(column - 2, column) === "${")
+    return { line, column: column - 1, message: "between { } and [ ], ${…} needs quotes around it" };
   if (column >= start && error.code !== "TAB_AS_INDENT") {
     if ("*!&@`%|>".includes(first) && first !== "")
       return { line, column: start, message: `a value that starts with ${first} needs quotes around it` };
@@ -58,11 +60,6 @@ function explain(
         column: start,
         message: `text after the closing quote; put the whole value in quotes, for instance '"a" + entry.b'`,
       };
-    if (first === "{" || first === "[") {
-      const substitution = source.indexOf("${");
-      if (substitution !== -1 && !/["'][^"']*$/.test(source.slice(0, substitution)))
-        return { line, column: substitution + 1, message: "between { } and [ ], ${…} needs quotes around it" };
-    }
   }
   return { line, column, message: `not YAML: ${meaning(error)}` };
 }
