@@ -1,0 +1,94 @@
+import type { Readable } from "node:stream";
+import type { FastifyInstance, FastifyReply } from "fastify";
+import { receiveSync } from "#service/directory/upload.ts";
+import type { Directory } from "#service/directory/directory.ts";
+import type { Sessions } from "#service/session/sessions.ts";
+import { administrationRoutes, familyB } from "#wire/routes.ts";
+import { loginParameters } from "#wire/sessions.ts";
+import { HttpError, authenticating, json } from "./answers.ts";
+import { readBody } from "./body.ts";
+import type { Callers } from "./callers.ts";
+import { queryOf } from "./exchange.ts";
+import { openSession } from "./login.ts";
+import type { LoginSettings } from "./login.ts";
+import { parametersOf } from "./parameters.ts";
+import type { Work } from "./shutdown.ts";
+
+export interface AdministrationSettings extends LoginSettings {
+  readonly callers: Callers;
+  readonly sessions: Sessions;
+  readonly directory: Directory;
+  /** Where uploads lie while they are worked on. */
+  readonly uploads: string;
+  readonly work: Work;
+}
+
+/** Family B (specification 4.2) below one prefix (0.2). */
+export function addAdministrationRoutes(app: FastifyInstance, prefix: string, settings: AdministrationSettings): void {
+  const { callers, sessions, directory, uploads, work } = settings;
+  const { login, logout, userList, userSync } = administrationRoutes;
+  const root = prefix + familyB;
+
+  app.route({
+    method: login.method,
+    url: root + login.path,
+    handler: async (request, reply) => {
+      const form = new URLSearchParams(await readBody(request));
+      const parsed = loginParameters.safeParse(parametersOf(queryOf(request), form));
+      if (!parsed.success) return reply.code(401).send();
+      const { rememberme: remembered, ...pair } = parsed.data;
+      const opened = await openSession(settings, request, reply, { ...pair, remembered });
+      return reply.code(opened ? 204 : 401).send();
+    },
+  });
+
+  app.route({
+    method: logout.method,
+    url: root + logout.path,
+    handler: async (request, reply) => {
+      const caller = await callers.find(request);
+      if (caller === undefined) return reply.code(401).send();
+      await authenticating(() => sessions.end(caller.token));
+      return reply.code(204).send();
+    },
+  });
+
+  app.route({
+    method: userList.method,
+    url: root + userList.path,
+    handler: async (request, reply) => {
+      await callers.require(request, "administration");
+      return reply.type(json).send(await directory.list());
+    },
+  });
+
+  app.route({
+    method: userSync.method,
+    url: root + userSync.path,
+    handler: async (request, reply) => {
+      const caller = await callers.require(request, "administration");
+      const signal = AbortSignal.any([work.shutdown, disconnectOf(reply)]);
+      const { contentType } = request.exchange;
+      const sync = async (): Promise<Readable> => {
+        const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
+        if (received === undefined) throw new HttpError(415, []);
+        try {
+          const { discard: _, ...wanted } = received;
+          return await directory.sync({ ...wanted, caller: caller.name }, signal);
+        } finally {
+          await received.discard();
+        }
+      };
+      return reply.type(json).send(await work.track(sync()));
+    },
+  });
+}
+
+/** Aborted when the client goes away before it has the answer. */
+function disconnectOf({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  raw.once("close", () => {
+    if (!raw.writableFinished) controller.abort(new Error("the client went away"));
+  });
+  return controller.signal;
+}

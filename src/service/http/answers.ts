@@ -1,0 +1,93 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { InputError, UnavailableError, messageOf } from "#errors.ts";
+import { errorCodes } from "#wire/errors.ts";
+import type { ErrorBody } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
+
+export const json = "application/json";
+export const text = "text/plain; charset=utf-8";
+
+/** A request that is not served: the status and what the caller is told. */
+export class HttpError extends Error {
+  readonly status: number;
+  readonly messages: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    messages: readonly string[],
+    options: { headers?: Readonly<Record<string, string>>; cause?: unknown } = {},
+  ) {
+    super(messages.join("; "), { cause: options.cause });
+    this.status = status;
+    this.messages = messages;
+    this.headers = options.headers ?? {};
+  }
+}
+
+/** 401: no session, or one that has ended (specification 5). */
+export function unverified(): HttpError {
+  return new HttpError(401, [dataTexts.unverified]);
+}
+
+/** 403: a session without the privilege (0.6). */
+export function forbidden(): HttpError {
+  return new HttpError(403, [dataTexts.forbidden]);
+}
+
+/** 429 (0.8). */
+export function throttled(seconds: number): HttpError {
+  return new HttpError(429, [`Too many failed logins. Try again in ${seconds} seconds.`], {
+    headers: { "retry-after": String(seconds) },
+  });
+}
+
+/** Runs what asks the session store or the users: when that fails, nobody can be verified (A.25). */
+export async function authenticating<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof HttpError) throw cause;
+    throw new HttpError(500, [dataTexts.noAuthentication], { cause });
+  }
+}
+
+/** What anything thrown means to the caller. What is not meant for callers stays in the log. */
+export function httpErrorOf(error: unknown, incident: string): HttpError {
+  if (error instanceof HttpError) return error;
+  if (error instanceof InputError) {
+    return new HttpError(400, error.problems.length > 0 ? error.problems : [error.message]);
+  }
+  if (error instanceof UnavailableError) return new HttpError(503, [error.message], { cause: error });
+  const status = typeof error === "object" && error !== null && "statusCode" in error ? Number(error.statusCode) : 500;
+  if (status >= 400 && status < 500) return new HttpError(status, [messageOf(error)]);
+  return new HttpError(500, [`error code = INTERNAL, message = Unexpected error, incident ${incident}.`], {
+    cause: error,
+  });
+}
+
+/** Answers with an error, in the language of the family: text (A.25), or an error object (B.1). */
+export function sendError(request: FastifyRequest, reply: FastifyReply, error: HttpError): FastifyReply {
+  const { family, incident, trace } = request.exchange;
+  reply.code(error.status).headers(error.headers);
+  if (family === "data") return reply.type(text).send(error.messages.join("\n"));
+  if (family === "none") return sendJson(reply, { error: error.messages.join("; ") });
+  if (error.status === 415) return reply.send();
+  const body: ErrorBody = {
+    code: codeOf(error.status),
+    incident_id_guid: incident,
+    trace_id_guid: trace,
+    debug: JSON.stringify(error.messages),
+  };
+  return sendJson(reply, body);
+}
+
+function codeOf(status: number): number {
+  if (status === 400) return errorCodes.badRequest;
+  return status === 403 ? errorCodes.forbidden : errorCodes.other;
+}
+
+/** Answers with a small JSON value. As bytes: the framework would add a charset, which JSON does not have. */
+export function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
+  return reply.type(json).send(Buffer.from(JSON.stringify(value)));
+}

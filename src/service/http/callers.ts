@@ -1,0 +1,67 @@
+import type { FastifyRequest } from "fastify";
+import type { Directory } from "#service/directory/directory.ts";
+import type { Sessions } from "#service/session/sessions.ts";
+import { sessionCookie } from "#wire/routes.ts";
+import { authenticating, forbidden, unverified } from "./answers.ts";
+
+/** What an operation may need of its caller (0.6). */
+export type Privilege = "administration" | "dataManagement";
+
+export interface Caller {
+  readonly id: string;
+  readonly name: string;
+  /** The value of the session's cookie. */
+  readonly token: string;
+}
+
+/** Tells who is calling and what they may do. Both are looked up at every request (0.5, 0.6). */
+export interface Callers {
+  /**
+   * Who has the request's session; undefined when there is no session or no such user any more.
+   * @throws {HttpError} 500 when the session store fails (A.25)
+   */
+  find(request: FastifyRequest): Promise<Caller | undefined>;
+  /**
+   * Who is calling, when they have one of the privileges.
+   * @throws {HttpError} 401, 403, 500
+   */
+  require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller>;
+}
+
+export interface CallerOptions {
+  readonly sessions: Sessions;
+  readonly directory: Directory;
+  /** The bootstrap administrator's name: always has every privilege (0.7). */
+  readonly administrator: string;
+  /** The names of the groups that carry each privilege. */
+  readonly privileges: Readonly<Record<Privilege, readonly string[]>>;
+}
+
+export function createCallers({ sessions, directory, administrator, privileges }: CallerOptions): Callers {
+  async function find(request: FastifyRequest): Promise<Caller | undefined> {
+    const token = request.cookies[sessionCookie];
+    const user = token === undefined ? undefined : sessions.find(token);
+    if (token === undefined || user === undefined) return undefined;
+    const account = await directory.account(user.name);
+    if (account?.id === user.id) return { id: user.id, name: user.name, token };
+    await sessions.end(token);
+    return undefined;
+  }
+
+  async function isAllowed(name: string, required: readonly Privilege[]): Promise<boolean> {
+    if (required.length === 0 || name === administrator) return true;
+    const groups = await directory.effectiveGroups(name);
+    return required.some((privilege) => privileges[privilege].some((group) => groups.has(group)));
+  }
+
+  return {
+    find: (request) => authenticating(() => find(request)),
+    require: (request, ...required) =>
+      authenticating(async () => {
+        const caller = await find(request);
+        if (caller === undefined) throw unverified();
+        if (!(await isAllowed(caller.name, required))) throw forbidden();
+        return caller;
+      }),
+  };
+}

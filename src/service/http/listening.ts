@@ -1,0 +1,103 @@
+import { once } from "node:events";
+import { lookup } from "node:dns/promises";
+import { readFile } from "node:fs/promises";
+import { BlockList, createServer, isIPv4 } from "node:net";
+import { createSecureContext } from "node:tls";
+import { InputError, messageOf } from "#errors.ts";
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");
+
+export interface ListenOptions {
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly tls?: unknown;
+  readonly allowPlainHttp: boolean;
+}
+
+/**
+ * The address to listen on.
+ * @throws {InputError} when the host has none, or passwords would cross a network in the open (0.1)
+ */
+export async function addressToListenOn({ listen: { host }, tls, allowPlainHttp }: ListenOptions): Promise<string> {
+  const found = await lookup(host, { all: true }).catch((cause: unknown) => {
+    throw new InputError(
+      `service.listen: the host ${host} has no address (${messageOf(cause)}): expected an address of this machine`,
+      { cause },
+    );
+  });
+  const open = found.find(({ address }) => !loopback.check(address, isIPv4(address) ? "ipv4" : "ipv6"));
+  if (open !== undefined && tls === undefined && !allowPlainHttp) {
+    throw new InputError(
+      `service.listen: ${host} (${open.address}) is not a loopback address, and plain HTTP would carry passwords over the network: ` +
+        "configure `service.tls`, or set `service.allowPlainHttp: true` where something else encrypts, or listen on 127.0.0.1",
+    );
+  }
+  const [first] = found.toSorted((a, b) => a.family - b.family);
+  return first?.address ?? host;
+}
+
+/** Where clients on this machine reach a server that listens on an address. */
+export function localUrl(scheme: "http" | "https", address: string, port: number): string {
+  const reachable = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
+  return `${scheme}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
+}
+
+/**
+ * Reads certificate and key.
+ * @throws {InputError} naming the file that cannot be read, or both when they do not fit
+ */
+export async function readCertificate(files: {
+  readonly cert: string;
+  readonly key: string;
+}): Promise<{ cert: string; key: string }> {
+  const read = (name: "cert" | "key"): Promise<string> =>
+    readFile(files[name], "utf8").catch((cause: unknown) => {
+      throw new InputError(`service.tls.${name}: ${files[name]} cannot be read: ${messageOf(cause)}`, { cause });
+    });
+  const [cert, key] = await Promise.all([read("cert"), read("key")]);
+  try {
+    createSecureContext({ cert, key });
+  } catch (cause) {
+    throw new InputError(
+      `service.tls: ${files.cert} and ${files.key} are not a certificate and its key in PEM form: ${messageOf(cause)}`,
+      { cause },
+    );
+  }
+  return { cert, key };
+}
+
+/**
+ * Listens for a moment.
+ * @throws {InputError} when that cannot be
+ */
+export async function checkIsFree(host: string, port: number): Promise<void> {
+  const server = createServer();
+  try {
+    await once(server.listen({ host, port }), "listening");
+  } catch (error) {
+    throw listenError(error, host, port);
+  }
+  server.close();
+  await once(server, "close");
+}
+
+/** Says what a failed `listen` means. */
+export function listenError(error: unknown, host: string, port: number): unknown {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  switch (code) {
+    case "EADDRINUSE":
+      return new InputError(
+        `service.listen: another program listens on ${host}:${port} already: stop it, or choose another port`,
+        { cause: error },
+      );
+    case "EACCES":
+      return new InputError(`service.listen: this user may not listen on ${host}:${port}: choose a port above 1023`, {
+        cause: error,
+      });
+    case "EADDRNOTAVAIL":
+      return new InputError(`service.listen: ${host} is not an address of this machine`, { cause: error });
+    default:
+      return error;
+  }
+}

@@ -1,0 +1,130 @@
+import { createServer as createPlainServer } from "node:http";
+import type { Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { Readable } from "node:stream";
+import cookie from "@fastify/cookie";
+import { fastify } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import { messageOf } from "#errors.ts";
+import { serviceHeaders } from "#wire/errors.ts";
+import { healthRoutes } from "#wire/routes.ts";
+import { HttpError, httpErrorOf, json, sendError } from "./answers.ts";
+import { addressOf, beginExchange, pathOf, plainAddress } from "./exchange.ts";
+import { acceptsGzip, gzipBytes, gzipStream } from "./gzip.ts";
+
+export interface ServerOptions {
+  /** Certificate and key in PEM form; absent: plain HTTP. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Those of family B (0.2). */
+  readonly prefixes: readonly string[];
+  readonly isStopping: () => boolean;
+  readonly log: Logger;
+}
+
+/** How long nothing may move on a connection on which something should, in milliseconds. */
+const stall = 120_000;
+
+const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map((route) => route.path));
+
+/** A server without routes: what all answers have in common (B.10, A.25, B.1). */
+export async function createServer({ tls, prefixes, isStopping, log }: ServerOptions): Promise<FastifyInstance> {
+  const app = fastify({
+    serverFactory: (handler): Server => {
+      // A body may take as long as it takes, so long as it moves; its header may not.
+      const options = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
+      const server =
+        tls === undefined ? createPlainServer(options, handler) : createTlsServer({ ...options, ...tls }, handler);
+      server.setTimeout(stall);
+      return server;
+    },
+    frameworkErrors: (error, request, reply) => {
+      beginExchange(request, prefixes);
+      addHeaders(request, reply);
+      sendError(request, reply, httpErrorOf(error, request.exchange.incident));
+    },
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _body, done) => {
+    done(null);
+  });
+  await app.register(cookie);
+
+  app.addHook("onRequest", (request, reply, done) => {
+    beginExchange(request, prefixes);
+    watch(request, reply, log);
+    const refused = isStopping() && !healthPaths.has(request.routeOptions.url);
+    done(refused ? new HttpError(503, ["The service is stopping."]) : undefined);
+  });
+
+  app.addHook("onSend", (request, reply, payload, done) => {
+    if (isStopping()) reply.header("connection", "close");
+    addHeaders(request, reply);
+    done(null, compressed(request, reply, payload, log));
+  });
+
+  app.setErrorHandler((thrown, request, reply) => {
+    const error = httpErrorOf(thrown, request.exchange.incident);
+    if (error.status >= 500 && error.cause !== undefined) {
+      log.error({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
+    }
+    return sendError(request, reply, error);
+  });
+
+  app.setNotFoundHandler((request, reply) =>
+    sendError(request, reply, new HttpError(404, [`There is no ${request.method} ${pathOf(request)} here.`])),
+  );
+  return app;
+}
+
+/** The headers of every answer, and those of family B (B.10). */
+function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
+  const { family, incident, trace, started } = request.exchange;
+  reply.header("cache-control", "no-store").header("x-content-type-options", "nosniff");
+  if (family !== "administration") return;
+  reply.headers({
+    "cache-control": "no-cache, no-store, max-age=0, must-revalidate",
+    pragma: "no-cache",
+    [serviceHeaders.incident]: incident,
+    [serviceHeaders.trace]: trace,
+    [serviceHeaders.time]: Math.ceil((performance.now() - started) * 1000),
+    [serviceHeaders.address]: plainAddress(request.raw.socket.localAddress),
+  });
+}
+
+/** The body as it is sent: family B compresses JSON for whoever takes it (B.10). */
+function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown, log: Logger): unknown {
+  const onError = (error: Error): void => {
+    log.warn({ err: error, incident: request.exchange.incident }, `an answer broke off: ${messageOf(error)}`);
+  };
+  if (request.exchange.family !== "administration" || reply.getHeader("content-type") !== json) return body;
+  reply.header("vary", "accept-encoding");
+  const accepted = acceptsGzip(request.headers["accept-encoding"]);
+  if (accepted) reply.header("content-encoding", "gzip");
+  if (body instanceof Readable) return accepted ? gzipStream(body, onError) : body.once("error", onError);
+  return accepted && body instanceof Uint8Array ? gzipBytes(body) : body;
+}
+
+/** Logs the request when it is over, without what may be secret: no query, no header, no body. Ends one that stalls. */
+function watch(request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+  const { raw } = reply;
+  raw.once("close", () => {
+    const { incident, started } = request.exchange;
+    const details = {
+      incident,
+      address: addressOf(request),
+      method: request.method,
+      path: pathOf(request),
+      status: raw.headersSent ? raw.statusCode : undefined,
+      milliseconds: Math.round(performance.now() - started),
+    };
+    if (raw.writableFinished) log.info(details, "request");
+    else log.info(details, "request broken off by the client");
+  });
+  // While the answer is being worked out, nothing has to move.
+  raw.on("timeout", () => {
+    if (!request.raw.complete || raw.headersSent) request.raw.socket.destroy();
+  });
+}

@@ -1,0 +1,130 @@
+import { randomBytes } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import type { Logger } from "pino";
+import { openDirectory } from "./directory/open.ts";
+import { hashPassword, verifyPassword } from "./directory/passwords.ts";
+import { addAdministrationRoutes } from "./http/administration-routes.ts";
+import { createCallers } from "./http/callers.ts";
+import { addDataRoutes } from "./http/data-routes.ts";
+import { addHealthRoutes } from "./http/health-routes.ts";
+import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "./http/listening.ts";
+import { createServer } from "./http/server.ts";
+import { closeServer, createWork } from "./http/shutdown.ts";
+import { openKnownAddresses } from "./session/addresses.ts";
+import { createLogin } from "./session/login.ts";
+import { openSessions } from "./session/sessions.ts";
+import { createThrottle } from "./session/throttle.ts";
+import { openStorage } from "./storage.ts";
+
+/** The service's settings. Durations are in milliseconds. */
+export interface ServiceOptions {
+  /** The data folder; the service's files are in `service` below it. */
+  readonly data: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  readonly log: Logger;
+  /** Port 0: any free one. */
+  readonly listen: { readonly host: string; readonly port: number };
+  /** `password` is absent when it is to be generated. */
+  readonly administrator: { readonly name: string; readonly password?: string };
+  /** Files in PEM form. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  /** Plain HTTP on an address that is not loopback (0.1). */
+  readonly allowPlainHttp: boolean;
+  /** What may stand before family B's paths (0.2). */
+  readonly prefixes: readonly string[];
+  readonly sessions: { readonly idle: number; readonly remembered: number };
+  readonly logins: { readonly attempts: number; readonly window: number; readonly lockout: number };
+  /** The names of the groups that carry each privilege (0.6). */
+  readonly privileges: { readonly administration: readonly string[]; readonly dataManagement: readonly string[] };
+}
+
+/** A running service. */
+export interface Service {
+  /** Where clients on this machine reach it, with the real port. */
+  readonly url: string;
+  readonly address: { readonly host: string; readonly port: number };
+  /** The administrator's password, only at the first start and only when it was generated: to be printed once (0.7). */
+  readonly generatedPassword?: string;
+  /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
+  openLocalSession(): Promise<string>;
+  /** Takes no new requests, lets those under way end, and closes everything (0.9), within 13 s. May be called again. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the service: both families on one listener (0.1).
+ * @throws {InputError} when a setting is wrong, the port is taken, or another process uses the data folder
+ */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { log, administrator, sessions: lifetimes, logins, privileges } = options;
+  const host = await addressToListenOn(options);
+  const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
+  await using opening = new AsyncDisposableStack();
+  const { database, folder, uploads } = await openStorage(options.data, options.memory);
+  opening.defer(() => {
+    database.close();
+  });
+  // Before a password is generated that would be printed only if everything else goes well.
+  await checkIsFree(host, options.listen.port);
+  const directory = await openDirectory({ database, folder, administrator, privilegedGroups: privileges });
+  opening.defer(() => directory.close());
+  const sessions = await openSessions({ database, ...lifetimes, log });
+  opening.defer(() => sessions.close());
+  const known = await openKnownAddresses(database, log);
+  opening.defer(() => {
+    known.close();
+  });
+
+  const throttle = createThrottle({
+    ...logins,
+    isKnown: (name, address) => known.has(name, address),
+    now: () => performance.now(),
+  });
+  const nobodysHash = await hashPassword(randomBytes(32).toString("base64"));
+  const account = (name: string): ReturnType<typeof directory.account> => directory.account(name);
+  const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions });
+  const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
+  const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
+  const work = createWork();
+  let isStopping = false;
+
+  const app = await createServer({
+    ...(certificate === undefined ? {} : { tls: certificate }),
+    prefixes: options.prefixes,
+    isStopping: () => isStopping,
+    log,
+  });
+  addHealthRoutes(app, {
+    isStopping: () => isStopping,
+    probe: async () => {
+      await account(administrator.name);
+    },
+  });
+  addDataRoutes(app, loginSettings);
+  for (const prefix of new Set(options.prefixes)) {
+    addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, work });
+  }
+  await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
+    throw listenError(error, host, options.listen.port);
+  });
+
+  const { port } = app.server.address() as AddressInfo;
+  const open = opening.move();
+  let stopped: Promise<void> | undefined;
+  return {
+    url: localUrl(certificate === undefined ? "http" : "https", host, port),
+    address: { host, port },
+    ...(directory.generatedPassword === undefined ? {} : { generatedPassword: directory.generatedPassword }),
+    openLocalSession: async () => {
+      const user = await account(administrator.name);
+      if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
+      return sessions.openLocal(user);
+    },
+    stop: () => {
+      isStopping = true;
+      stopped ??= closeServer(app, work).then(() => open.disposeAsync());
+      return stopped;
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import type { KnownAddresses } from "./addresses.ts";
+import type { SessionUser, Sessions } from "./sessions.ts";
+import type { Throttle } from "./throttle.ts";
+
+export interface Credentials {
+  readonly username: string;
+  readonly password: string;
+  readonly remembered: boolean;
+}
+
+/** What became of a login. */
+export type LoginResult =
+  | { readonly outcome: "opened"; readonly token: string }
+  | { readonly outcome: "wrong" }
+  /** `retryAfter` in seconds. */
+  | { readonly outcome: "throttled"; readonly retryAfter: number };
+
+/** Logs in from an address. Throws only when the store fails. */
+export type Login = (credentials: Credentials, address: string) => Promise<LoginResult>;
+
+export interface LoginOptions {
+  readonly account: (name: string) => Promise<(SessionUser & { readonly passwordHash: string }) | undefined>;
+  readonly verify: (hash: string, password: string) => Promise<boolean>;
+  /** The hash of a password that nobody knows: what an unknown user's is checked against, to take the same time (0.8). */
+  readonly nobodysHash: string;
+  readonly throttle: Throttle;
+  readonly known: KnownAddresses;
+  readonly sessions: Sessions;
+}
+
+export function createLogin({ account, verify, nobodysHash, throttle, known, sessions }: LoginOptions): Login {
+  /** The user, when the password is theirs. */
+  async function verified({ username, password }: Credentials): Promise<SessionUser | undefined> {
+    const user = await account(username);
+    const right = await verify(user?.passwordHash ?? nobodysHash, password);
+    return right ? user : undefined;
+  }
+
+  return async (credentials, address) => {
+    const attempt = await throttle.begin(credentials.username, address);
+    if ("retryAfter" in attempt) return { outcome: "throttled", retryAfter: attempt.retryAfter };
+    let user: SessionUser | undefined;
+    try {
+      user = await verified(credentials);
+    } catch (error) {
+      attempt.undecided();
+      throw error;
+    }
+    if (user === undefined) {
+      attempt.failed();
+      return { outcome: "wrong" };
+    }
+    attempt.succeeded();
+    await known.add(user.name, address);
+    return { outcome: "opened", token: await sessions.open(user, { remembered: credentials.remembered }) };
+  };
+}
