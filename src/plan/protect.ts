@@ -1,4 +1,5 @@
 import { InputError } from "#errors.ts";
+import { literal } from "./database.ts";
 import type { Connection } from "./database.ts";
 
 /** What must not be touched, and why. */
@@ -30,28 +31,18 @@ export interface Frozen {
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function protect(connection: Connection, protection: Protection): Promise<Frozen> {
+  const owned = protection.manage === "owned";
   await connection.run(`
-    CREATE OR REPLACE TEMP TABLE protected_pattern (kind VARCHAR, pattern VARCHAR);
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
-      EXISTS (SELECT 1 FROM protected_pattern p WHERE p.kind = k AND regexp_full_match(n, p.pattern, 's'))`);
-  for (const [kind, patterns] of [["user", protection.users] as const, ["group", protection.groups] as const]) {
-    for (const pattern of patterns) {
-      await connection.run("INSERT INTO protected_pattern VALUES (?, ?)", [kind, toExpression(pattern)]);
-    }
-  }
-  await connection.run(`
+      CASE k WHEN 'user' THEN ${matches("n", protection.users)} ELSE ${matches("n", protection.groups)} END;
+    CREATE OR REPLACE TEMP TABLE in_doubt AS
+    SELECT kind, name FROM quarantined WHERE name IS NOT NULL
+    UNION SELECT l.kind, l.name FROM ledger l JOIN quarantined q USING (kind, source, source_id);
     CREATE OR REPLACE TEMP TABLE frozen AS
-    SELECT kind, name, CASE
-        WHEN is_protected(kind, name) THEN 'protected'
-        WHEN (kind, name) IN (SELECT (q.kind, q.name) FROM quarantined q WHERE q.name IS NOT NULL)
-          OR (kind, name) IN (
-            SELECT (l.kind, l.name) FROM ledger l JOIN quarantined q USING (kind, source, source_id)) THEN 'quarantined'
-        WHEN ${protection.manage === "owned"}
-          AND (kind, name) NOT IN (SELECT (l.kind, l.name) FROM ledger l)
-          AND (kind, name) NOT IN (SELECT (s.kind, s.name) FROM assembled s) THEN 'unmanaged'
-      END AS reason
-    FROM actual;
-    DELETE FROM frozen WHERE reason IS NULL;
+    SELECT kind, name, 'protected' AS reason FROM actual WHERE is_protected(kind, name);
+    INSERT INTO frozen
+    SELECT a.kind, a.name, 'quarantined' FROM actual a SEMI JOIN in_doubt USING (kind, name) ANTI JOIN frozen USING (kind, name);
+    ${owned ? "INSERT INTO frozen SELECT a.kind, a.name, 'unmanaged' FROM actual a ANTI JOIN ledger USING (kind, name) ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name);" : ""}
     CREATE OR REPLACE TEMP TABLE managed AS
     SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
     FROM assembled s ANTI JOIN frozen f USING (kind, name)
@@ -94,10 +85,13 @@ async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<vo
     FROM (SELECT kind, name, unnest(group_names) AS g FROM actual) a
     SEMI JOIN frozen f ON f.kind = 'group' AND f.name = a.g
     GROUP BY a.kind, a.name;
+    CREATE OR REPLACE TEMP TABLE protected_group AS
+    SELECT name FROM actual WHERE kind = 'group' AND is_protected(kind, name)
+    UNION SELECT name FROM assembled WHERE kind = 'group' AND is_protected(kind, name);
     CREATE OR REPLACE TEMP TABLE dropped_membership AS
     SELECT m.kind, m.name, list(m.g) AS dropped
     FROM (SELECT kind, name, unnest(group_names) AS g FROM managed) m
-    WHERE is_protected('group', m.g)
+    SEMI JOIN protected_group p ON p.name = m.g
     GROUP BY m.kind, m.name;
     UPDATE managed SET group_names = list_filter(managed.group_names, lambda g: NOT list_contains(d.dropped, g))
     FROM dropped_membership d WHERE d.kind = managed.kind AND d.name = managed.name;
@@ -128,7 +122,9 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
   });
 }
 
-/** A name with `*` for any characters, as a regular expression for a full match. */
-function toExpression(pattern: string): string {
-  return pattern.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*");
+/** An SQL condition: the column matches one of the names, in which `*` stands for any characters. */
+function matches(column: string, names: readonly string[]): string {
+  if (names.length === 0) return "false";
+  const expressions = names.map((name) => name.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*"));
+  return `regexp_full_match(${column}, ${literal(expressions.join("|"))}, 's')`;
 }
