@@ -1,0 +1,150 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall } from "../../servers/rollcall.ts";
+
+let company: CompanyFolder;
+beforeEach(async () => {
+  company = await makeCompany();
+});
+afterEach(() => company.remove());
+
+const command = (name: string, ...rest: string[]) => rollcall([name, "--config", company.config, ...rest]);
+
+describe("where no daemon runs, a command works by itself", () => {
+  test("plan shows what would change and changes nothing; apply makes it so; then nothing is left", async () => {
+    const planned = await command("plan");
+    expect(planned.code, planned.stderr).toBe(2);
+    expect(planned.stdout).toContain("zoe");
+    expect(planned.stdout).not.toContain("Long Gone");
+    expect((await command("plan")).stdout).toBe(planned.stdout);
+
+    const applied = await command("apply");
+    expect(applied.code, applied.stderr).toBe(0);
+    expect(applied.stdout).toContain("staff: applied and verified");
+
+    const after = await command("plan", "staff");
+    expect(after.code, after.stderr).toBe(0);
+    expect((await command("apply")).stdout).not.toContain("applied and verified");
+  });
+
+  test("after an edit, the plan is exactly that edit", async () => {
+    await command("apply");
+    await company.write(
+      "people.csv",
+      people.replace("grace@example.com", "g.hopper@example.com").replace("active,staff;engines", "active,staff"),
+    );
+    const { code, stdout } = await command("plan", "--json");
+    expect(code).toBe(2);
+    const [run] = JSON.parse(stdout).runs;
+    expect(run).toMatchObject({ sync: "staff", target: "analytics", outcome: "planned", warnings: [] });
+    expect(run.plan.changes).toEqual([
+      expect.objectContaining({
+        action: "update",
+        kind: "user",
+        name: "ada",
+        groupsRemoved: ["engines"],
+        groupsAdded: [],
+        attributes: [],
+      }),
+      expect.objectContaining({
+        action: "update",
+        kind: "user",
+        name: "grace",
+        attributes: [{ attribute: "mail", from: "grace@example.com", to: "g.hopper@example.com" }],
+      }),
+    ]);
+  });
+
+  test("who left the company is deleted, because the sync created them", async () => {
+    await command("apply");
+    await company.write("people.csv", people.replace("grace@example.com,active", "grace@example.com,left"));
+    const { stdout } = await command("apply", "--json");
+    const [run] = JSON.parse(stdout).runs;
+    expect(run.outcome).toBe("applied");
+    expect(run.plan.changes).toMatchObject([{ action: "delete", kind: "user", name: "grace" }]);
+  });
+});
+
+describe("a failed read deletes nothing", () => {
+  test("a broken row ends the run with file and line, and the target stays as it is", async () => {
+    await command("apply");
+    await company.write("people.csv", `${people}5,eve,Eve\n`);
+    const applied = await command("apply");
+    expect(applied.code).toBe(1);
+    expect(applied.stderr).toMatch(/people\.csv:6/);
+    await company.write("people.csv", people);
+    expect((await command("plan")).code).toBe(0);
+  });
+
+  test("an empty file, and a missing one", async () => {
+    await command("apply");
+    await company.write("people.csv", "id,login,name,mail,status,groups\n");
+    const empty = await command("apply");
+    expect(empty.code).toBe(1);
+    expect(empty.stderr).toContain("people.csv");
+    await company.write("people.csv", people);
+    expect((await command("plan")).code).toBe(0);
+  });
+
+  test("two records with one name are both quarantined, and the user they may be stays", async () => {
+    await command("apply");
+    await company.write("people.csv", `${people}5,grace,Another Grace,,active,\n`);
+    const { code, stdout } = await command("plan");
+    expect(code).toBe(0);
+    expect(stdout).toContain("people.csv:3");
+    expect(stdout).toContain("people.csv:6");
+  });
+});
+
+describe("wrong input", () => {
+  test("a typo in the configuration is named with file, line and column", async () => {
+    const wrong = await makeCompany((yaml) =>
+      yaml.replace("displayName: entry.name\n      mail", "displayNmae: entry.name\n      mail"),
+    );
+    try {
+      const { code, stderr } = await rollcall(["plan", "--config", wrong.config]);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/rollcall\.yaml:21:7: .*displayNmae.*did you mean "?displayName/);
+    } finally {
+      await wrong.remove();
+    }
+  });
+
+  test("an unknown sync, an unknown command, a missing configuration", async () => {
+    const unknown = await command("plan", "stuff");
+    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining("staff") });
+    expect(await rollcall(["plane"])).toMatchObject({ code: 1, stderr: expect.stringContaining("plan") });
+    expect(await rollcall(["plan", "--config", "/nowhere/rollcall.yaml"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("/nowhere/rollcall.yaml"),
+    });
+  });
+
+  test("with --json an error is a document too", async () => {
+    const { code, stdout } = await command("plan", "stuff", "--json");
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).error).toMatchObject({ message: expect.stringContaining("stuff"), advice: "fix" });
+  });
+});
+
+test("check reads every source and logs in to every target", async () => {
+  const good = await command("check", "--json");
+  expect(good.code, good.stderr).toBe(0);
+  expect(JSON.parse(good.stdout).checked).toMatchObject([
+    { what: "source", name: "company", users: 4, groups: 2 },
+    { what: "target", name: "analytics" },
+  ]);
+  await company.write("groups.csv", "id;name\n");
+  const bad = await command("check");
+  expect(bad.code).toBe(1);
+  expect(bad.stdout).toContain("groups.csv");
+});
+
+test("no secret of the configuration is ever shown", async () => {
+  await company.write("people.csv", people.replace("Ada Lovelace", ""));
+  for (const args of [["plan", "--json"], ["apply", "--verbose"], ["check"], ["plan"]]) {
+    const { stdout, stderr } = await rollcall([args[0] ?? "", "--config", company.config, ...args.slice(1)]);
+    expect(stdout + stderr).not.toMatch(/administrator-secret|initial-user-secret/);
+  }
+});

@@ -1,0 +1,90 @@
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import type { Running } from "../../servers/rollcall.ts";
+
+let company: CompanyFolder;
+let running: Running[];
+beforeEach(async () => {
+  company = await makeCompany();
+  running = [];
+});
+afterEach(async () => {
+  for (const each of running) each.process.kill("SIGKILL");
+  await Promise.all(running.map(({ ended }) => ended));
+  await company.remove();
+});
+
+function start(...rest: string[]): Running {
+  const each = startRollcall(["start", "--config", company.config, ...rest]);
+  running.push(each);
+  return each;
+}
+const command = (name: string, ...rest: string[]) => rollcall([name, "--config", company.config, ...rest]);
+
+test("start syncs at once and stays up; commands work beside it; SIGTERM ends it with 0", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  expect((await command("plan")).code).toBe(0);
+  await company.write("people.csv", people.replace("Zoë Ünal,,", "Zoë Ünal,zoe@example.com,"));
+  const planned = await command("plan", "--json");
+  expect(planned.code, planned.stderr).toBe(2);
+  expect(JSON.parse(planned.stdout).runs[0].plan.changes).toMatchObject([
+    { name: "zoe", attributes: [{ attribute: "mail", to: "zoe@example.com" }] },
+  ]);
+  expect((await command("apply")).code).toBe(0);
+  expect((await command("plan")).code).toBe(0);
+  daemon.process.kill("SIGTERM");
+  expect(await daemon.ended).toMatchObject({ code: 0, signal: null });
+});
+
+test("the file that lets commands in is readable by its owner alone, and goes with the process", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  const file = join(company.folder, "data", "service.json");
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  const { session } = JSON.parse(await readFile(file, "utf8"));
+  daemon.process.kill("SIGINT");
+  const { stdout, stderr } = await daemon.ended;
+  expect(stdout + stderr).not.toContain(session);
+  await expect(stat(file)).rejects.toMatchObject({ code: "ENOENT" });
+});
+
+describe("a second start on the same data folder", () => {
+  test.each([[[]], [["--only", "service"]], [["--only", "daemon"]]])(
+    "is refused and names the first (%j)",
+    async (args) => {
+      const first = start();
+      await first.wrote("applied and verified");
+      const second = await start(...args).ended;
+      expect(second.code).toBe(1);
+      expect(second.stderr).toContain(String(first.process.pid));
+      expect(second.stderr).toContain("data folder");
+      expect((await command("plan")).code).toBe(0);
+    },
+  );
+
+  test("after a kill, the next start needs nobody to clear anything away", async () => {
+    const first = start();
+    await first.wrote("applied and verified");
+    first.process.kill("SIGKILL");
+    await first.ended;
+    expect((await command("plan")).code).toBe(0);
+    const second = start();
+    await second.wrote("no change");
+  });
+});
+
+test("--only service and --only daemon are two processes on one data folder", async () => {
+  const service = start("--only", "service");
+  await service.wrote("listening on");
+  const daemon = start("--only", "daemon");
+  await daemon.wrote("applied and verified");
+  daemon.process.kill("SIGTERM");
+  expect((await daemon.ended).code).toBe(0);
+  service.process.kill("SIGTERM");
+  expect((await service.ended).code).toBe(0);
+});
