@@ -29,15 +29,18 @@ export interface MemberReference {
   readonly key: string;
 }
 
-/** A record that says nothing but that somebody is directly in a group. */
+/**
+ * That a member is directly in a group, for sources that keep memberships apart from both (a file of pairs). It adds to
+ * what the entries themselves say, and may come before or after them.
+ */
 export interface Membership {
   readonly kind: "membership";
-  /** The key of a group. */
+  /** A key of the group. */
   readonly group: string;
   readonly member: MemberReference;
-  /** Where a person finds the record. */
+  /** Where a person finds the record: `memberships.csv:17`. */
   readonly origin: string;
 }
 
-/** What a source delivers. */
+/** What a read delivers. */
 export type SourceRecord = Entry | Membership;

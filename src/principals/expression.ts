@@ -1,0 +1,147 @@
+import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } from "@marcbachmann/cel-js";
+import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
+import { messageOf } from "#errors.ts";
+import type { Entry } from "./entry.ts";
+import { registerFunctions } from "./functions.ts";
+import { normal } from "./text.ts";
+
+type Attributes = Entry["attributes"];
+
+/** A CEL expression over `entry`, compiled. */
+export interface Expression {
+  /** What it gives, as far as that is known beforehand: CEL's name of a type, `dyn` when it is not. */
+  readonly type: string;
+  /**
+   * @returns CEL's value: a string, bigint, number, boolean, list or null
+   * @throws {Error} whose message says why there is no value for these attributes
+   */
+  evaluate(attributes: Attributes): unknown;
+  /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
+  unset(attributes: Attributes): string;
+}
+
+/** What is wrong with an expression, and where: `offset` counts UTF-16 units from its start. */
+export interface Fault {
+  readonly message: string;
+  readonly offset?: number;
+}
+
+/**
+ * `entry` as CEL sees it. The library tells types by their constructor, and reads the fields of a `Map` through `get`:
+ * this is where a missing attribute becomes null.
+ */
+class EntryRecord extends Map<string, unknown> {
+  attributes: Attributes = {};
+
+  override get(name: string): unknown {
+    const value = attributeOf(this.attributes, name);
+    if (typeof value === "string") return normal(value);
+    if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
+    if (Array.isArray(value)) return value.map((each) => normal(String(each)));
+    return value ?? null;
+  }
+}
+
+/** Names of attributes are the same when they look the same. */
+function attributeOf(attributes: Attributes, name: string): Attributes[string] | undefined {
+  if (Object.hasOwn(attributes, name)) return attributes[name];
+  if (/^[\0-\x7F]*$/.test(name)) return undefined;
+  const spelling = Object.keys(attributes).find((key) => normal(key) === normal(name));
+  return spelling === undefined ? undefined : attributes[spelling];
+}
+
+const environment = new Environment({ homogeneousAggregateLiterals: false })
+  .registerType("Entry", EntryRecord)
+  .registerVariable("entry", "Entry")
+  // What `has` becomes, see `withOwnHas`.
+  .registerFunction("Has(dyn): bool", (value) => value !== null, { async: false });
+registerFunctions(environment);
+
+/** Compiles an expression, once for all entries; or says what is wrong with it. */
+export function compileExpression(source: string): Expression | Fault {
+  try {
+    const text = normal(source);
+    const parsed = environment.parse(withOwnHas(text, environment.parse(text).ast));
+    const checked = parsed.check();
+    if (!checked.valid) return fault(checked.error);
+    const record = new EntryRecord();
+    const context = { entry: record };
+    return {
+      type: checked.type ?? "dyn",
+      evaluate: (attributes) => {
+        record.attributes = attributes;
+        try {
+          return parsed(context);
+        } catch (error) {
+          throw new Error(explain(error, parsed.ast, attributes), { cause: error });
+        }
+      },
+      unset: (attributes) => unset(parsed.ast, attributes),
+    };
+  } catch (error) {
+    if (error instanceof ParseError) return fault(error);
+    throw error;
+  }
+}
+
+/**
+ * CEL's `has` is a macro that takes null, which is what a missing attribute is here, for a value; and it refuses
+ * `has(entry["employee number"])`. Its calls become calls of a function of as many letters, so that positions stay.
+ */
+function withOwnHas(text: string, ast: ASTNode): string {
+  let result = text;
+  for (const node of nodesOf(ast)) {
+    if (node.op !== "call" || node.args[0] !== "has" || node.args[1].length !== 1) continue;
+    result = `${result.slice(0, node.start)}Has${result.slice(node.start + 3)}`;
+  }
+  return result;
+}
+
+const hints: Readonly<Record<string, string>> = {
+  unknown_variable: "an attribute is read as entry.NAME",
+  incompatible_ternary_branches: "for no value write dyn(null)",
+};
+
+function fault(error: TypeCheckResult["error"]): Fault {
+  if (error === undefined) return { message: "the expression is not valid" };
+  const hint = hints[error.code];
+  return {
+    message: `${plain(error.summary)}${hint === undefined ? "" : `; ${hint}`}`,
+    ...(error.range === undefined ? {} : { offset: error.range.start }),
+  };
+}
+
+function explain(error: unknown, ast: ASTNode, attributes: Attributes): string {
+  if (!(error instanceof EvaluationError || error instanceof CelTypeError)) return messageOf(error);
+  const cause = (error.node !== undefined && unset(error.node, attributes)) || unset(ast, attributes);
+  return `${plain(error.summary)}${cause}`;
+}
+
+/** A message of the library in words of a rule. */
+function plain(summary: string): string {
+  return summary
+    .replaceAll(/dyn<([^<>]*)>/g, "$1")
+    .replace("Unexpected token: EOF", "unexpected end of the expression")
+    .replaceAll(/\bHas\(/g, "has(");
+}
+
+function unset(ast: ASTNode, attributes: Attributes): string {
+  const names = new Set<string>();
+  for (const node of nodesOf(ast)) {
+    if (node.op !== "." && node.op !== "[]") continue;
+    const [record, key] = node.args;
+    if (record.op !== "id" || record.args !== "entry") continue;
+    const name = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
+    if (typeof name === "string" && attributeOf(attributes, name) === undefined) names.add(name);
+  }
+  return [...names].map((name) => `; entry.${name} is not set`).join("");
+}
+
+function* nodesOf(value: unknown): Iterable<ASTNode> {
+  if (Array.isArray(value)) {
+    for (const each of value) yield* nodesOf(each);
+  } else if (typeof value === "object" && value !== null && "op" in value && "args" in value) {
+    yield value as ASTNode;
+    yield* nodesOf(value.args);
+  }
+}

@@ -1,0 +1,60 @@
+/** What the statements of assembly need of a DuckDB connection. */
+export interface Statements {
+  run(sql: string): Promise<void>;
+  rows<Row extends object>(sql: string): Promise<Row[]>;
+}
+
+/** How many others that share something a reason names. */
+const named = 3;
+
+/**
+ * Makes `held (seq, reason)`: the entries that are in scope but of which it is unknown what they become. Of entries
+ * that share an id or a name none is better than the other. An entry may be there several times.
+ */
+export async function createHeld(connection: Statements): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE held AS SELECT seq, reason FROM staged_entry WHERE reason IS NOT NULL`);
+  await holdSharers(
+    connection,
+    `SELECT seq, origin, (source, kind, source_id) AS shared, 'the id ' || ${inMessage("source_id")} || ' is also that of' AS said
+    FROM staged_entry SEMI JOIN (
+      SELECT source, kind, source_id FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (source, kind, source_id)`,
+  );
+  await holdSharers(
+    connection,
+    `SELECT seq, origin, (kind, name) AS shared, 'the name ' || ${inMessage("name")} || ' is also that of' AS said
+    FROM staged_entry SEMI JOIN (
+      SELECT kind, name FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (kind, name)`,
+  );
+}
+
+/** Adds the entries to `held` of which a reference may mean either: whether they are members, or have them, is unknown. */
+export async function holdAmbiguous(connection: Statements): Promise<void> {
+  await holdSharers(
+    connection,
+    `SELECT k.seq, e.origin, (k.source, k.kind, k.key) AS shared,
+      'a reference to the ' || k.kind || ' ' || ${inMessage("k.key")} || ' may also mean' AS said
+    FROM staged_key k JOIN staged_entry e USING (seq)
+    SEMI JOIN (SELECT source, lost_kind, lost_key FROM link WHERE lost_state = 'several') l
+      ON l.source = k.source AND l.lost_kind = k.kind AND l.lost_key = k.key`,
+  );
+}
+
+/** Adds to `held` what `relation (seq, origin, shared, said)` gives, each with the origins of others that share with it. */
+async function holdSharers(connection: Statements, relation: string): Promise<void> {
+  await connection.run(`
+    INSERT INTO held
+    WITH sharer AS (
+      SELECT *, row_number() OVER (PARTITION BY shared ORDER BY seq) AS place, count(*) OVER (PARTITION BY shared) AS size
+      FROM (${relation}))
+    SELECT a.seq, any_value(a.said) || ' ' || string_agg(b.origin, ', ' ORDER BY b.seq)
+      || CASE WHEN any_value(a.size) - 1 > count(*) THEN ' and ' || (any_value(a.size) - 1 - count(*)) || ' more' ELSE '' END
+    FROM sharer a JOIN sharer b ON a.shared = b.shared AND a.seq <> b.seq
+      AND b.place <= ${named} + (a.place <= ${named})::INTEGER
+    GROUP BY a.seq, a.shared`);
+}
+
+/** SQL for a text as a message shows it. */
+export function inMessage(column: string): string {
+  return `to_json(left(${column}, 80))::VARCHAR`;
+}

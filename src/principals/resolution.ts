@@ -1,0 +1,96 @@
+import { createLinks, unresolvedLinks } from "./links.ts";
+import type { Kind } from "./principal.ts";
+import { createHeld, holdAmbiguous } from "./quarantine.ts";
+import type { Statements } from "./quarantine.ts";
+import { principalDdl } from "./relation.ts";
+
+/** A source's record that does not become a principal, and why. */
+export interface Finding {
+  readonly kind: Kind;
+  /** The principal's name, when that much is known. */
+  readonly name?: string;
+  readonly source: string;
+  readonly sourceId: string;
+  readonly origin: string;
+  readonly reason: string;
+}
+
+/** What the staged records amount to. */
+export interface Resolution {
+  readonly users: number;
+  readonly groups: number;
+  /** Entries of which it is unknown what they become. */
+  readonly quarantined: { readonly count: number; readonly examples: readonly Finding[] };
+  /** References that make no membership, a line for each example. */
+  readonly unresolved: { readonly count: number; readonly examples: readonly string[] };
+}
+
+/** How many examples of each are given. */
+const examples = 20;
+/** How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. */
+const slice = 100_000;
+
+/** The temporary tables that `resolve` makes. */
+export const resolutionTables = ["key_owner", "link", "held", "membership"];
+
+/**
+ * Makes the tables `target` and `quarantined` of the staged ones.
+ * @param target an SQL identifier
+ */
+export async function resolve(connection: Statements, target: string): Promise<Resolution> {
+  await createHeld(connection);
+  await createLinks(connection);
+  await holdAmbiguous(connection);
+  const unresolved = await unresolvedLinks(connection, examples);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE membership AS
+    SELECT DISTINCT member, grp FROM link
+    WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
+    DROP TABLE link`);
+  await createPrincipals(connection, target);
+  await connection.run(`
+    CREATE OR REPLACE TABLE quarantined AS
+    SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
+    FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h
+    JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
+    ORDER BY e.seq`);
+  const [counts] = await connection.rows<Record<"users" | "groups" | "quarantined", bigint>>(`
+    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups,
+      (SELECT count(*) FROM quarantined) AS quarantined
+    FROM ${target}`);
+  return {
+    users: Number(counts?.users ?? 0),
+    groups: Number(counts?.groups ?? 0),
+    quarantined: { count: Number(counts?.quarantined ?? 0), examples: await findings(connection) },
+    unresolved,
+  };
+}
+
+async function createPrincipals(connection: Statements, target: string): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE ${target} (${principalDdl},
+      source VARCHAR NOT NULL, source_id VARCHAR NOT NULL, origin VARCHAR NOT NULL)`);
+  const [last] = await connection.rows<{ seq: number | null }>("SELECT max(seq) AS seq FROM staged_entry");
+  for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
+    const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
+    await connection.run(`
+      INSERT INTO ${target}
+      WITH group_name AS (
+        SELECT m.member, g.name FROM membership m JOIN staged_entry g ON g.seq = m.grp WHERE ${within("m.member")}
+        UNION ALL
+        SELECT n.member, n.name FROM staged_group_name n
+        WHERE ${within("n.member")} AND n.name NOT IN (
+          SELECT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL)),
+      gathered AS (
+        SELECT member, list_sort(list_distinct(list(name))) AS names FROM group_name GROUP BY member)
+      SELECT e.kind, e.name, e.display_name, e.description, e.mail, coalesce(g.names, []), s.name, e.source_id, e.origin
+      FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq
+      WHERE ${within("e.seq")} AND e.seq NOT IN (SELECT seq FROM held)`);
+  }
+}
+
+async function findings(connection: Statements): Promise<Finding[]> {
+  const rows = await connection.rows<Omit<Finding, "name"> & { name: string | null }>(`
+    SELECT kind, name, source, source_id AS "sourceId", origin, reason FROM quarantined LIMIT ${examples}`);
+  return rows.map(({ name, ...rest }) => (name === null ? rest : Object.assign(rest, { name })));
+}

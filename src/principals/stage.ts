@@ -1,0 +1,161 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { DuckDBConnection } from "@duckdb/node-api";
+import type { CompiledRules } from "./compile.ts";
+import type { Entry, SourceRecord } from "./entry.ts";
+import { openRows } from "./rows.ts";
+import type { Rows } from "./rows.ts";
+import { normal } from "./text.ts";
+
+/** What staging needs of a DuckDB connection. */
+export interface StageConnection {
+  run(sql: string): Promise<void>;
+  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** The library's own connection, for appenders. */
+  readonly raw: DuckDBConnection;
+}
+
+/** A source that is being read. */
+export interface OpenSource {
+  readonly name: string;
+  readonly records: AsyncIterable<readonly SourceRecord[]>;
+}
+
+/** How many users and groups a source delivered. */
+export interface SourceCount {
+  readonly name: string;
+  users: number;
+  groups: number;
+}
+
+/** What was read, in the order of the sources. `excluded`: entries that the rules leave out. */
+export interface Staged {
+  readonly sources: readonly SourceCount[];
+  readonly excluded: number;
+}
+
+/**
+ * The tables that records become. An entry is known by its `seq`, a source by its place in the list. Excluded entries
+ * are no rows; their keys are, without `seq`, so that a reference to them is told from one to nobody.
+ */
+const columns = {
+  staged_source: "source INTEGER, name VARCHAR",
+  staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
+    display_name VARCHAR, description VARCHAR, mail VARCHAR, reason VARCHAR`,
+  staged_group_name: "member INTEGER, name VARCHAR",
+  staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
+  staged_member_of: "source INTEGER, member INTEGER, group_key VARCHAR",
+  staged_member: "source INTEGER, grp INTEGER, member_kind VARCHAR, member_key VARCHAR",
+  staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
+} as const;
+export type StageTable = keyof typeof columns;
+export const stageTables = Object.keys(columns) as StageTable[];
+
+/** How long records are worked on before others have their turn, in milliseconds. */
+const turn = 4;
+
+/**
+ * Reads the sources one after the other, judges every entry, and writes what comes of it to the `staged_…` tables.
+ * @throws the error of a source, or the signal's reason
+ */
+export async function stage(
+  connection: StageConnection,
+  sources: readonly OpenSource[],
+  rules: CompiledRules,
+  options: { readonly signal: AbortSignal; readonly progress?: (records: number) => void },
+): Promise<Staged> {
+  const { signal, progress } = options;
+  for (const table of stageTables) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${columns[table]})`);
+  // In one transaction: outside of it, an appender stops for long at every full row group.
+  return connection.transaction(async () => {
+    const rows = await openRows(connection.raw, stageTables);
+    try {
+      const stager = createStager(rows, rules);
+      let read = 0;
+      let turnEnds = performance.now() + turn;
+      for (const { name, records } of sources) {
+        stager.begin(name);
+        for await (const batch of records) {
+          for (const record of batch) {
+            stager.add(record);
+            if (performance.now() < turnEnds) continue;
+            await nextTurn();
+            signal.throwIfAborted();
+            turnEnds = performance.now() + turn;
+          }
+          signal.throwIfAborted();
+          read += batch.length;
+          progress?.(read);
+        }
+      }
+      rows.flush();
+      return stager.staged();
+    } finally {
+      rows.close();
+    }
+  });
+}
+
+interface Stager {
+  /** What is added from here on comes from this source. */
+  begin(name: string): void;
+  add(record: SourceRecord): void;
+  staged(): Staged;
+}
+
+function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
+  const sources: SourceCount[] = [];
+  let current: SourceCount;
+  let source = -1;
+  let seq = 0;
+  let excluded = 0;
+
+  const addReferences = (entry: Entry): void => {
+    for (const key of new Set(entry.memberOf)) rows.append("staged_member_of", source, seq, normal(key));
+    if (entry.kind === "user") return;
+    for (const { kind, key } of entry.members) rows.append("staged_member", source, seq, kind ?? null, normal(key));
+  };
+
+  const addEntry = (entry: Entry): void => {
+    const verdict = rules.judge(entry);
+    const isExcluded = verdict.verdict === "excluded";
+    seq += 1;
+    if (rules.makesGroups) {
+      for (const key of new Set(entry.keys.map(normal))) {
+        rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
+      }
+    }
+    if (isExcluded) {
+      excluded += 1;
+      return;
+    }
+    const id = normal(entry.id);
+    const origin = normal(entry.origin);
+    if (verdict.verdict === "quarantined") {
+      const { name = null, reason } = verdict;
+      rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, reason);
+      return;
+    }
+    const { name, displayName, description = null, mail = null, groups } = verdict;
+    rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, null);
+    for (const group of groups) rows.append("staged_group_name", seq, group);
+    if (rules.makesGroups) addReferences(entry);
+  };
+
+  return {
+    begin: (name) => {
+      current = { name, users: 0, groups: 0 };
+      source = sources.push(current) - 1;
+      rows.append("staged_source", source, normal(name));
+    },
+    add: (record) => {
+      if (record.kind !== "membership") {
+        current[record.kind === "user" ? "users" : "groups"] += 1;
+        addEntry(record);
+      } else if (rules.makesGroups) {
+        const { group, member, origin } = record;
+        rows.append("staged_pair", source, normal(group), member.kind ?? null, normal(member.key), normal(origin));
+      }
+    },
+    staged: () => ({ sources, excluded }),
+  };
+}
