@@ -1,3 +1,4 @@
+import { errors } from "undici";
 import type { Http, Phase } from "./http.ts";
 
 /** Why an exchange broke, for a person, and whether the same again may go better. */
@@ -33,7 +34,6 @@ const lost = new Set([
   "EPIPE",
   "UND_ERR_SOCKET",
   "UND_ERR_RES_CONTENT_LENGTH_MISMATCH",
-  "HPE_INVALID_EOF_STATE",
   "Z_BUF_ERROR",
   "Z_DATA_ERROR",
 ]);
@@ -69,14 +69,16 @@ export function breakageOf(error: unknown, phase: Phase, { url, timeouts }: Http
     return { reason: `no answer within ${inWords(timeouts.headers)}`, advice: "later" };
   if (code === "UND_ERR_BODY_TIMEOUT")
     return { reason: `the answer stood still for ${inWords(timeouts.body)}`, advice: "repeat" };
-  if (lost.has(code)) return { reason: `${lostIn[phase]} (${code})`, advice: "repeat" };
-  if (code.startsWith("HPE_")) {
+  if (error instanceof errors.HTTPParserError && phase !== "receive") {
     return {
-      reason: `${url.host} answered something that is not HTTP (${code}): is it https:// or another port?`,
+      reason: `${url.host} answered something that is not HTTP: is it https:// or another port?`,
       advice: "fix",
     };
   }
-  return { reason: `${lostIn[phase]} (${code === "" ? "no further details" : code})`, advice: "later" };
+  return {
+    reason: `${lostIn[phase]} (${code === "" ? "no further details" : code})`,
+    advice: lost.has(code) ? "repeat" : "later",
+  };
 }
 
 const lostIn: Readonly<Record<Phase, string>> = {

@@ -24,12 +24,8 @@ export function createConnector({ ca, pinned }: Trust, timeout: number): Establi
   const build = buildConnector({
     timeout,
     allowH2: false,
-    // Of a resumed session the certificate is not sent again.
-    ...(certificate !== undefined
-      ? { rejectUnauthorized: false, maxCachedSessions: 0 }
-      : ca === undefined
-        ? {}
-        : { ca }),
+    maxCachedSessions: 0, // of a resumed session the certificate is not sent again
+    ...(certificate !== undefined ? { rejectUnauthorized: false } : ca === undefined ? {} : { ca }),
   }) as Establish; // it returns the socket, as its documentation says and its type does not
   if (certificate === undefined) return build;
   return (target, callback) =>

@@ -100,6 +100,12 @@ export function createHttp(options: HttpOptions, family: string): Http {
     const sent = (): void => {
       phase = "wait";
     };
+    // Not left to `request`, which waits for a connection that is being opened before it notices.
+    const end = (): void => {
+      client.destroy().catch(() => undefined);
+      socket?.destroy();
+    };
+    signal.addEventListener("abort", end);
     try {
       const response = await client
         .request({
@@ -111,7 +117,6 @@ export function createHttp(options: HttpOptions, family: string): Http {
             ...(body === undefined ? {} : { "content-type": body.contentType, "content-length": String(body.length) }),
           },
           body: body === undefined ? null : Readable.from(reporting(body, sent), { objectMode: false }),
-          signal,
         })
         .catch((error: unknown) => {
           throw new Broken(phase, error);
@@ -122,8 +127,8 @@ export function createHttp(options: HttpOptions, family: string): Http {
       signal.throwIfAborted();
       throw error;
     } finally {
-      client.destroy().catch(() => undefined);
-      socket?.destroy();
+      signal.removeEventListener("abort", end);
+      end();
     }
   }
 

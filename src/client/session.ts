@@ -5,8 +5,13 @@ import type { Context, Operation, Use } from "./ask.ts";
 import { fieldsBody } from "./form.ts";
 import type { Answer } from "./http.ts";
 
-/** Who the client is: an account, or the value of the cookie of a session that somebody else opened and will end. */
-export type Credentials = { readonly username: string; readonly password: string } | { readonly session: string };
+/** Who the client is: an account, or the cookie value of a session that somebody else has opened and will end. */
+export type Credentials = Account | { readonly session: string };
+
+interface Account {
+  readonly username: string;
+  readonly password: string;
+}
 
 /** A session, opened at the first request that needs it, and again when the service has ended it. */
 export interface Session {
@@ -21,63 +26,65 @@ export interface Session {
 }
 
 export function createSession(context: Context, credentials: Credentials): Session {
-  const { name, retries } = context;
-  const account = "username" in credentials ? credentials : undefined;
-  let cookie = "session" in credentials ? `${sessionCookie}=${credentials.session}` : undefined;
+  if ("session" in credentials) return givenSession(context, credentials.session);
+  const { username } = credentials;
+  let cookie: string | undefined;
 
-  const login = async (signal: AbortSignal): Promise<void> => {
-    if (account === undefined) return;
-    const { username, password } = account;
-    const title = `login as ${username}`;
-    cookie = await ask(
-      context,
-      {
-        title,
-        route: administrationRoutes.login,
-        body: fieldsBody({ username, password }),
-        advice: { 401: "check username and password" },
-        secrets: [password],
-      },
-      async (answer) => cookiesOf(answer),
-      signal,
-    );
-    if (cookie === undefined) {
-      throw new RefusedError(
-        `target ${name}: ${title}: the answer has no session cookie (${sessionCookie}): check url and prefix`,
-      );
-    }
-  };
-
-  const withSession = async <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> => {
-    if (cookie === undefined) await login(signal);
-    return ask(context, { ...operation, ...(cookie === undefined ? {} : { cookie }) }, use, signal);
-  };
+  const login = async (signal: AbortSignal): Promise<string> => (cookie = await open(context, credentials, signal));
 
   return {
-    caller: account?.username ?? "the owner of the given session",
-    login,
+    caller: username,
+    login: async (signal) => {
+      await login(signal);
+    },
     ask: async (operation, use, signal) => {
+      const opened = cookie ?? (await login(signal));
       try {
-        return await withSession(operation, use, signal);
+        return await ask(context, { ...operation, cookie: opened }, use, signal);
       } catch (error) {
-        if (!isUnauthorized(error) || account === undefined) throw error;
-        context.log(`target ${name}: ${operation.title}: the session has ended; logging in again`);
-        cookie = undefined;
-        const advice = `the session that the login as ${account.username} has just opened is not valid; is this a cluster without sticky sessions?`;
-        return await withSession({ ...operation, advice: { ...operation.advice, 401: advice } }, use, signal);
+        if (!isUnauthorized(error)) throw error;
       }
+      context.log(`target ${context.name}: ${operation.title}: the session has ended; logging in again`);
+      const advice = `the session that the login as ${username} has just opened is not valid; is this a cluster without sticky sessions?`;
+      const again = { ...operation, cookie: await login(signal), advice: { ...operation.advice, 401: advice } };
+      return ask(context, again, use, signal);
     },
     logout: async (signal) => {
-      if (account === undefined || cookie === undefined) return;
+      if (cookie === undefined) return;
       const operation = { title: "logout", route: administrationRoutes.logout, cookie };
       cookie = undefined;
-      await ask({ ...context, retries: { ...retries, attempts: 1 } }, operation, async () => undefined, signal).catch(
-        (error: unknown) => {
-          if (!isUnauthorized(error)) throw error;
-        },
-      );
+      const once = { ...context, retries: { ...context.retries, attempts: 1 } };
+      await ask(once, operation, async () => undefined, signal).catch((error: unknown) => {
+        if (!isUnauthorized(error)) throw error;
+      });
     },
   };
+}
+
+function givenSession(context: Context, value: string): Session {
+  const cookie = `${sessionCookie}=${value}`;
+  return {
+    caller: "the owner of the given session",
+    login: async () => undefined,
+    ask: (operation, use, signal) => ask(context, { ...operation, cookie }, use, signal),
+    logout: async () => undefined,
+  };
+}
+
+/** Logs in. Returns the `Cookie` header of the session. */
+async function open(context: Context, { username, password }: Account, signal: AbortSignal): Promise<string> {
+  const operation: Operation = {
+    title: `login as ${username}`,
+    route: administrationRoutes.login,
+    body: fieldsBody({ username, password }),
+    advice: { 401: "check username and password" },
+    secrets: [password],
+  };
+  const cookie = await ask(context, operation, async (answer) => cookiesOf(answer), signal);
+  if (cookie !== undefined) return cookie;
+  throw new RefusedError(
+    `target ${context.name}: ${operation.title}: the answer has no session cookie (${sessionCookie}): check url and prefix`,
+  );
 }
 
 function isUnauthorized(error: unknown): boolean {

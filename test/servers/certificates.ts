@@ -1,0 +1,47 @@
+import { generate } from "selfsigned";
+
+/** A key and its certificate in PEM form. */
+export interface Certificate {
+  readonly key: string;
+  readonly cert: string;
+}
+
+const day = 24 * 60 * 60 * 1000;
+
+/** A certificate for these names; without an `issuer` signed by itself. */
+export async function makeCertificate(
+  names: { readonly dns?: readonly string[]; readonly ip?: readonly string[] },
+  { issuer, expired = false }: { issuer?: Certificate; expired?: boolean } = {},
+): Promise<Certificate> {
+  const pems = await generate([{ name: "commonName", value: names.dns?.[0] ?? "rollcall test" }], {
+    keyType: "ec",
+    algorithm: "sha256",
+    notBeforeDate: new Date(Date.now() - 2 * day),
+    notAfterDate: new Date(Date.now() + (expired ? -day : day)),
+    extensions: [
+      { name: "basicConstraints", cA: false, critical: true },
+      {
+        name: "subjectAltName",
+        altNames: [
+          ...(names.dns ?? []).map((value) => ({ type: 2 as const, value })),
+          ...(names.ip ?? []).map((ip) => ({ type: 7 as const, ip })),
+        ],
+      },
+    ],
+    ...(issuer === undefined ? {} : { ca: issuer }),
+  });
+  return { key: pems.private, cert: pems.cert };
+}
+
+/** A certificate that signs others. */
+export async function makeAuthority(): Promise<Certificate> {
+  const pems = await generate([{ name: "commonName", value: "rollcall test authority" }], {
+    keyType: "ec",
+    algorithm: "sha256",
+    extensions: [
+      { name: "basicConstraints", cA: true, critical: true },
+      { name: "keyUsage", keyCertSign: true, cRLSign: true, critical: true },
+    ],
+  });
+  return { key: pems.private, cert: pems.cert };
+}

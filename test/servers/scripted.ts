@@ -1,0 +1,110 @@
+import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import type { AddressInfo, Server, Socket } from "node:net";
+import { buffer } from "node:stream/consumers";
+
+/** A request as it arrived, with as much of its body as was read. */
+export interface Arrived {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** What the server does with one request. It has read the body unless it is `unread`. */
+export type Behaviour = (response: ServerResponse, request: IncomingMessage) => void | Promise<void>;
+
+export interface ScriptedServer {
+  readonly url: string;
+  readonly arrived: readonly Arrived[];
+  /** The requests to this path, by its last two segments: `user/list`. */
+  to(path: string): readonly Arrived[];
+  /** Connections that are open now. */
+  readonly open: ReadonlySet<Socket>;
+  close(): Promise<void>;
+}
+
+/** Lets a behaviour run before the body is read. */
+export function unread(behaviour: Behaviour): Behaviour {
+  return Object.assign((...args: Parameters<Behaviour>) => behaviour(...args), { unread: true });
+}
+
+/** Answers with this status and body. */
+export function answer(status: number, body: string | Buffer = "", headers: Record<string, string> = {}): Behaviour {
+  return (response) => {
+    response.writeHead(status, { "content-type": "application/json", ...headers }).end(body);
+  };
+}
+
+export const loggedIn: Behaviour = (response) => {
+  response.writeHead(204, { "set-cookie": "JSESSIONID=s3ss10n; Path=/; HttpOnly; SameSite=Lax" }).end();
+};
+
+/**
+ * An HTTP server that does as it is told: a list of behaviours for each path, one for each request, of which the last
+ * one stays. Login and logout succeed unless told otherwise.
+ */
+export async function startScripted(
+  script: Readonly<Record<string, Behaviour | readonly Behaviour[]>>,
+  tls?: { readonly key: string; readonly cert: string },
+): Promise<ScriptedServer> {
+  const arrived: Arrived[] = [];
+  const turns = new Map<string, Behaviour[]>(
+    Object.entries({ "session/login": loggedIn, "session/logout": answer(204), ...script }).map(
+      ([path, behaviours]) => [path, [behaviours].flat()],
+    ),
+  );
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const path = request.url ?? "";
+    const turn = turns.get(lastSegments(path));
+    const behaviour = (turn !== undefined && turn.length > 1 ? turn.shift() : turn?.[0]) ?? answer(404);
+    const wanted = { method: request.method ?? "", path, headers: request.headers };
+    if ("unread" in behaviour) {
+      arrived.push({ ...wanted, body: Buffer.alloc(0) });
+    } else {
+      arrived.push({ ...wanted, body: await buffer(request) });
+    }
+    await behaviour(response, request);
+  };
+  const listener: RequestListener = (request, response) => {
+    serve(request, response).catch(() => {
+      response.destroy();
+    });
+  };
+  const server: Server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tls, listener);
+  const open = track(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}`,
+    arrived,
+    to: (path) => arrived.filter((request) => lastSegments(request.path) === path),
+    open,
+    close: () => stop(server, open),
+  };
+}
+
+/** The open connections of a server. */
+export function track(server: Server): ReadonlySet<Socket> {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.on("error", () => undefined).once("close", () => open.delete(socket));
+  });
+  return open;
+}
+
+/** Stops a server at once. */
+export async function stop(server: Server, open: ReadonlySet<Socket>): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  for (const socket of open) socket.destroy();
+  await closed;
+}
+
+function lastSegments(path: string): string {
+  return path.replace(/\?.*$/, "").split("/").slice(-2).join("/");
+}
