@@ -10,14 +10,14 @@ import { redactor } from "./redact.ts";
 import { checkReferences } from "./references.ts";
 import { checkSyncRules } from "./rules.ts";
 import * as schema from "./schema.ts";
-import { checkSources, loadModule } from "./sources.ts";
+import { checkSources } from "./sources.ts";
 import { reason } from "./substitution.ts";
 import { validate } from "./validate.ts";
 
 export interface LoadOptions {
   /** The built-in connectors. */
   readonly connectors: readonly Connector[];
-  /** Loads a connector of the user's own; `name` is its path as written, `folder` the configuration file's. */
+  /** Loads a connector of the user's own; `name` is its path as written, `folder` the file's. Absent: there are none. */
   readonly load?: (name: string, folder: string) => Promise<Connector>;
   /** Where `${env:NAME}` looks. Default: the process's. */
   readonly environment?: NodeJS.ProcessEnv;
@@ -47,9 +47,8 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   if (!document.readable) return fail();
   if (document.value === null)
     throw new InputError(`${file} is empty; the shortest configuration is the line \`service:\``);
-  const supply = { connectors: options.connectors, load: options.load ?? loadModule };
   const validated = await validate(schema.file, document.value, [], document);
-  const checked = await checkSources(document, folder, supply);
+  const checked = await checkSources(document, folder, options);
   problems.push(
     ...validated.problems,
     ...checked.problems,

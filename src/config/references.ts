@@ -1,4 +1,4 @@
-import { access, constants, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
@@ -113,7 +113,7 @@ async function checkFiles(document: ConfigurationDocument, folder: string, paths
     paths.map(async (path) => {
       const file = document.at(path);
       if (typeof file !== "string" || file === "" || document.broken(path)) return [];
-      const failure = await unreadable(resolve(folder, file));
+      const failure = await missing(resolve(folder, file));
       if (failure === undefined) return [];
       const origins = document.origins(path);
       const where = origins.length > 0 ? `the value comes from ${alternatives(origins)}` : resolve(folder, file);
@@ -123,9 +123,9 @@ async function checkFiles(document: ConfigurationDocument, folder: string, paths
   return problems.flat();
 }
 
-async function unreadable(file: string): Promise<string | undefined> {
+/** What keeps a path from being a file. Whether it may be read is the business of who reads it: a plan needs no key. */
+async function missing(file: string): Promise<string | undefined> {
   try {
-    await access(file, constants.R_OK);
     return (await stat(file)).isDirectory() ? "it is a folder" : undefined;
   } catch (error) {
     return reason(error);

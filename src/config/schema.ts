@@ -76,8 +76,12 @@ export const service = z
 
 const remote = z.strictObject({
   url: values.origin.describe("Where the server is: https://host, https://host:port."),
-  username: values.text("the name of a user with the privilege administration"),
-  password: values.text("the user's password, or where it is: ${env:NAME} or ${file:/path}"),
+  username: values
+    .text("the name of a user with the privilege administration")
+    .describe("A user with the privilege administration."),
+  password: values
+    .text("the user's password, or where it is: ${env:NAME} or ${file:/path}")
+    .describe("Better not here but in the environment, ${env:NAME}, or in a file, ${file:/path}."),
   ca: path.exactOptional().describe("A file in PEM form that the server's certificate is checked against."),
   prefix: values.prefix.prefault("").describe("What stands before /tspublic/v1 on that server."),
 });

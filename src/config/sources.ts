@@ -1,5 +1,3 @@
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import { z } from "zod";
 import type { Connector } from "#connector.ts";
 import { messageOf } from "#errors.ts";
@@ -15,8 +13,8 @@ import { validate } from "./validate.ts";
 export interface ConnectorSupply {
   /** The built-in ones. */
   readonly connectors: readonly Connector[];
-  /** Loads one of the user's own: `path` as it stands in the file, `folder` the file's. */
-  readonly load: (path: string, folder: string) => Promise<Connector>;
+  /** Loads one of the user's own: `path` as it stands in the file, `folder` the file's. Absent: there are none. */
+  readonly load?: (path: string, folder: string) => Promise<Connector>;
 }
 
 export interface CheckedSources {
@@ -62,40 +60,22 @@ async function find(
   if (builtIn !== undefined) return builtIn;
   const origins = document.origins(path);
   const shown = origins.length > 0 ? `that comes from ${alternatives(origins)}` : word;
-  if (!/^\.{0,2}\/|\.[cm]?[jt]s$/.test(word)) {
+  if (load === undefined || !/^\.{0,2}\/|\.[cm]?[jt]s$/.test(word)) {
     const names = connectors.map(({ name }) => name);
     const hint = origins.length > 0 ? `expected one of: ${names.join(", ")}` : suggestion(word, names);
     return document.problem(
       path,
       "value",
-      `no connector is called ${shown}; ${hint} (a module of your own is ./file.ts)`,
+      `no connector is called ${shown}; ${hint} (a module of your own is ./NAME.ts)`,
     );
   }
   try {
-    const module: unknown = await load(word, folder);
-    if (isConnector(module)) return module;
-    return document.problem(
-      path,
-      "value",
-      `the module ${shown} is no connector: its default export needs name, options (a zod schema) and open`,
-    );
+    return await load(word, folder);
   } catch (error) {
-    const why = origins.length > 0 ? "" : `: ${messageOf(error)}`;
-    return document.problem(path, "value", `the module ${shown} cannot be loaded${why}`);
+    // The message names the path.
+    const message = origins.length > 0 ? `the module ${shown} cannot be loaded` : messageOf(error);
+    return document.problem(path, "value", message);
   }
-}
-
-/** Loads the default export of a module. A path that is not absolute is relative to the folder. */
-export async function loadModule(path: string, folder: string): Promise<Connector> {
-  const module = (await import(pathToFileURL(resolve(folder, path)).href)) as { default?: unknown };
-  return module.default as Connector;
-}
-
-function isConnector(value: unknown): value is Connector {
-  if (typeof value !== "object" || value === null) return false;
-  const { name, options, open } = value as Record<string, unknown>;
-  const schema = options as { safeParseAsync?: unknown } | undefined;
-  return typeof name === "string" && typeof open === "function" && typeof schema?.safeParseAsync === "function";
 }
 
 /** Unknown options are errors, also where the connector's author did not ask for it. */

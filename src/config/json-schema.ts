@@ -1,0 +1,78 @@
+import { z } from "zod";
+import type { Connector } from "#connector.ts";
+import * as schema from "./schema.ts";
+
+type Json = z.core.JSONSchema.BaseSchema;
+
+/** Editors know this draft best. */
+const options = { target: "draft-07", io: "input" } as const;
+const substitution = { $ref: "#/definitions/substitution" };
+
+/** The JSON Schema of a configuration file, for completion and hints in editors. What only Rollcall can check is not in it. */
+export function jsonSchema(connectors: readonly Connector[]): Json {
+  const file = substitutable(z.toJSONSchema(schema.file, options));
+  const sources = file.properties?.["sources"];
+  const named = sources === undefined ? undefined : objectForm(sources as Json);
+  if (named !== undefined) named.additionalProperties = { anyOf: [...connectors.map(builtIn), ownModule] };
+  return {
+    ...file,
+    title: "Rollcall configuration",
+    definitions: {
+      substitution: {
+        type: "string",
+        pattern: "\\$\\{(?:env|file):[^}]+\\}",
+        description: "A value from outside: ${env:NAME}, ${env:NAME:-default} or ${file:/path}.",
+      },
+    },
+  };
+}
+
+/** The options of a built-in connector beside the word that names it. */
+function builtIn(connector: Connector): Json {
+  const { $schema: _, ...own } = substitutable(z.toJSONSchema(connector.options, options));
+  return {
+    ...own,
+    properties: { connector: { const: connector.name }, ...own.properties },
+    required: ["connector", ...(own.required ?? [])],
+  };
+}
+
+const ownModule: Json = {
+  type: "object",
+  properties: {
+    connector: { type: "string", pattern: "^\\.{0,2}/|\\.[cm]?[jt]s$", description: "A module of your own." },
+  },
+  required: ["connector"],
+};
+
+/** Of a section that may also be empty, the form with keys. */
+function objectForm(json: Json): Json | undefined {
+  if (json.type === "object") return json;
+  return json.anyOf?.find(({ type }) => type === "object");
+}
+
+/** Lets a substitution stand wherever its text would not do: for numbers, booleans, choices and patterns. */
+function substitutable(json: Json): Json {
+  const inner = (value: unknown): unknown =>
+    typeof value === "object" && value !== null ? substitutable(value as Json) : value;
+  const { description, default: usual, ...rest } = json;
+  const annotations = {
+    ...(description === undefined ? {} : { description }),
+    ...(usual === undefined ? {} : { default: usual }),
+  };
+  const strict = rest.enum !== undefined || rest.const !== undefined || rest.pattern !== undefined;
+  if (strict || ["number", "integer", "boolean"].includes(String(rest.type)))
+    return { ...annotations, anyOf: [rest, substitution] };
+  const result: Json = { ...annotations, ...rest };
+  if (rest.properties !== undefined)
+    result.properties = Object.fromEntries(
+      Object.entries(rest.properties).map(([key, value]) => [key, inner(value) as Json]),
+    );
+  if (rest.additionalProperties !== undefined) result.additionalProperties = inner(rest.additionalProperties) as Json;
+  if (rest.items !== undefined) result.items = inner(rest.items) as Json;
+  for (const combination of ["anyOf", "oneOf", "allOf"] as const) {
+    const parts = rest[combination];
+    if (parts !== undefined) result[combination] = parts.map((part) => inner(part) as Json);
+  }
+  return result;
+}
