@@ -1,0 +1,13 @@
+import { sync } from "./sync.ts";
+
+/** `npm run bench -- NAME [options]`: each bench prints a Markdown table for README to standard output. */
+const benches: Record<string, (args: readonly string[]) => Promise<void>> = { sync };
+
+const [name = "", ...args] = process.argv.slice(2);
+const bench = benches[name];
+if (bench === undefined) {
+  console.error(`usage: npm run bench -- ${Object.keys(benches).join(" | ")} [options]`);
+  process.exitCode = 1;
+} else {
+  await bench(args);
+}

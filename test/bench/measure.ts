@@ -1,0 +1,32 @@
+import { execFile } from "node:child_process";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+/** Runs a script of this folder as a process of its own. Its last line is its result, as JSON. */
+export async function runApart<Result>(script: string, request: object): Promise<Result> {
+  const path = fileURLToPath(new URL(script, import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [path, JSON.stringify(request)]);
+  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Result;
+}
+
+/** The middle of several measurements. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length / 2;
+  return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle) - 1] ?? Number.NaN)) / 2;
+}
+
+/** Where and when: `2026-05-17, Node v26.10.0, 2 × Some CPU, 8 GiB`. */
+export function machine(): string {
+  const model = cpus()[0]?.model.trim() ?? "";
+  const memory = `${Math.round(totalmem() / 1024 ** 3)} GiB of memory`;
+  const cores = `${availableParallelism()} cores${model === "" || model === "unknown" ? "" : ` (${model})`}`;
+  return `${new Date().toISOString().slice(0, 10)}, Node ${process.version}, ${cores}, ${memory}`;
+}
+
+/** A Markdown table; numbers are on the right. */
+export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const rule = header.map((_, column) => (column < 2 ? "---" : "--:"));
+  return [header, rule, ...rows].map((cells) => `| ${cells.join(" | ")} |\n`).join("");
+}

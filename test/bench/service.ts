@@ -1,0 +1,115 @@
+import { fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { open, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { Client } from "undici";
+import { healthRoutes } from "#wire/routes.ts";
+import type { Delays } from "./event-loop.ts";
+
+/** The service as a process of its own, as `rollcall start --only service` runs it. */
+export interface BenchService {
+  readonly url: string;
+  /** The cookie value of a session of the administrator. */
+  readonly session: string;
+  /** Does some work and says what it cost the process meanwhile. */
+  watch<Result>(work: () => Promise<Result>): Promise<{ result: Result; cost: Cost }>;
+  stop(): Promise<void>;
+}
+
+/** What some work cost. */
+export interface Cost {
+  /** The peak of the resident memory, in bytes. */
+  readonly memory: number;
+  readonly eventLoop: Delays;
+  /** How long `GET /healthz` took from outside, once every 10 ms, in milliseconds. */
+  readonly health: Delays;
+}
+
+const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
+
+/** Starts the service on the data folder `data` below `folder`. Its log is `service.log` there. */
+export async function startService(folder: string, options: { memory: number }): Promise<BenchService> {
+  const config = join(folder, "rollcall.yaml");
+  await writeFile(
+    config,
+    `service:\n  listen: 127.0.0.1:0\n  data: data\n  memory: ${options.memory / 1024 ** 2}MiB\n` +
+      `  administrator: { name: admin, password: a-password-for-a-bench }\n`,
+  );
+  await using log = await open(join(folder, "service.log"), "a");
+  const child = fork(pathOf("../../src/main.ts"), ["start", "--only", "service", "--config", config], {
+    execArgv: [...process.execArgv, "--import", pathOf("event-loop.ts")],
+    stdio: ["ignore", log.fd, log.fd, "ipc"],
+  });
+  const ended = once(child, "exit");
+  const presence = await present(join(folder, "data", "service.json"), child);
+  const delays = async (): Promise<Delays> => {
+    child.send("delays");
+    const [answer] = (await once(child, "message")) as [Delays];
+    return answer;
+  };
+  return {
+    ...presence,
+    watch: async (work) => {
+      await writeFile(`/proc/${child.pid}/clear_refs`, "5");
+      await delays();
+      const probing = probe(presence.url);
+      try {
+        const result = await work();
+        const health = await probing.end();
+        return { result, cost: { memory: await peak(child.pid ?? 0), eventLoop: await delays(), health } };
+      } finally {
+        await probing.end();
+      }
+    },
+    stop: async () => {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
+}
+
+/** Where the service of this process is, once it says so. */
+async function present(file: string, child: ChildProcess): Promise<{ url: string; session: string }> {
+  while (child.exitCode === null && child.signalCode === null) {
+    const text = await readFile(file, "utf8").catch(() => "{}");
+    const presence = JSON.parse(text) as { pid?: number; url?: string; session?: string };
+    const { url, session } = presence;
+    if (presence.pid === child.pid && url !== undefined && session !== undefined) return { url, session };
+    await sleep(20);
+  }
+  throw new Error(`the service did not start; see service.log beside ${file}`);
+}
+
+/** The highest resident memory since `clear_refs`, in bytes. */
+async function peak(pid: number): Promise<number> {
+  const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(kibibytes) * 1024;
+}
+
+/** Asks for the service's health, one request after the other, until `end`. */
+function probe(url: string): { end(): Promise<Delays> } {
+  const client = new Client(url, { headersTimeout: 0 });
+  const times: number[] = [];
+  const over = new AbortController();
+  const probing = (async () => {
+    while (!over.signal.aborted) {
+      const started = performance.now();
+      const { body } = await client.request(healthRoutes.alive);
+      await body.dump();
+      times.push(performance.now() - started);
+      await sleep(10);
+    }
+    await client.close();
+    times.sort((a, b) => a - b);
+    return { p99: times[Math.floor(times.length * 0.99)] ?? 0, max: times.at(-1) ?? 0 };
+  })();
+  return {
+    end: () => {
+      over.abort();
+      return probing;
+    },
+  };
+}

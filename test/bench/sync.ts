@@ -1,0 +1,223 @@
+import { cp, mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { syncResult } from "#wire/principals.ts";
+import type { ClientRequest, Timing } from "./client.ts";
+import { writeDirectory, writeForm } from "./directory.ts";
+import type { Differences, LimitRequest, LimitTiming } from "./limit.ts";
+import { machine, median, runApart, table } from "./measure.ts";
+import { startService } from "./service.ts";
+import type { BenchService, Cost } from "./service.ts";
+
+/** One measurement of the service, or of DuckDB alone, which has no cost beside its time. */
+interface Sample {
+  readonly milliseconds: number;
+  readonly cost?: Cost;
+}
+
+/** The measurements of one operation, over all rounds. */
+interface Samples {
+  readonly bytes: number;
+  readonly service: Sample[];
+  readonly limit: Sample[];
+}
+
+const operations = ["list", "preview", "apply"] as const;
+type Operation = (typeof operations)[number];
+
+/** Names, memory limit (bytes) and files of the bench at one size. */
+interface Setting {
+  readonly folder: string;
+  readonly memory: number;
+  readonly actual: string;
+  readonly drifted: string;
+  readonly forms: Record<"load" | "preview" | "apply", string>;
+  readonly database: string;
+}
+
+/**
+ * `npm run bench -- sync [--n 10000,100000] [--rounds 3] [--memory 1024]`: the service's list, preview and apply of a
+ * directory with 1 % drift beside what DuckDB alone takes for the same bytes. Every request is a process of its own,
+ * every round has a service of its own, and service and limit take turns, so that noise meets both.
+ */
+export async function sync(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      n: { type: "string", default: "10000,100000,1000000" },
+      rounds: { type: "string" },
+      memory: { type: "string", default: "1024" },
+    },
+  });
+  const rows: string[][] = [];
+  for (const users of values.n.split(",").map(Number)) {
+    const rounds = values.rounds === undefined ? (users > 100_000 ? 3 : 5) : Number(values.rounds);
+    rows.push(...(await benchAt(users, rounds, Number(values.memory) * 1024 ** 2)));
+  }
+  console.log(`${machine()}, DuckDB with ${values.memory} MiB.\n`);
+  console.log(
+    table(
+      [
+        "users",
+        "operation",
+        "bytes",
+        "Rollcall",
+        "DuckDB alone",
+        "ratio",
+        "peak memory",
+        "event loop p99 (max)",
+        "`/healthz` p99 (max)",
+      ],
+      rows,
+    ),
+  );
+}
+
+async function benchAt(users: number, rounds: number, memory: number): Promise<string[][]> {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
+  try {
+    const setting = await prepare(folder, users, memory);
+    const { size: listed } = await stat(setting.actual);
+    const { size: sent } = await stat(setting.drifted);
+    const samples: Record<Operation, Samples> = {
+      list: { bytes: listed, service: [], limit: [] },
+      preview: { bytes: sent, service: [], limit: [] },
+      apply: { bytes: sent, service: [], limit: [] },
+    };
+    const load = await firstLoad(setting);
+    say(users, `first load: ${shown(load, listed).join(", ")}`);
+    for (let round = 1; round <= rounds; round++) {
+      await runRound(setting, samples);
+      for (const operation of operations) {
+        const [own, limit] = [samples[operation].service.at(-1), samples[operation].limit.at(-1)];
+        say(
+          users,
+          `round ${round}: ${operation} ${time(own?.milliseconds)}, DuckDB alone ${time(limit?.milliseconds)}`,
+        );
+      }
+    }
+    const size = users.toLocaleString("en");
+    const rows = operations.map((operation) => [size, operation].concat(summary(samples[operation])));
+    return [[size, "first load", ...shown(load, listed)], ...rows];
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function prepare(folder: string, users: number, memory: number): Promise<Setting> {
+  const file = (name: string): string => join(folder, name);
+  const setting: Setting = {
+    folder,
+    memory,
+    actual: file("actual.json"),
+    drifted: file("drifted.json"),
+    forms: { load: file("load.form"), preview: file("preview.form"), apply: file("apply.form") },
+    database: file("limit.duckdb"),
+  };
+  const { actual, drifted, forms } = setting;
+  await writeDirectory(actual, users, "actual");
+  await writeDirectory(drifted, users, "drifted");
+  const defaultPassword = "a-password-for-new-users";
+  await writeForm(forms.load, actual, { applyChanges: "true", defaultPassword });
+  await writeForm(forms.preview, drifted, { applyChanges: "false", defaultPassword });
+  await writeForm(forms.apply, drifted, { applyChanges: "true", defaultPassword });
+  await limit(setting, { work: "load", list: actual });
+  return setting;
+}
+
+/** Fills the data folder that every round begins with. */
+async function firstLoad(setting: Setting): Promise<Sample> {
+  const folder = join(setting.folder, "loaded");
+  await mkdir(folder);
+  const service = await startService(folder, setting);
+  try {
+    return await request(service, setting, setting.forms.load);
+  } finally {
+    await service.stop();
+  }
+}
+
+async function runRound(setting: Setting, samples: Record<Operation, Samples>): Promise<void> {
+  const folder = join(setting.folder, "round");
+  await cp(join(setting.folder, "loaded"), folder, { recursive: true });
+  const service = await startService(folder, setting);
+  try {
+    samples.list.service.push(await request(service, setting));
+    samples.list.limit.push(await limit(setting, { work: "write", list: join(folder, "written.json") }));
+    for (const operation of ["preview", "apply"] as const) {
+      samples[operation].service.push(await request(service, setting, setting.forms[operation]));
+      const alone = await limit(setting, { work: "join", list: setting.drifted });
+      samples[operation].limit.push(alone);
+      await compare(answerOf(setting), alone.differences);
+    }
+  } finally {
+    await service.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function request(service: BenchService, setting: Setting, form?: string): Promise<Sample> {
+  const { url, session } = service;
+  const asked: ClientRequest = { url, session, answer: answerOf(setting), ...(form === undefined ? {} : { form }) };
+  const { result, cost } = await service.watch(() => runApart<Timing>("client.ts", asked));
+  return { ...result, cost };
+}
+
+function limit({ database, memory }: Setting, work: Pick<LimitRequest, "work" | "list">): Promise<LimitTiming> {
+  return runApart("limit.ts", { ...work, database, memory } satisfies LimitRequest);
+}
+
+function answerOf({ folder }: Setting): string {
+  return join(folder, "answer.json");
+}
+
+/** A bench of a service that answers something else is worth nothing. */
+async function compare(file: string, expected: Differences): Promise<void> {
+  const answer = syncResult.parse(JSON.parse(await readFile(file, "utf8")));
+  for (const [array, names] of Object.entries(answer)) {
+    if (names.length === (expected[array] ?? 0)) continue;
+    throw new Error(`the service answers ${names.length} ${array}, DuckDB finds ${expected[array] ?? 0}`);
+  }
+}
+
+/** Times are medians, costs the worst of all rounds. */
+function summary({ bytes, service, limit }: Samples): string[] {
+  const [own, alone] = [service, limit].map((samples) => median(samples.map(({ milliseconds }) => milliseconds)));
+  const costs = service.flatMap(({ cost }) => cost ?? []);
+  const worst = (pick: (cost: Cost) => number): number => Math.max(...costs.map(pick));
+  return cells(bytes, own ?? 0, alone, {
+    memory: worst(({ memory }) => memory),
+    eventLoop: { p99: worst(({ eventLoop }) => eventLoop.p99), max: worst(({ eventLoop }) => eventLoop.max) },
+    health: { p99: worst(({ health }) => health.p99), max: worst(({ health }) => health.max) },
+  });
+}
+
+function shown({ milliseconds, cost }: Sample, bytes: number): string[] {
+  return cells(bytes, milliseconds, undefined, cost);
+}
+
+function cells(bytes: number, own: number, alone: number | undefined, cost: Cost | undefined): string[] {
+  return [
+    mebibytes(bytes),
+    time(own),
+    time(alone),
+    alone === undefined ? "" : (own / alone).toFixed(2),
+    cost === undefined ? "" : mebibytes(cost.memory),
+    ...[cost?.eventLoop, cost?.health].map((delays) =>
+      delays === undefined ? "" : `${delays.p99.toFixed(1)} (${delays.max.toFixed(0)}) ms`,
+    ),
+  ];
+}
+
+function time(milliseconds: number | undefined): string {
+  return milliseconds === undefined ? "" : `${(milliseconds / 1000).toFixed(3)} s`;
+}
+
+function mebibytes(bytes: number): string {
+  return `${(bytes / 1024 ** 2).toFixed(bytes < 100 * 1024 ** 2 ? 1 : 0)} MiB`;
+}
+
+function say(users: number, line: string): void {
+  console.error(`${users.toLocaleString("en")} users: ${line}`);
+}
