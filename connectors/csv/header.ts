@@ -1,3 +1,4 @@
+import { distance } from "fastest-levenshtein";
 import { InputError } from "#errors.ts";
 import { at, type Place } from "./place.ts";
 import type { Row } from "./rows.ts";
@@ -20,11 +21,9 @@ export interface Column {
   readonly index: number;
 }
 
-const listed = 20;
-
 /**
  * The header that a row is. Names are compared without the spaces around them, and whether accents are part of a
- * letter or follow it.
+ * letter or follow it. Where the header line is missing its cells are values, which no message may show.
  * @throws {InputError} when two columns have one name
  */
 export function headerOf(row: Row, file: string): Header {
@@ -37,7 +36,7 @@ export function headerOf(row: Row, file: string): Header {
     const earlier = byName.get(name);
     if (earlier !== undefined) {
       const positions = `${earlier + 1} and ${index + 1}`;
-      throw new InputError(`${at(place)}: columns ${positions} are both named ${JSON.stringify(name)}; rename one`);
+      throw new InputError(`${at(place)}: columns ${positions} of the header have the same name; rename one`);
     }
     byName.set(name, index);
   }
@@ -47,11 +46,8 @@ export function headerOf(row: Row, file: string): Header {
     indexOf(name) {
       const index = byName.get(plain(name));
       if (index !== undefined) return index;
-      const names = columns.slice(0, listed).map((column) => JSON.stringify(column.name).slice(0, 80));
-      const more = columns.length > listed ? `, and ${columns.length - listed} more` : "";
       throw new InputError(
-        `${at(place)}: the header has no column ${JSON.stringify(name)}; it has ${names.join(", ")}${more}` +
-          hint(row.fields),
+        `${at(place)}: the header has no column ${JSON.stringify(name)}; ${hint(name, row.fields, [...byName.keys()])}`,
       );
     },
   };
@@ -61,10 +57,13 @@ function plain(name: string): string {
   return name.trim().normalize("NFC");
 }
 
-/** What is usually wrong with a header that looks like this. */
-function hint(fields: readonly string[]): string {
-  const text = fields.join("");
-  if (text.includes("\0")) return " (this looks like UTF-16; set encoding)";
-  const other = [";", "\t", "|", ","].find((delimiter) => fields.length === 1 && text.includes(delimiter));
-  return other === undefined ? "" : ` (this looks like one column; set delimiter to ${JSON.stringify(other)})`;
+/** What is usually wrong with a header that lacks a column. */
+function hint(name: string, fields: readonly string[], names: readonly string[]): string {
+  if (fields.some((field) => field.includes("\0"))) return "this looks like UTF-16: set encoding";
+  const delimiter = [";", "\t", "|", ","].find((candidate) => fields.length === 1 && fields[0]?.includes(candidate));
+  if (delimiter !== undefined) return `this looks like a single column: set delimiter to ${JSON.stringify(delimiter)}`;
+  // So near to a name of the configuration that it is no value.
+  const near = names.find((candidate) => distance(candidate.toLowerCase(), plain(name).toLowerCase()) <= 2);
+  if (near !== undefined && name.length > 2) return `did you mean ${JSON.stringify(near)}?`;
+  return "is the header line missing, or the column named otherwise there?";
 }

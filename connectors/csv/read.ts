@@ -8,7 +8,8 @@ import { entryOf, membershipOf } from "./records.ts";
 import { type Row, rowsOf } from "./rows.ts";
 import { textOf } from "./text.ts";
 
-const batchSize = 1000;
+/** A batch ends at so many records, or references: groups may have thousands of members each. */
+const longestBatch = { records: 1_000, references: 10_000 };
 
 /** What is to be read of one file. */
 interface Part {
@@ -73,6 +74,7 @@ async function* recordsOf(part: Part, file: OpenFile, signal: AbortSignal): Asyn
   const text = textOf(file, part.dialect.encoding, place, signal);
   let layout: { width: number; record: (row: Row) => SourceRecord } | undefined;
   let batch: SourceRecord[] = [];
+  let references = 0;
   let count = 0;
   for await (const rows of rowsOf(text, part.dialect, place)) {
     for (const row of rows) {
@@ -85,11 +87,14 @@ async function* recordsOf(part: Part, file: OpenFile, signal: AbortSignal): Asyn
         const origin = at({ file: part.name, line: row.line });
         throw new InputError(`${origin}: has ${row.fields.length} fields, the header has ${layout.width}`);
       }
-      batch.push(layout.record(row));
+      const record = layout.record(row);
+      batch.push(record);
       count++;
-      if (batch.length === batchSize) {
+      references += referencesOf(record);
+      if (batch.length >= longestBatch.records || references >= longestBatch.references) {
         yield batch;
         batch = [];
+        references = 0;
       }
     }
   }
@@ -100,4 +105,8 @@ async function* recordsOf(part: Part, file: OpenFile, signal: AbortSignal): Asyn
       `${part.name} has too few rows: ${count} after the header, expected at least ${part.minRows} (minRows)`,
     );
   }
+}
+
+function referencesOf(record: SourceRecord): number {
+  return record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
 }

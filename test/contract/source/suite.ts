@@ -1,0 +1,223 @@
+import { spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { inspect } from "node:util";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Connector, Source, SourceRecord } from "#connector.ts";
+import { messageOf, RollcallError } from "#errors.ts";
+import { type Company, company, largeCompany } from "./company.ts";
+import type { Counts, Reading } from "./reader.ts";
+import { type AttributeNames, type View, viewOfCompany, viewOfRecords } from "./view.ts";
+
+/** Where a company can be held and read by a connector: files, a server. */
+export interface Medium<P extends Provision = Provision> {
+  readonly name: string;
+  /** The URL of the connector's module. */
+  readonly module: string;
+  readonly attributes: AttributeNames;
+  /** Puts a company there. */
+  provision(company: Company): Promise<P>;
+  /** What can go wrong before and during a read; the read must fail. */
+  readonly faults: {
+    readonly before: readonly Fault<P>[];
+    /** After the first batch of a company of thousands. */
+    readonly during: readonly Fault<P>[];
+  };
+  /** A size that cannot be held within a heap of so many MiB. */
+  readonly large: { readonly users: number; readonly heap: number };
+}
+
+/** A company in a medium. */
+export interface Provision {
+  /** What stands beside `connector:` in the configuration. */
+  readonly options: unknown;
+  readonly folder: string;
+  /** What no error may show. */
+  readonly secrets: readonly string[];
+  /** Gives a user another login and display name. */
+  rename(number: string, login: string): Promise<void>;
+  /** How many files or connections the source holds now. */
+  held(): Promise<number>;
+  dispose(): Promise<void>;
+}
+
+export interface Fault<P extends Provision> {
+  readonly name: string;
+  readonly inject: (provision: P) => Promise<void>;
+  /** What the error's message must hold. */
+  readonly message: RegExp;
+}
+
+/** What every source promises (`src/connector.ts`). */
+export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
+  const provide = async (content: Company): Promise<P> => {
+    const provision = await medium.provision(content);
+    onTestFinished(() => provision.dispose());
+    return provision;
+  };
+  const open = async ({ options, folder }: Provision): Promise<Source> => {
+    const connector = ((await import(medium.module)) as { default: Connector }).default;
+    return connector.open(connector.options.parse(options), { name: "source", folder });
+  };
+  const readAll = async (provision: Provision): Promise<readonly SourceRecord[]> => {
+    const records: SourceRecord[] = [];
+    for await (const batch of (await open(provision)).read(context())) records.push(...batch);
+    return records;
+  };
+  const view = async (provision: Provision): Promise<View> =>
+    viewOfRecords(await readAll(provision), medium.attributes);
+
+  describe(`a source: ${medium.name}`, () => {
+    test("delivers every user, group and membership", async () => {
+      const provision = await provide(company);
+      expect(await view(provision)).toEqual(viewOfCompany(company));
+      expect(await provision.held()).toBe(0);
+    });
+
+    test("leaves out what a record does not have", async () => {
+      const records = await readAll(await provide(company));
+      const values = records.flatMap((record) =>
+        record.kind === "membership" ? [] : Object.values(record.attributes),
+      );
+      expect(values).not.toContain(undefined);
+      expect(values).not.toContain(null);
+      expect(values).not.toContain("");
+      const without = records.filter(
+        (record) => record.kind === "user" && !(medium.attributes.mail in record.attributes),
+      );
+      expect(without).toHaveLength(company.users.filter((user) => user.mail === undefined).length);
+    });
+
+    test("gives every record an origin, and every entry an id of its own", async () => {
+      const records = await readAll(await provide(company));
+      expect(records.filter((record) => record.origin === "")).toEqual([]);
+      const ids = idsOf(records).map(({ kind, id }) => `${kind} ${id}`);
+      expect(new Set(ids).size).toBe(company.users.length + company.groups.length);
+    });
+
+    test("gives the same ids at the next read, also to who was renamed", async () => {
+      const provision = await provide(company);
+      const before = idsOf(await readAll(provision));
+      await provision.rename("3", "georg");
+      const records = await readAll(provision);
+      expect(idsOf(records)).toEqual(before);
+      const logins = records.map((record) => record.kind === "user" && record.attributes[medium.attributes.login]);
+      expect(logins).toContain("georg");
+      expect(logins).not.toContain("jörg");
+    });
+
+    test("delivers thousands in batches", async () => {
+      const provision = await provide(largeCompany(5_000));
+      const sizes: number[] = [];
+      for await (const batch of (await open(provision)).read(context())) sizes.push(batch.length);
+      expect(Math.max(...sizes)).toBeLessThanOrEqual(5_000);
+      expect(sizes).not.toContain(0);
+      expect(sizes.length).toBeGreaterThan(1);
+      expect(await view(provision)).toEqual(viewOfCompany(largeCompany(5_000)));
+    });
+
+    test("throws the reason of a signal that is aborted already", async () => {
+      const provision = await provide(company);
+      const reason = new Error("enough");
+      const source = await open(provision);
+      await expect(drain(source, AbortSignal.abort(reason))).rejects.toBe(reason);
+      expect(await provision.held()).toBe(0);
+    });
+
+    test("throws the reason of a signal that is aborted during the read", async () => {
+      const provision = await provide(largeCompany(20_000));
+      const abort = new AbortController();
+      const reason = new Error("enough");
+      const source = await open(provision);
+      await expect(drain(source, abort.signal, () => abort.abort(reason))).rejects.toBe(reason);
+      expect(await provision.held()).toBe(0);
+    });
+
+    test("holds nothing after a read that nobody finished", async () => {
+      const provision = await provide(largeCompany(5_000));
+      for await (const batch of (await open(provision)).read(context())) {
+        expect(batch.length).toBeGreaterThan(0);
+        break;
+      }
+      await expect.poll(() => provision.held()).toBe(0);
+    });
+
+    test("can be read twice at a time", async () => {
+      const provision = await provide(company);
+      const source = await open(provision);
+      expect(await Promise.all([count(source), count(source)])).toEqual([await count(source), await count(source)]);
+    });
+
+    test.each(medium.faults.before)("fails when $name", async ({ inject, message }) => {
+      const provision = await provide(company);
+      await expect(view(provision)).resolves.toBeDefined();
+      await inject(provision);
+      await expectFailure(provision, drain(await open(provision)), message);
+    });
+
+    test.each(medium.faults.during)("fails when, during the read, $name", async ({ inject, message }) => {
+      const provision = await provide(largeCompany(5_000));
+      await expect(view(provision)).resolves.toBeDefined();
+      let batches = 0;
+      const read = drain(await open(provision), undefined, async () => {
+        if (batches++ === 0) await inject(provision);
+      });
+      await expectFailure(provision, read, message);
+      expect(batches).toBeGreaterThan(0);
+    });
+
+    test("reads more than memory holds", { timeout: 300_000 }, async () => {
+      const large = largeCompany(medium.large.users);
+      const { options, folder } = await provide(large);
+      const counts = await readElsewhere({ module: medium.module, options, folder }, medium.large.heap);
+      expect(counts).toMatchObject({ user: large.users.length, group: large.groups.length });
+    });
+  });
+}
+
+/** The read fails with an error of ours, which shows nothing it must not, and holds nothing afterwards. */
+async function expectFailure(provision: Provision, read: Promise<void>, message: RegExp): Promise<void> {
+  const failure = await read.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(failure).toBeInstanceOf(RollcallError);
+  expect(messageOf(failure)).toMatch(message);
+  // With its causes, as a log would show it.
+  const shown = inspect(failure, { depth: 10 });
+  for (const secret of provision.secrets) expect(shown).not.toContain(secret);
+  await expect.poll(() => provision.held()).toBe(0);
+}
+
+function context(signal: AbortSignal = new AbortController().signal) {
+  return { signal, warn: () => {} };
+}
+
+async function drain(source: Source, signal?: AbortSignal, each: () => void | Promise<void> = () => {}): Promise<void> {
+  for await (const batch of source.read(context(signal))) {
+    expect(batch.length).toBeGreaterThan(0);
+    await each();
+  }
+}
+
+async function count(source: Source): Promise<number> {
+  let records = 0;
+  for await (const batch of source.read(context())) records += batch.length;
+  return records;
+}
+
+function idsOf(records: readonly SourceRecord[]): readonly { kind: string; id: string }[] {
+  return records
+    .flatMap((record) => (record.kind === "membership" ? [] : [{ kind: record.kind, id: record.id }]))
+    .sort((a, b) => (`${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1));
+}
+
+/** Reads in a process whose heap has so many MiB. */
+async function readElsewhere(reading: Reading, heap: number): Promise<Counts> {
+  const reader = fileURLToPath(new URL("reader.ts", import.meta.url));
+  const child = spawn(process.execPath, [`--max-old-space-size=${heap}`, reader], { stdio: ["pipe", "pipe", "pipe"] });
+  child.stdin.end(JSON.stringify(reading));
+  const [output, problems] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  if (output === "") throw new Error(`the reading process ended without an answer: ${problems.slice(0, 2_000)}`);
+  return JSON.parse(output) as Counts;
+}
