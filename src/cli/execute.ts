@@ -45,8 +45,6 @@ export async function execute(context: Context, name: string, execution: Executi
 /** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
 export function notesOf({ assembly, frozen }: Report): string[] {
   const notes: string[] = [];
-  const count = (n: number, one: string, many = `${one}s`): string =>
-    `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
   if (assembly.quarantined.count > 0) {
     notes.push(
       `${count(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,
@@ -64,4 +62,8 @@ export function notesOf({ assembly, frozen }: Report): string[] {
   if (frozen.unmanaged > 0)
     notes.push(`${count(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
   return notes;
+}
+
+function count(number: number, what: string): string {
+  return `${number.toLocaleString("en")} ${number === 1 ? what : `${what}s`}`;
 }

@@ -32,14 +32,6 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError("(see --help)")
     .exitOverride();
-  const common = (command: Command): Command =>
-    command
-      .option(
-        "-c, --config <file>",
-        "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml or config/rollcall.yaml)",
-      )
-      .option("--json", "one JSON document on standard output")
-      .option("-v, --verbose", "log what the embedded service does");
   const act = async (
     options: CommonOptions,
     work: (file: string, output: Output, log: Logger) => Promise<ExitCode>,
@@ -64,11 +56,6 @@ export async function runProgram(argv: readonly string[], composition: Compositi
         return start(file, composition, { log, output, ...(options.only === undefined ? {} : { only: options.only }) });
       }),
     );
-  const limited = (command: Command): Command =>
-    common(command)
-      .argument("[sync]", "the sync (default: all)")
-      .option("--all", "show every change, however many")
-      .option("--limit <number>", "how many changes of each kind are shown", wholeNumber);
   limited(program.command("plan"))
     .description("show what a run would change; changes nothing (exit code 2: there are changes)")
     .action((sync: string | undefined, options: LimitOptions) =>
@@ -99,6 +86,23 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     return (error as { exitCode?: number }).exitCode === 0 ? exitCodes.done : exitCodes.failed;
   }
   return code;
+}
+
+function common(command: Command): Command {
+  return command
+    .option(
+      "-c, --config <file>",
+      "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml or config/rollcall.yaml)",
+    )
+    .option("--json", "one JSON document on standard output")
+    .option("-v, --verbose", "log what the embedded service does");
+}
+
+function limited(command: Command): Command {
+  return common(command)
+    .argument("[sync]", "the sync (default: all)")
+    .option("--all", "show every change, however many")
+    .option("--limit <number>", "how many changes of each kind are shown", wholeNumber);
 }
 
 interface LimitOptions extends CommonOptions {

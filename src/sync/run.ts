@@ -192,6 +192,6 @@ async function verify(
 }
 
 /** How many principals a plan touches. */
-export function changes(counts: Counts): number {
+function changes(counts: Counts): number {
   return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);
 }

@@ -9,7 +9,7 @@ export const people = `id,login,name,mail,status,groups
 4,left,Long Gone,left@example.com,left,staff
 `;
 
-export const groups = `id,name,within
+const groups = `id,name,within
 staff,Staff,
 engines,Engines,staff
 `;

@@ -60,9 +60,9 @@ export function startRollcall(
         };
         waiting.add(look);
         look();
-        void ended.then((end) => {
-          reject(new Error(`rollcall ended without writing ${String(text)}: ${JSON.stringify(end, undefined, 2)}`));
-        });
+        void ended.then((end) =>
+          reject(new Error(`rollcall ended without writing ${String(text)}: ${JSON.stringify(end, undefined, 2)}`)),
+        );
       }),
   };
 }

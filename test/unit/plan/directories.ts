@@ -29,10 +29,13 @@ const principal: fc.Arbitrary<Principal> = fc
     mail: text,
     groupNames: fc.uniqueArray(names).map((groups) => groups.sort(byCodePoint)),
   })
-  .map(({ description, mail, ...rest }) => ({
-    ...rest,
+  .map(({ kind, name, displayName, description, mail, groupNames }) => ({
+    kind,
+    name,
+    displayName,
+    groupNames,
     ...(description === undefined ? {} : { description }),
-    ...(mail === undefined || rest.kind === "group" ? {} : { mail }),
+    ...(mail === undefined || kind === "group" ? {} : { mail }),
   }));
 
 /** A directory: principals, each kind and name once. */
