@@ -85,15 +85,18 @@ export function changeOf(action: Action, before: Principal | undefined, after: P
 /**
  * A principal as deep-diff compares it: what is unset has no key (deep-diff takes a key that holds `undefined` for a
  * value), and the groups are the keys of an object. The mark before a name keeps every name an ordinary key in its
- * place: deep-diff passes over an empty key, and JavaScript puts keys that look like numbers first.
+ * place: deep-diff passes over an empty key, and JavaScript puts keys that look like numbers first. An object without
+ * a prototype is a dictionary from the start, not a new shape for each set of names.
  */
 function comparable(principal: Principal | undefined): object {
-  const set = attributes.flatMap((attribute) => {
+  const groups = Object.create(null) as Record<string, true>;
+  for (const name of principal?.groupNames ?? []) groups[`=${name}`] = true;
+  const result: Record<string, unknown> = { groups };
+  for (const attribute of attributes) {
     const value = principal?.[attribute];
-    return value === undefined ? [] : [[attribute, value]];
-  });
-  const groups = (principal?.groupNames ?? []).map((name) => [`=${name}`, true]);
-  return { ...Object.fromEntries(set), groups: Object.fromEntries(groups) };
+    if (value !== undefined) result[attribute] = value;
+  }
+  return result;
 }
 
 function groupOf({ path }: { path?: unknown[] | undefined }): string {

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { Action, Change, Counts, Part, Plan } from "#plan/change.ts";
 
 /** How much of a plan is shown, and what is said beside it. */
@@ -39,7 +40,7 @@ export async function* changesOf(plan: Plan, section: Section, limit = 20): Asyn
   }
 }
 
-/** The pieces of a long text, put together to pieces worth a write. */
+/** The pieces of a long text, put together to pieces worth a write. Between two of them others have their turn. */
 export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<string> {
   let chunk = "";
   for await (const piece of pieces) {
@@ -47,6 +48,7 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
     if (chunk.length < 32_768) continue;
     yield chunk;
     chunk = "";
+    await setImmediate();
   }
   if (chunk !== "") yield chunk;
 }

@@ -34,7 +34,9 @@ export function sizes(users: number, groups: number): string {
   return `${number(users)} ${users === 1 ? "user" : "users"}, ${number(groups)} ${groups === 1 ? "group" : "groups"}`;
 }
 
+const format = new Intl.NumberFormat("en");
+
 /** A count for a person: `1,234`. */
 export function number(count: number): string {
-  return count.toLocaleString("en");
+  return format.format(count);
 }
