@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { ListTraits } from "./list-traits.ts";
 
 /** The users and groups of the service, in its database. */
 export interface Directory {
@@ -6,7 +7,7 @@ export interface Directory {
   account(name: string): Promise<Account | undefined>;
   /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
-  /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes. Destroying it ends the query. */
+  /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: what was there when it was asked for. */
   list(): Promise<Readable>;
   /**
    * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
@@ -23,9 +24,12 @@ export interface Account {
   readonly passwordHash: string;
 }
 
+/** A list as `receiveSync` has received it, and what is to be done with it. */
 export interface DirectorySync {
-  /** A file on disk that holds the uploaded list. */
+  /** A file on disk that holds the list, an element a line. */
   readonly principals: string;
+  /** What the list was seen to be as it arrived. */
+  readonly traits: ListTraits;
   /** False: preview (B.3). */
   readonly apply: boolean;
   /** False: objects that are not in the list stay (B.4). */

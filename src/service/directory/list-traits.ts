@@ -1,0 +1,117 @@
+import type { ArrayObserver } from "./json-array.ts";
+
+/** What was seen of a list as it went by: what its reader may rely on. */
+export interface ListTraits {
+  /**
+   * Every element is an object, and what it gives for the fields of a principal is null or has the type of the
+   * specification (2.7): the fields can be read as strings at once.
+   */
+  readonly plain: boolean;
+  /** Every `groupNames` is sorted by code point and names no group twice. */
+  readonly ordered: boolean;
+  /** The length of the longest element, in bytes. */
+  readonly longestLine: number;
+}
+
+/** Watches a list as it goes by. */
+export interface ListObserver extends ArrayObserver {
+  /** What holds so far. */
+  traits(): Omit<ListTraits, "longestLine">;
+  /** The first field of a principal that an element gives twice, as `principals[<index from 0>].<field>`. */
+  readonly duplicate: string | undefined;
+}
+
+/** The fields of a principal (specification 2.7). */
+const fields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password", "groupNames"];
+const names = fields.map((field) => Buffer.from(field));
+const groupNames = fields.indexOf("groupNames");
+
+/** By the length of a key and its last byte: which field it may be, one above its place in `fields`; 0 for none. */
+const candidates = new Uint8Array(32 * 256);
+for (const [index, name] of names.entries()) candidates[(name.length << 8) | (name.at(-1) ?? 0)] = index + 1;
+
+const quote = 0x22;
+const openArray = 0x5b;
+const openObject = 0x7b;
+/** The first byte of `null`. */
+const letterN = 0x6e;
+
+export function createListObserver(): ListObserver {
+  let plain = true;
+  let ordered = true;
+  let duplicate: string | undefined;
+  let elements = 0;
+  /** The field whose value is next or now, as a place in `fields`; -1 for any other. */
+  let field = -1;
+  /** The fields that the element has given, a bit each. */
+  let given = 0;
+  /** The group that the element named last. */
+  let bytes: Buffer | undefined;
+  let from = 0;
+  let to = 0;
+
+  function endKey(key: Buffer, start: number, end: number): void {
+    field = fieldOf(key, start, end);
+    // A key with escapes may be a field all the same.
+    if (end < 0) plain = false;
+    if (field < 0) return;
+    const bit = 1 << field;
+    if ((given & bit) !== 0) duplicate ??= `principals[${elements - 1}].${fields[field]}`;
+    given |= bit;
+  }
+
+  return {
+    value: (depth, byte) => {
+      if (depth === 1) {
+        elements++;
+        given = 0;
+        field = -1;
+        if (byte !== openObject) plain = false;
+      } else if (depth === 2 && field >= 0) {
+        bytes = undefined;
+        if (byte !== (field === groupNames ? openArray : quote) && byte !== letterN) plain = false;
+      } else if (depth === 3 && field === groupNames && byte !== quote) {
+        plain = false;
+      }
+    },
+    string: (depth, isKey, text, start, end) => {
+      if (isKey) {
+        if (depth === 2) endKey(text, start, end);
+      } else if (depth === 3 && field === groupNames && ordered) {
+        ordered = end >= 0 && (bytes === undefined || compare(bytes, from, to, text, start, end) < 0);
+        bytes = text;
+        from = start;
+        to = end;
+      }
+    },
+    traits: () => ({ plain, ordered }),
+    get duplicate() {
+      return duplicate;
+    },
+  };
+}
+
+function fieldOf(key: Buffer, from: number, to: number): number {
+  const length = to - from;
+  if (length < 1 || length >= 32) return -1;
+  const candidate = (candidates[(length << 8) | (key[to - 1] as number)] as number) - 1;
+  const name = names[candidate];
+  return name !== undefined && compare(name, 0, length, key, from, to) === 0 ? candidate : -1;
+}
+
+/** Orders by bytes, which is by code point in UTF-8. */
+function compare(
+  left: Buffer,
+  leftFrom: number,
+  leftTo: number,
+  right: Buffer,
+  rightFrom: number,
+  rightTo: number,
+): number {
+  const length = Math.min(leftTo - leftFrom, rightTo - rightFrom);
+  for (let index = 0; index < length; index++) {
+    const difference = (left[leftFrom + index] as number) - (right[rightFrom + index] as number);
+    if (difference !== 0) return difference;
+  }
+  return leftTo - leftFrom - (rightTo - rightFrom);
+}

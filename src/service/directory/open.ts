@@ -1,0 +1,72 @@
+import { join } from "node:path";
+import type { Database } from "#plan/database.ts";
+import { findAccount, findEffectiveGroups } from "./accounts.ts";
+import { openAnswers } from "./answers.ts";
+import type { Directory } from "./directory.ts";
+import { listing } from "./listing.ts";
+import { createQueue } from "./queue.ts";
+import { bootstrap, createTables } from "./schema.ts";
+import type { Administrator } from "./schema.ts";
+import { sync } from "./sync.ts";
+
+export interface DirectoryOptions {
+  readonly database: Database;
+  /** The folder for answers on their way out: in a folder of their own below it, emptied now. */
+  readonly folder: string;
+  readonly administrator: Administrator;
+}
+
+export interface OpenedDirectory extends Directory {
+  /** The administrator's password, when it was generated now: to be shown once (0.7). */
+  readonly generatedPassword?: string;
+  close(): Promise<void>;
+}
+
+/** Opens the directory in the service's database; at the first start it creates what is there from the start (0.7). */
+export async function openDirectory({ database, folder, administrator }: DirectoryOptions): Promise<OpenedDirectory> {
+  const answers = await openAnswers(join(folder, "answers"));
+  const lookups = await database.connect();
+  await createTables(lookups);
+  const generatedPassword = await bootstrap(lookups, administrator);
+
+  // A statement keeps a thread of the pool busy until it ends, and passwords and files need some too: one of each at a time.
+  const lookup = createQueue(1);
+  const list = createQueue(1);
+  const change = createQueue(1);
+
+  return {
+    ...(generatedPassword === undefined ? {} : { generatedPassword }),
+    account: (name) => lookup(() => findAccount(lookups, name)),
+    effectiveGroups: (name) => lookup(() => findEffectiveGroups(lookups, name)),
+    list: () =>
+      list(async () => {
+        const connection = await database.connect();
+        try {
+          return await answers.compute(connection, listing);
+        } finally {
+          connection.close();
+        }
+      }),
+    sync: (request, signal) =>
+      change(async () => {
+        const connection = await database.connect();
+        const interrupt = (): void => {
+          connection.interrupt();
+        };
+        signal.addEventListener("abort", interrupt);
+        try {
+          return await sync(connection, { ...request, administrator: administrator.name, answers, signal });
+        } catch (error) {
+          signal.throwIfAborted();
+          throw error;
+        } finally {
+          signal.removeEventListener("abort", interrupt);
+          connection.close();
+        }
+      }, signal),
+    close: async () => {
+      await Promise.all([lookup, list, change].map((queue) => queue(() => Promise.resolve())));
+      lookups.close();
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import { argon2, randomBytes, timingSafeEqual } from "node:crypto";
+import { promisify } from "node:util";
+import { createQueue } from "./queue.ts";
+
+/** The parameters OWASP recommends for argon2id; `memory` in KiB. */
+const cost = { memory: 19_456, passes: 2, parallelism: 1 };
+const saltLength = 16;
+const hashLength = 32;
+
+const derive = promisify(argon2);
+
+/** Hashing runs in the thread pool that DuckDB and the files need too: two at once leave it half of the threads. */
+const queue = createQueue(2);
+
+/**
+ * The argon2id hash of a password in PHC form, with a salt of its own (B.7).
+ * @param signal gives up waiting
+ */
+export async function hashPassword(password: string, signal?: AbortSignal): Promise<string> {
+  const nonce = randomBytes(saltLength);
+  const { memory, passes, parallelism } = cost;
+  const hash = await queue(
+    () => derive("argon2id", { message: password, nonce, ...cost, tagLength: hashLength }),
+    signal,
+  );
+  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(nonce)}$${unpadded(hash)}`;
+}
+
+/**
+ * Whether the password is the one of the hash, an argon2id hash in PHC form. Takes as long for a wrong password.
+ * @throws {Error} when the hash is none
+ */
+export async function verifyPassword(hash: string, password: string): Promise<boolean> {
+  const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/.exec(hash);
+  if (parts === null) throw new Error("a stored password is not an argon2id hash");
+  const [memory, passes, parallelism] = parts.slice(1, 4).map(Number) as [number, number, number];
+  const [nonce, expected] = parts.slice(4).map((text) => Buffer.from(text, "base64")) as [Buffer, Buffer];
+  const actual = await queue(() =>
+    derive("argon2id", { message: password, nonce, memory, passes, parallelism, tagLength: expected.length }),
+  );
+  return timingSafeEqual(actual, expected);
+}
+
+function unpadded(bytes: Buffer): string {
+  return bytes.toString("base64").replaceAll("=", "");
+}
