@@ -40,12 +40,12 @@ interface Decode {
 function start(head: Buffer, configured: Encoding, place: Place): [Decode, Buffer] {
   const [mark, markLength] = markOf(head);
   const encoding = configured === "utf-16" && mark?.startsWith("utf-16") ? mark : configured;
+  if (mark !== undefined && mark !== encoding) {
+    throw new InputError(`${at(place)}: starts with the byte order mark of ${mark}; set encoding to ${mark}`);
+  }
   if (encoding === "utf-16") {
     const message = "has no byte order mark that tells how its UTF-16 is written; set encoding to utf-16le or utf-16be";
     throw new InputError(`${at(place)}: ${message}`);
-  }
-  if (mark !== undefined && mark !== encoding) {
-    throw new InputError(`${at(place)}: starts with the byte order mark of ${mark}; set encoding to ${mark}`);
   }
   const decoder = new TextDecoder(encoding, { fatal: true, ignoreBOM: true });
   return [

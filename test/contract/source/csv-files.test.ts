@@ -1,0 +1,91 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { SourceRecord } from "#connector.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
+import csv from "#connectors/csv/index.ts";
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-csv-files-"));
+});
+
+afterEach(() => rm(folder, { recursive: true }));
+
+async function read(options: object): Promise<readonly SourceRecord[]> {
+  const source = csv.open(csv.options.parse(options), { name: "corp", folder });
+  return (await Array.fromAsync(source.read({ signal: new AbortController().signal, warn: () => {} }))).flat();
+}
+
+async function write(name: string, content: string | Buffer): Promise<void> {
+  await writeFile(join(folder, name), content);
+}
+
+const users = { file: "users.csv", id: "id" };
+
+test("tells gzip by its bytes, whatever the file is called", async () => {
+  await write("users.csv", gzipSync("id,name\n1,Ada\n"));
+  expect(await read({ users })).toMatchObject([{ id: "1", origin: "users.csv:2" }]);
+});
+
+test("reads gzip that was appended to", async () => {
+  await write("users.csv", Buffer.concat([gzipSync("id\n1\n"), gzipSync("2\n")]));
+  expect(await read({ users })).toMatchObject([{ id: "1" }, { id: "2" }]);
+});
+
+test("reads files that are written in different ways", async () => {
+  await write("users.csv", Buffer.from("id\tname\n1\tJörg\n", "latin1"));
+  await write("groups.csv", "id;name\n1;'a;b'\n");
+  const records = await read({
+    delimiter: ";",
+    users: { ...users, delimiter: "\t", encoding: "latin1" },
+    groups: { file: "groups.csv", id: "id", quote: "'" },
+  });
+  expect(records).toMatchObject([{ attributes: { name: "Jörg" } }, { attributes: { name: "a;b" } }]);
+});
+
+test("names the line of bytes that are not of the encoding", async () => {
+  await write("users.csv", Buffer.from(`id,name\n${"1,a\n".repeat(50_000)}2,"b\r\nc"\n3,J\u{f6}rg\n`, "latin1"));
+  const failure: unknown = await read({ users }).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(InputError);
+  expect(failure).toMatchObject({ message: expect.stringMatching(/^users\.csv:50004: .* not utf-8; set encoding/) });
+});
+
+test("allows a file without rows where that is asked for", async () => {
+  await write("users.csv", "id,name");
+  expect(await read({ users: { ...users, minRows: 0 } })).toEqual([]);
+  await expect(read({ users })).rejects.toThrow("users.csv has too few rows: 0 after the header, expected at least 1");
+});
+
+test("leaves records with one id to be reported with both origins", async () => {
+  await write("users.csv", "id\n1\n1\n");
+  expect(await read({ users })).toMatchObject([{ origin: "users.csv:2" }, { origin: "users.csv:3" }]);
+});
+
+test("refuses what is not a file, without waiting for it", async () => {
+  await mkdir(join(folder, "users.csv"));
+  await promisify(execFile)("mkfifo", [join(folder, "groups.csv")]);
+  for (const file of ["users.csv", "groups.csv"]) {
+    const failure: unknown = await read({ users: { ...users, file } }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(IncompleteReadError);
+    expect(failure).toMatchObject({ message: `${file} is not a file` });
+  }
+});
+
+test("names the file as it is configured", async () => {
+  const failure: unknown = await read({ users: { ...users, file: "../nowhere/people.csv" } }).catch(
+    (error: unknown) => error,
+  );
+  expect(failure).toBeInstanceOf(IncompleteReadError);
+  expect(failure).toMatchObject({ message: expect.stringMatching(/^\.\.\/nowhere\/people\.csv does not exist/) });
+  expect(String(failure)).not.toContain(tmpdir());
+});
+
+test("does no work before it is read", () => {
+  expect(() => csv.open(csv.options.parse({ users }), { name: "corp", folder: "/nowhere" })).not.toThrow();
+});
