@@ -29,7 +29,7 @@ const characters = Array.from(
 test("decodes any text from any chunks, with and without a byte order mark", async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.string({ unit: fc.constantFrom(...characters) }).filter((text) => !text.startsWith("\u{FEFF}")),
+      fc.string({ unit: fc.constantFrom(...characters) }).filter((text) => !/^[\u{FEFF}\u{FFFE}]/u.test(text)),
       fc.constantFrom("utf-8", "utf-16le", "utf-16be"),
       fc.constantFrom("", "\u{FEFF}"),
       fc.integer({ min: 1, max: 9 }),
