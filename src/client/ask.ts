@@ -50,9 +50,9 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
   const judge = async (answer: Answer): Promise<Outcome<T>> => {
     const { status, headers } = answer;
     if (status >= 200 && status < 300) return { value: await use(answer) };
+    const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
+    if (operation.once === true && status >= 500) throw unknown(problem);
     if (status === 429 || temporary.has(status)) {
-      const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
-      if (operation.once === true && status !== 429) throw unknown(problem);
       const after = retryAfter(headers["retry-after"], Date.now());
       return { problem: `${subject} ${problem}`, ...(after === undefined ? {} : { after }) };
     }

@@ -42,14 +42,12 @@ export function createDirectory(session: Session): Directory {
     destination: string,
     signal: AbortSignal,
   ): Promise<void> => {
-    const body = await formBody(kind, {
-      fields: {
-        applyChanges: String(applyChanges),
-        ...(defaultPassword === "" ? {} : { defaultPassword }),
-        remoteDeleted: "true",
-      },
-      file: { field: "principals", path: principals },
-    });
+    const fields = {
+      applyChanges: String(applyChanges),
+      ...(defaultPassword === "" ? {} : { defaultPassword }),
+      remoteDeleted: "true",
+    };
+    const body = await formBody(kind, { fields, file: { field: "principals", path: principals } }, signal);
     const operation: Operation = {
       title: `user/sync (${applyChanges ? "apply" : "preview"})`,
       route: administrationRoutes.userSync,

@@ -25,8 +25,8 @@ export interface Form {
  * The body of a form whose file is read while it is sent, and once before, to know its encoded length. The fields come
  * first, so that the server knows them before the list.
  */
-export function formBody(kind: FormKind, form: Form): Promise<Body> {
-  return kind === "urlencoded" ? urlencoded(form) : multipart(form);
+export function formBody(kind: FormKind, form: Form, signal: AbortSignal): Promise<Body> {
+  return kind === "urlencoded" ? urlencoded(form, signal) : multipart(form);
 }
 
 /** A small form without a file. */
@@ -41,10 +41,13 @@ export function fieldsBody(fields: Readonly<Record<string, string>>): Body {
   };
 }
 
-async function urlencoded({ fields, file }: Form): Promise<Body> {
+async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<Body> {
   const head = Buffer.from(new URLSearchParams({ ...fields, [file.field]: "" }).toString());
   let length = head.length;
-  for await (const block of blocks(file.path)) length += percentEncodedLength(block);
+  for await (const block of blocks(file.path)) {
+    signal.throwIfAborted();
+    length += percentEncodedLength(block);
+  }
   return {
     contentType: "application/x-www-form-urlencoded",
     length,

@@ -8,6 +8,7 @@ import { fieldsBody, formBody } from "#client/form.ts";
 import type { Body, Form } from "#client/form.ts";
 import { bench } from "./harness.ts";
 
+const never = new AbortController().signal;
 const secret = fc.string({ unit: "grapheme" });
 const list = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 2000 }),
@@ -47,7 +48,7 @@ test("an urlencoded form arrives as it was, whatever its list and password hold"
   const { principals } = await bench();
   await fc.assert(
     fc.asyncProperty(list, secret, async (text, password) => {
-      const body = await formBody("urlencoded", formOf(await principals(text), password));
+      const body = await formBody("urlencoded", formOf(await principals(text), password), never);
       expect(body.contentType).toBe("application/x-www-form-urlencoded");
       expect([...new URLSearchParams((await bytesOf(body)).toString("latin1"))]).toEqual([
         ["applyChanges", "true"],
@@ -63,7 +64,7 @@ test("a multipart form arrives as it was, whatever its list and password hold", 
   const { principals } = await bench();
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ maxLength: 3000 }), secret, async (content, password) => {
-      const body = await formBody("multipart", formOf(await principals(content), password));
+      const body = await formBody("multipart", formOf(await principals(content), password), never);
       expect(await partsOf(body.contentType, await bytesOf(body))).toEqual([
         ["applyChanges", "true", undefined],
         ["defaultPassword", password, undefined],
@@ -79,7 +80,7 @@ test.each(["urlencoded", "multipart"] as const)(
   async (kind) => {
     const { principals } = await bench();
     const text = `[${'"jürgen 😀 %+", '.repeat(20_000)}]`;
-    const body = await formBody(kind, formOf(await principals(text), ""));
+    const body = await formBody(kind, formOf(await principals(text), ""), never);
     for (const bytes of [await bytesOf(body), await bytesOf(body)]) {
       const received =
         kind === "urlencoded"

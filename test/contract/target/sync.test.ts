@@ -140,6 +140,7 @@ test.each<[string, Behaviour]>([
 );
 
 test.each<[string, Behaviour]>([
+  ["is 520", answer(520)],
   ["is HTML", answer(200, "<html>", { "content-type": "text/html" })],
   [
     "stands still",
