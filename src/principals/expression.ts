@@ -54,7 +54,9 @@ const environment = new Environment({ homogeneousAggregateLiterals: false })
   .registerType("Entry", EntryRecord)
   .registerVariable("entry", "Entry")
   // What `has` becomes, see `withOwnHas`.
-  .registerFunction("Has(dyn): bool", (value) => value !== null, { async: false });
+  .registerFunction("Has(dyn): bool", (value) => value !== null, { async: false })
+  .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
+  .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
 registerFunctions(environment);
 
 /** Compiles an expression, once for all entries; or says what is wrong with it. */
@@ -117,12 +119,19 @@ function explain(error: unknown, ast: ASTNode, attributes: Attributes): string {
   return `${plain(error.summary)}${cause}`;
 }
 
-/** A message of the library in words of a rule. */
+/** The library's messages in words of a rule. */
+const wording: readonly (readonly [RegExp, string])[] = [
+  [/dyn<([^<>]*)>/g, "$1"],
+  [/\bHas\(/g, "has("],
+  [/^Unexpected token: EOF$/, "unexpected end of the expression"],
+  [/^Unexpected character: =$/, "unexpected character =; to compare write =="],
+  [/^Unexpected character: '.'$/s, "an operator is expected here; and is written &&, or is written ||"],
+  [/^no such overload: (.*)$/s, "$1 is not possible"],
+  [/^found no matching overload for '(.*)'$/s, "there is no function $1"],
+];
+
 function plain(summary: string): string {
-  return summary
-    .replaceAll(/dyn<([^<>]*)>/g, "$1")
-    .replace("Unexpected token: EOF", "unexpected end of the expression")
-    .replaceAll(/\bHas\(/g, "has(");
+  return wording.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), summary);
 }
 
 function unset(ast: ASTNode, attributes: Attributes): string {

@@ -110,7 +110,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
   let excluded = 0;
 
   const addReferences = (entry: Entry): void => {
-    for (const key of new Set(entry.memberOf)) rows.append("staged_member_of", source, seq, normal(key));
+    for (const key of new Set(entry.memberOf.map(normal))) rows.append("staged_member_of", source, seq, key);
     if (entry.kind === "user") return;
     for (const { kind, key } of entry.members) rows.append("staged_member", source, seq, kind ?? null, normal(key));
   };

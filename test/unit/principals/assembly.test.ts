@@ -1,0 +1,434 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { IncompleteReadError } from "#errors.ts";
+import type { Connection } from "#plan/database.ts";
+import { assemble } from "#principals/assembly.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { SourceRecord } from "#principals/entry.ts";
+import { assembleAll, group, groupsOf, membership, openMemory, plainRules, user } from "./assembling.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+let connection: Connection;
+let close: () => void;
+
+beforeAll(async () => {
+  ({ connection, close } = await openMemory());
+});
+afterAll(() => {
+  close();
+});
+
+const temporary = "SELECT table_name FROM duckdb_tables() WHERE temporary";
+
+test("entries become principals, with where they come from", async () => {
+  const { assembly, rows } = await assembleAll(connection, {
+    hr: [
+      user("7", { origin: "people.csv:8", attributes: { name: "ann", cn: "Ann", mail: "ann@example.com" } }),
+      user("8", { attributes: { name: "bob", status: "left" } }),
+    ],
+    ldap: [group("9", { attributes: { name: "staff", note: "Everybody" }, keys: ["cn=staff"] })],
+  });
+  expect(rows).toEqual([
+    {
+      kind: "group",
+      name: "staff",
+      display_name: "staff",
+      description: "Everybody",
+      mail: null,
+      group_names: [],
+      source: "ldap",
+      source_id: "9",
+      origin: "group:9",
+    },
+    {
+      kind: "user",
+      name: "ann",
+      display_name: "Ann",
+      description: null,
+      mail: "ann@example.com",
+      group_names: [],
+      source: "hr",
+      source_id: "7",
+      origin: "people.csv:8",
+    },
+  ]);
+  expect(assembly).toEqual({
+    users: 1,
+    groups: 1,
+    excluded: 1,
+    quarantined: { count: 0, examples: [] },
+    unresolved: { count: 0, examples: [] },
+    sources: [
+      { name: "hr", users: 2, groups: 0 },
+      { name: "ldap", users: 0, groups: 1 },
+    ],
+  });
+  expect(await connection.rows(temporary)).toEqual([]);
+});
+
+test("no records at all are no principals", async () => {
+  const { assembly, rows } = await assembleAll(connection, { hr: [] });
+  expect(rows).toEqual([]);
+  expect(assembly).toMatchObject({ users: 0, groups: 0, sources: [{ name: "hr", users: 0, groups: 0 }] });
+});
+
+describe("memberships", () => {
+  test("are united, whoever tells of them: the member, the group, or a pair", async () => {
+    const result = await assembleAll(connection, {
+      s: [
+        membership("g", { key: "u3" }),
+        user("u1", { memberOf: ["g"] }),
+        group("g", { members: [{ key: "u2" }, { kind: "user", key: "u1" }], memberOf: ["top"] }),
+        user("u2", { memberOf: ["h", "g", "g"] }),
+        user("u3"),
+        group("h"),
+        group("top", { members: [{ kind: "group", key: "h" }] }),
+      ],
+    });
+    expect(groupsOf(result)).toEqual({
+      "group g": ["top"],
+      "group h": ["top"],
+      "group top": [],
+      "user u1": ["g"],
+      "user u2": ["g", "h"],
+      "user u3": ["g"],
+    });
+  });
+
+  test("B.6 may form cycles, a group in itself included", async () => {
+    const result = await assembleAll(connection, {
+      s: [group("a", { memberOf: ["b"] }), group("b", { memberOf: ["a", "b"] })],
+    });
+    expect(groupsOf(result)).toEqual({ "group a": ["b"], "group b": ["a", "b"] });
+  });
+
+  test("B.6 are sorted by code point, each once, those of the rule among them", async () => {
+    const names = ["\uFF5E", "\u{1F600}", "Z", "a", "é"];
+    const result = await assembleAll(connection, {
+      s: [
+        ...names.map((name) => group(name)),
+        user("u", { memberOf: names, attributes: { extra: ["a", "added", "e\u0301"] } }),
+      ],
+    });
+    expect(groupsOf(result)["user u"]).toEqual(["Z", "a", "added", "é", "\uFF5E", "\u{1F600}"]);
+  });
+
+  test("keys of users and of groups are apart; a reference without kind means a user, or else a group", async () => {
+    const result = await assembleAll(connection, {
+      s: [
+        user("u", { keys: ["1"] }),
+        group("g", { keys: ["1"] }),
+        group("only", { keys: ["2"] }),
+        group("a", { members: [{ key: "1" }, { key: "2" }] }),
+        group("b", { members: [{ kind: "group", key: "1" }] }),
+        group("c", { members: [{ kind: "user", key: "2" }] }),
+      ],
+    });
+    expect(groupsOf(result)).toMatchObject({ "user u": ["a"], "group g": ["b"], "group only": ["a"] });
+    expect(result.assembly.unresolved).toEqual({
+      count: 1,
+      examples: ['group:c: the user "2" does not exist in the source'],
+    });
+  });
+
+  test("refer to entries of their own source only", async () => {
+    const result = await assembleAll(connection, {
+      one: [user("u", { keys: ["7"] }), group("g1", { members: [{ key: "8" }] })],
+      two: [user("v", { keys: ["8"] }), group("g2", { members: [{ key: "8" }] })],
+    });
+    expect(groupsOf(result)).toMatchObject({ "user u": [], "user v": ["g2"] });
+    expect(result.assembly.unresolved.count).toBe(1);
+  });
+
+  test("keys are the same when they look the same", async () => {
+    const result = await assembleAll(connection, {
+      s: [group("g", { keys: ["cn=e\u0301", "cn=\u00e9"] }), user("u", { memberOf: ["cn=\u00e9"] })],
+    });
+    expect(groupsOf(result)["user u"]).toEqual(["g"]);
+  });
+
+  test("that lead to nobody, or out of scope, are counted and shown", async () => {
+    const result = await assembleAll(connection, {
+      s: [
+        user("gone", { attributes: { status: "left" }, memberOf: ["nowhere"] }),
+        group("old", { attributes: { status: "left" }, members: [{ key: "nobody" }] }),
+        group("g", { members: [{ key: "gone" }, { key: "nobody" }] }),
+        user("u", { memberOf: ["old"] }),
+        membership("void", { key: "u" }, "pairs.csv:2"),
+        membership("g", { kind: "group", key: "void" }, "pairs.csv:3"),
+      ],
+    });
+    expect(groupsOf(result)).toEqual({ "group g": [], "user u": [] });
+    expect(result.assembly.unresolved.count).toBe(5);
+    expect(result.assembly.unresolved.examples.toSorted()).toEqual([
+      'group:g: the user "gone" is excluded by the rules',
+      'group:g: the user or group "nobody" does not exist in the source',
+      'pairs.csv:2: the group "void" does not exist in the source',
+      'pairs.csv:3: the group "void" does not exist in the source',
+      'user:u: the group "old" is excluded by the rules',
+    ]);
+  });
+
+  test("do not count where no groups are made; the rule's groups do", async () => {
+    const result = await assembleAll(
+      connection,
+      {
+        s: [
+          group("g"),
+          user("u", { memberOf: ["g", "h"], attributes: { extra: ["x"] } }),
+          membership("g", { key: "u" }),
+        ],
+      },
+      { users: plainRules.users },
+    );
+    expect(groupsOf(result)).toEqual({ "user u": ["x"] });
+    expect(result.assembly).toMatchObject({ excluded: 1, unresolved: { count: 0 } });
+  });
+
+  test("of many entries are all there", async () => {
+    const count = 2500;
+    const records = Array.from({ length: count }, (_, i) => user(`u${i}`, { memberOf: [`g${i % 7}`, "g0"] }));
+    const groups = Array.from({ length: 7 }, (_, i) => group(`g${i}`));
+    const result = await assembleAll(connection, { s: [...records, ...groups] });
+    expect(result.assembly.users).toBe(count);
+    for (let i = 0; i < count; i += 1) {
+      expect(groupsOf({ ...result, rows: [result.rows[7 + i]!] })).toEqual({
+        [`user ${result.rows[7 + i]!.name}`]: [...new Set(["g0", `g${Number(result.rows[7 + i]!.name.slice(1)) % 7}`])],
+      });
+    }
+  });
+});
+
+describe("quarantine", () => {
+  test("takes an entry whose rule fails, with what is known of it", async () => {
+    const { assembly, rows, quarantined } = await assembleAll(connection, {
+      s: [
+        user("1", { attributes: { name: "ann", cn: "" } }),
+        user("2", { attributes: { name: "" } }),
+        group("3", { attributes: { name: "staff" } }),
+      ],
+    });
+    expect(rows).toHaveLength(1);
+    expect(quarantined).toEqual([
+      {
+        kind: "user",
+        name: "ann",
+        source: "s",
+        source_id: "1",
+        origin: "user:1",
+        reason: 'users.displayName: "" is empty',
+      },
+      {
+        kind: "user",
+        name: null,
+        source: "s",
+        source_id: "2",
+        origin: "user:2",
+        reason: 'users.name: "" is empty; users.displayName: "" is empty',
+      },
+    ]);
+    expect(assembly.quarantined).toEqual({
+      count: 2,
+      examples: [
+        {
+          kind: "user",
+          name: "ann",
+          source: "s",
+          sourceId: "1",
+          origin: "user:1",
+          reason: 'users.displayName: "" is empty',
+        },
+        {
+          kind: "user",
+          source: "s",
+          sourceId: "2",
+          origin: "user:2",
+          reason: 'users.name: "" is empty; users.displayName: "" is empty',
+        },
+      ],
+    });
+  });
+
+  test("takes all that share a name, and names their origins; users and groups do not share", async () => {
+    const { assembly, rows, quarantined } = await assembleAll(connection, {
+      one: [
+        user("1", { attributes: { name: "zo\u00eb" } }),
+        user("2", { attributes: { name: "Zo\u00eb" } }),
+        group("3", { attributes: { name: "zo\u00eb" } }),
+      ],
+      two: [user("4", { attributes: { name: "zoe\u0308" } })],
+    });
+    expect(rows.map(({ kind, source_id }) => `${kind} ${source_id}`)).toEqual(["group 3", "user 2"]);
+    expect(quarantined.map(({ origin, name, reason }) => [origin, name, reason])).toEqual([
+      ["user:1", "zoë", 'the name "zoë" is also that of user:4'],
+      ["user:4", "zoë", 'the name "zoë" is also that of user:1'],
+    ]);
+    expect(assembly).toMatchObject({ users: 1, groups: 1, quarantined: { count: 2 } });
+  });
+
+  test("takes all that share an id within a source, though the names differ", async () => {
+    const { rows, quarantined } = await assembleAll(connection, {
+      one: [
+        user("1", { origin: "a:2", attributes: { name: "ann" } }),
+        user("1", { origin: "a:9", attributes: { name: "bob" }, keys: ["b"] }),
+        group("1", { attributes: { name: "g" } }),
+      ],
+      two: [user("1", { attributes: { name: "cy" } })],
+    });
+    expect(rows.map(({ name }) => name)).toEqual(["g", "cy"]);
+    expect(quarantined.map(({ name, reason }) => [name, reason])).toEqual([
+      ["ann", 'the id "1" is also that of a:9'],
+      ["bob", 'the id "1" is also that of a:2'],
+    ]);
+  });
+
+  test("takes a good entry whose name a failing one has, too", async () => {
+    const { rows, quarantined } = await assembleAll(connection, {
+      s: [user("1", { attributes: { name: "ann", cn: "" } }), user("2", { attributes: { name: "ann" } })],
+    });
+    expect(rows).toEqual([]);
+    expect(quarantined.map(({ reason }) => reason)).toEqual([
+      'the name "ann" is also that of user:2; users.displayName: "" is empty',
+      'the name "ann" is also that of user:1',
+    ]);
+  });
+
+  test("leaves alone what only an excluded entry shares with", async () => {
+    const result = await assembleAll(connection, {
+      s: [
+        user("1", { attributes: { name: "ann" } }),
+        user("1", { attributes: { name: "ann", status: "left" } }),
+        group("g", { members: [{ key: "1" }] }),
+      ],
+    });
+    expect(groupsOf(result)).toEqual({ "group g": [], "user ann": ["g"] });
+    expect(result.assembly).toMatchObject({ excluded: 1, quarantined: { count: 0 }, unresolved: { count: 0 } });
+  });
+
+  test("names the first of many that share, and how many more there are", async () => {
+    const shared = Array.from({ length: 30 }, (_, i) => user(`u${i}`, { attributes: { name: "ann" } }));
+    const { assembly, quarantined } = await assembleAll(connection, { s: shared });
+    expect(quarantined).toHaveLength(30);
+    expect(quarantined[0]!.reason).toBe('the name "ann" is also that of user:u1, user:u2, user:u3 and 26 more');
+    expect(quarantined[29]!.reason).toBe('the name "ann" is also that of user:u0, user:u1, user:u2 and 26 more');
+    expect(assembly.quarantined).toMatchObject({ count: 30, examples: { length: 20 } });
+  });
+
+  test("takes those of whom a reference may mean either: unknown is not absent", async () => {
+    const result = await assembleAll(connection, {
+      s: [
+        user("u1", { keys: ["u1", "shared@example.com"] }),
+        user("u2", { keys: ["u2", "shared@example.com"] }),
+        user("u3", { keys: ["u3", "other@example.com"] }),
+        user("u4", { keys: ["u4", "other@example.com"] }),
+        group("g", { members: [{ key: "shared@example.com" }, { key: "u3" }] }),
+      ],
+    });
+    expect(groupsOf(result)).toEqual({ "group g": [], "user u3": ["g"], "user u4": [] });
+    expect(result.quarantined.map(({ name, reason }) => [name, reason])).toEqual([
+      ["u1", 'a reference to the user "shared@example.com" may also mean user:u2'],
+      ["u2", 'a reference to the user "shared@example.com" may also mean user:u1'],
+    ]);
+    expect(result.assembly.unresolved).toEqual({
+      count: 1,
+      examples: ['group:g: the user "shared@example.com" may be one of several'],
+    });
+  });
+
+  test("memberships in a quarantined group are left out, by reference and by rule, and are not unresolved", async () => {
+    const result = await assembleAll(connection, {
+      s: [
+        group("g", { attributes: { cn: "" }, members: [{ key: "u" }, { key: "nobody" }] }),
+        group("h", { memberOf: ["g"] }),
+        user("u", { memberOf: ["g", "h"], attributes: { extra: ["g", "x"] } }),
+        user("v", { attributes: { cn: "" }, memberOf: ["h", "nowhere"] }),
+      ],
+    });
+    expect(groupsOf(result)).toEqual({ "group h": [], "user u": ["h", "x"] });
+    expect(result.assembly).toMatchObject({ unresolved: { count: 0 }, quarantined: { count: 2 } });
+  });
+});
+
+describe("a failure leaves nothing behind", () => {
+  const tables = "SELECT table_name FROM duckdb_tables()";
+  const rules = compileRules(plainRules);
+
+  async function* endless(): AsyncIterable<readonly SourceRecord[]> {
+    for (let i = 0; ; i += 1) yield [user(`u${i}`, { memberOf: ["g"] })];
+  }
+
+  test("when a source fails", async () => {
+    await assembleAll(connection, { s: [user("u")] });
+    async function* failing(): AsyncIterable<readonly SourceRecord[]> {
+      yield Array.from({ length: 5000 }, (_, i) => user(`u${i}`));
+      await Promise.resolve();
+      throw new IncompleteReadError("the directory went away");
+    }
+    const attempt = assemble(
+      connection,
+      [
+        { name: "good", records: failing() },
+        { name: "unread", records: endless() },
+      ],
+      rules,
+      { table: "assembled", signal: new AbortController().signal },
+    );
+    await expect(attempt).rejects.toThrow(new IncompleteReadError("the directory went away"));
+    expect(await connection.rows(tables)).toEqual([]);
+  });
+
+  test("when it is aborted while reading; the source is closed", async () => {
+    const controller = new AbortController();
+    let closed = false;
+    async function* watched(): AsyncIterable<readonly SourceRecord[]> {
+      try {
+        yield* endless();
+      } finally {
+        closed = true;
+      }
+    }
+    const attempt = assemble(connection, [{ name: "s", records: watched() }], rules, {
+      table: "assembled",
+      signal: controller.signal,
+      progress: (records) => {
+        if (records === 5000) controller.abort(new Error("stopped by a person"));
+      },
+    });
+    await expect(attempt).rejects.toThrow("stopped by a person");
+    expect(closed).toBe(true);
+    expect(await connection.rows(tables)).toEqual([]);
+    const { assembly } = await assembleAll(connection, { s: [user("u")] });
+    expect(assembly.users).toBe(1);
+  });
+
+  test("when it is aborted while it resolves", async () => {
+    const controller = new AbortController();
+    const stopping: Connection = {
+      ...connection,
+      run: (sql) => {
+        const running = connection.run(sql);
+        if (sql.includes("TABLE link")) controller.abort(new Error("stopped by a person"));
+        return running;
+      },
+    };
+    const records = Array.from({ length: 20_000 }, (_, i) => user(`u${i}`, { memberOf: ["g", "h"] }));
+    const source = (async function* () {
+      yield await Promise.resolve(records);
+    })();
+    const attempt = assemble(stopping, [{ name: "s", records: source }], rules, {
+      table: "assembled",
+      signal: controller.signal,
+    });
+    await expect(attempt).rejects.toThrow("stopped by a person");
+    expect(await connection.rows(tables)).toEqual([]);
+  });
+
+  test("when it was aborted before", async () => {
+    const attempt = assemble(connection, [{ name: "s", records: endless() }], rules, {
+      table: "assembled",
+      signal: AbortSignal.abort(new Error("never mind")),
+    });
+    await expect(attempt).rejects.toThrow("never mind");
+    expect(await connection.rows(tables)).toEqual([]);
+  });
+});
