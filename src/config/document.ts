@@ -15,7 +15,7 @@ interface Place {
 }
 
 /** What a problem points at: a key, its value, or (for what is missing) the key of the mapping that lacks it. */
-export type Pointer = "key" | "value" | "parent";
+type Pointer = "key" | "value" | "parent";
 
 /** A YAML file as plain values, with the place of each. */
 export interface ConfigurationDocument {
@@ -46,7 +46,7 @@ function isSecretPath(path: Path): boolean {
   return path.slice(2).some((step) => typeof step === "string" && /(?:password|passphrase|secret|token)$/i.test(step));
 }
 
-const limits = { depth: 50, values: 100_000 };
+const limits = { depth: 50, values: 20_000 };
 
 /** Reads a YAML text. Everything that is wrong with it as YAML, or with its substitutions, is a problem, never an error. */
 export function readDocument(text: string, surroundings: Surroundings): ConfigurationDocument {
@@ -56,7 +56,6 @@ export function readDocument(text: string, surroundings: Surroundings): Configur
     prettyErrors: false,
     uniqueKeys: false,
     keepSourceTokens: false,
-    logLevel: "silent",
   });
   const places = new Map<string, Place>();
   const problems = syntaxProblems(document, text, counter);

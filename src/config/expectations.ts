@@ -20,7 +20,7 @@ const kinds: Readonly<Record<string, string>> = {
 export const expectation: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case "invalid_type":
-      return `expected ${kinds[issue.expected] ?? issue.expected}`;
+      return `expected ${isWhole(issue.inst) ? kinds["int"] : (kinds[issue.expected] ?? issue.expected)}`;
     case "invalid_value":
       return `expected ${alternatives(issue.values.map((value) => String(value)))}`;
     case "unrecognized_keys":
@@ -57,6 +57,11 @@ function bound(issue: { origin: string; exact?: boolean | undefined }, limit: nu
       : `expected ${amount} character${plural}`;
   if (issue.origin === "array" || issue.origin === "set") return `expected ${amount} item${plural}`;
   return `expected a number, ${amount}`;
+}
+
+/** Whether a schema of numbers takes whole ones only. */
+function isWhole(schema: unknown): boolean {
+  return (schema as { _zod?: { def?: { format?: string } } } | undefined)?._zod?.def?.format === "safeint";
 }
 
 /** The keys of the object schema that met an unknown one. */

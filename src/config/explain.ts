@@ -57,11 +57,15 @@ function found(issue: Issue, value: unknown, path: Path, document: Configuration
   const origins = document.origins(path);
   if (origins.length > 0) return ` (the value comes from ${alternatives(origins)})`;
   if (value === null) return "; the key has no value";
-  const quotes = issue.code === "invalid_type" && issue.expected === "string" ? "; put it in quotes" : "";
-  if (document.secret(path)) return quotes;
-  if (typeof value === "object") return Array.isArray(value) ? ", not a list" : ", not keys with values";
+  if (typeof value === "object") {
+    if (issue.code === "too_small" || issue.code === "too_big") return "";
+    return Array.isArray(value) ? ", not a list" : ", not keys with values";
+  }
   const shown = JSON.stringify(value);
-  if (quotes !== "") return `, not ${shown}${quotes}: "${shown}"`;
-  const meant = issue.code === "invalid_value" ? nearest(shown, issue.values.map(String)) : undefined;
+  const isTextWanted = issue.code === "invalid_type" && issue.expected === "string";
+  if (document.secret(path)) return isTextWanted ? "; put it in quotes" : "";
+  if (isTextWanted) return `, not ${shown}; put it in quotes: "${shown}"`;
+  const word = typeof value === "string" ? value : shown;
+  const meant = issue.code === "invalid_value" ? nearest(word, issue.values.map(String)) : undefined;
   return `${shown.length > 60 ? "" : `, not ${shown}`}${meant === undefined ? "" : `; did you mean ${JSON.stringify(meant)}?`}`;
 }

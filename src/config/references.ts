@@ -4,7 +4,7 @@ import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
 import type { Path, Problem } from "./problem.ts";
 import { reason } from "./substitution.ts";
-import { suggestion } from "./suggest.ts";
+import { nearest } from "./suggest.ts";
 import { isLoopback, listen, origin } from "./values.ts";
 
 /**
@@ -81,10 +81,12 @@ function checkName(document: ConfigurationDocument, path: Path, kind: string, se
   const names = keysOf(document, section);
   if (typeof name !== "string" || name === "" || names.includes(name) || document.broken(path)) return [];
   const origins = document.origins(path);
+  const all = names.length === 0 ? "there are none" : `the ${kind}s are: ${names.join(", ")}`;
+  const meant = nearest(name, names);
   const message =
     origins.length > 0
-      ? `no ${kind} has the name that comes from ${alternatives(origins)}; ${alternatives(names) || "there are none"}`
-      : `no ${kind} is called ${name}; ${suggestion(name, names).replace("expected one of", `the ${kind}s are`)}`;
+      ? `no ${kind} has the name that comes from ${alternatives(origins)}; ${all}`
+      : `no ${kind} is called ${name}; ${meant === undefined ? all : `did you mean ${JSON.stringify(meant)}?`}`;
   return [document.problem(path, "value", message)];
 }
 

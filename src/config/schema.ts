@@ -18,61 +18,59 @@ function named<Value extends z.ZodType>(value: Value) {
 const path = values.text("the path of a file");
 const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
 
-export const service = z
-  .strictObject({
-    listen: values.listen
-      .prefault("127.0.0.1:8442")
-      .describe("Where the service listens: host:port. Port 0 is any free one."),
-    data: values
-      .text("the path of a folder")
-      .prefault("data")
-      .describe("The folder of everything Rollcall stores, relative to this file."),
-    administrator: section({
-      name: values.principalName.prefault("admin").describe("The user that always holds every privilege."),
-      password: z
-        .string({ error: "expected a password" })
-        .exactOptional()
-        .describe("Empty or absent: generated and printed once, at the first start."),
-    }).describe("The bootstrap administrator."),
-    tls: z
-      .strictObject({
-        cert: path.describe("A certificate (with its chain) in PEM form."),
-        key: path.describe("Its private key in PEM form."),
-      })
+export const service = z.strictObject({
+  listen: values.listen
+    .prefault("127.0.0.1:8442")
+    .describe("Where the service listens: host:port. Port 0 is any free one."),
+  data: values
+    .text("the path of a folder")
+    .prefault("data")
+    .describe("The folder of everything Rollcall stores, relative to this file."),
+  administrator: section({
+    name: values.principalName.prefault("admin").describe("The user that always holds every privilege."),
+    password: z
+      .string({ error: "expected a password" })
       .exactOptional()
-      .describe("Serve HTTPS."),
-    allowPlainHttp: z
-      .boolean()
-      .prefault(false)
-      .describe("Allow plain HTTP on an address that is not loopback: passwords then cross the network unencrypted."),
-    prefixes: z
-      .array(values.prefix, { error: "expected a list of paths" })
-      .prefault(["", "/callosum/v1"])
-      .describe("What may stand before /tspublic/v1."),
-    sessions: section({
-      idle: values.duration.prefault("3h").describe("A session ends after this long without a request."),
-      remembered: values.duration.prefault("7d").describe("The same for a login with rememberme=true."),
-    }).describe("How long sessions last."),
-    logins: section({
-      attempts: z
-        .int({ error: "expected a whole number, at least 1" })
-        .min(1, { error: "expected a whole number, at least 1" })
-        .prefault(10)
-        .describe("Failed logins of one name from one address that are allowed within the window."),
-      window: values.duration.prefault("5m").describe("How long a failed login counts."),
-      lockout: values.duration.prefault("5m").describe("How long further logins are refused."),
-    }).describe("Protection against guessing."),
-    privileges: section({
-      administration: groupNames
-        .prefault(["Administrator"])
-        .describe("Groups whose members may read and change users and groups."),
-      dataManagement: groupNames
-        .prefault(["Administrator", "DataManager"])
-        .describe("Groups whose members may load data."),
-    }).describe("Which groups carry which privilege."),
-    memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
-  })
-  .describe("The service: users, groups, sessions. Leave it out to run the daemon alone.");
+      .describe("Empty or absent: generated and printed once, at the first start."),
+  }).describe("The bootstrap administrator."),
+  tls: z
+    .strictObject({
+      cert: path.describe("A certificate (with its chain) in PEM form."),
+      key: path.describe("Its private key in PEM form."),
+    })
+    .exactOptional()
+    .describe("Serve HTTPS."),
+  allowPlainHttp: z
+    .boolean()
+    .prefault(false)
+    .describe("Allow plain HTTP on an address that is not loopback: passwords then cross the network unencrypted."),
+  prefixes: z
+    .array(values.prefix, { error: "expected a list of paths" })
+    .prefault(["", "/callosum/v1"])
+    .describe("What may stand before /tspublic/v1."),
+  sessions: section({
+    idle: values.duration.prefault("3h").describe("A session ends after this long without a request."),
+    remembered: values.duration.prefault("7d").describe("The same for a login with rememberme=true."),
+  }).describe("How long sessions last."),
+  logins: section({
+    attempts: z
+      .int({ error: "expected a whole number, at least 1" })
+      .min(1, { error: "expected a whole number, at least 1" })
+      .prefault(10)
+      .describe("Failed logins of one name from one address that are allowed within the window."),
+    window: values.duration.prefault("5m").describe("How long a failed login counts."),
+    lockout: values.duration.prefault("5m").describe("How long further logins are refused."),
+  }).describe("Protection against guessing."),
+  privileges: section({
+    administration: groupNames
+      .prefault(["Administrator"])
+      .describe("Groups whose members may read and change users and groups."),
+    dataManagement: groupNames
+      .prefault(["Administrator", "DataManager"])
+      .describe("Groups whose members may load data."),
+  }).describe("Which groups carry which privilege."),
+  memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
+});
 
 const remote = z.strictObject({
   url: values.origin.describe("Where the server is: https://host, https://host:port."),
@@ -91,7 +89,7 @@ const target = z
   .describe("embedded: the service of this file. Otherwise a server that speaks the same interface.");
 
 /** A source but for its connector's own options, which that connector's schema validates. */
-export const source = z.looseObject({
+const source = z.looseObject({
   connector: values.text("the kind of source, or the path of a module like ./hr.ts"),
 });
 
@@ -140,7 +138,10 @@ const sync = z.strictObject({
 
 /** The whole file. What concerns several keys at once is checked apart, so that every problem is found in one go. */
 export const file = z.strictObject({
-  service: service.nullish().transform((value) => (value === null ? service.parse({}) : value)),
+  service: service
+    .nullish()
+    .transform((value) => (value === null ? service.parse({}) : value))
+    .describe("The service: users, groups, sessions. Leave it out to run the daemon alone."),
   targets: named(target).describe("Where syncs write to, by name."),
   sources: named(source).describe("Where users and groups come from, by name."),
   syncs: named(sync).describe("What is kept in step with what, by name."),

@@ -59,21 +59,18 @@ async function find(
   const builtIn = connectors.find(({ name }) => name === word);
   if (builtIn !== undefined) return builtIn;
   const origins = document.origins(path);
-  const shown = origins.length > 0 ? `that comes from ${alternatives(origins)}` : word;
+  const from = origins.length > 0 ? `that comes from ${alternatives(origins)}` : undefined;
   if (load === undefined || !/^\.{0,2}\/|\.[cm]?[jt]s$/.test(word)) {
     const names = connectors.map(({ name }) => name);
-    const hint = origins.length > 0 ? `expected one of: ${names.join(", ")}` : suggestion(word, names);
-    return document.problem(
-      path,
-      "value",
-      `no connector is called ${shown}; ${hint} (a module of your own is ./NAME.ts)`,
-    );
+    const name = from === undefined ? `is called ${word}` : `has the name ${from}`;
+    const hint = from !== undefined ? `expected one of: ${names.join(", ")}` : suggestion(word, names);
+    return document.problem(path, "value", `no connector ${name}; ${hint} (a module of your own is ./NAME.ts)`);
   }
   try {
     return await load(word, folder);
   } catch (error) {
     // The message names the path.
-    const message = origins.length > 0 ? `the module ${shown} cannot be loaded` : messageOf(error);
+    const message = from !== undefined ? `the module ${from} cannot be loaded` : messageOf(error);
     return document.problem(path, "value", message);
   }
 }

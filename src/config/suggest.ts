@@ -2,7 +2,7 @@ import { distance } from "fastest-levenshtein";
 
 /** The candidate that was probably meant, or undefined when none is near. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const limit = Math.max(1, Math.floor(word.length / 3));
+  const limit = Math.max(1, Math.floor(word.length / 2.5));
   let best: { candidate: string; edits: number } | undefined;
   for (const candidate of candidates) {
     const edits = editsBetween(word.toLowerCase(), candidate.toLowerCase());

@@ -1,0 +1,119 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { connector, load, valid, withSync } from "./support.ts";
+
+const hour = 3_600_000;
+const service = {
+  listen: { host: "127.0.0.1", port: 8442 },
+  administrator: { name: "admin" },
+  allowPlainHttp: false,
+  prefixes: ["", "/callosum/v1"],
+  sessions: { idle: 3 * hour, remembered: 7 * 24 * hour },
+  logins: { attempts: 10, window: hour / 12, lockout: hour / 12 },
+  privileges: { administration: ["Administrator"], dataManagement: ["Administrator", "DataManager"] },
+};
+
+test.each([
+  "service:\n",
+  "service: {}\n",
+  "service:\n  sessions:\n  logins: {}\n  administrator: { password: '' }\ntargets:\n",
+])(
+  "a file with only the service is valid; what it leaves out has its default (0.1, 0.2, 0.5 to 0.8): %j",
+  async (text) => {
+    const { configuration, folder } = await load(text);
+    expect(configuration).toEqual({
+      file: join(folder, "rollcall.yaml"),
+      folder,
+      data: join(folder, "data"),
+      memory: 2 ** 30,
+      service,
+      targets: {},
+      sources: {},
+      syncs: {},
+      secrets: [],
+    });
+  },
+);
+
+test("a file without a service is valid: the daemon alone", async () => {
+  const { configuration, folder } = await load(
+    valid
+      .replace("service:\n", "")
+      .replace("embedded", '{ url: "https://h:8443", username: u, password: p, ca: rollcall.yaml }'),
+  );
+  expect(configuration.service).toBeUndefined();
+  expect(configuration.data).toBe(join(folder, "data"));
+  expect(configuration.memory).toBe(2 ** 30);
+  expect(configuration.targets).toEqual({
+    analytics: { url: "https://h:8443", username: "u", password: "p", prefix: "", ca: join(folder, "rollcall.yaml") },
+  });
+});
+
+test("a sync that says no more than it must manages what it owns and protects nothing", async () => {
+  const { configuration } = await load(valid);
+  expect(configuration.sources).toEqual({ corp: { connector, options: {} } });
+  expect(configuration.syncs).toEqual({
+    staff: {
+      from: ["corp"],
+      to: "analytics",
+      rules: { users: { name: "entry.uid", displayName: "entry.cn" } },
+      manage: "owned",
+      protect: { users: [], groups: [] },
+    },
+  });
+});
+
+test("everything that can be said arrives as it was said", async () => {
+  const text = withSync(`schedule: "*/15 * * * *"
+timezone: Europe/Amsterdam
+groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups: '"all"', include: "true" }
+manage: everything
+protect: { users: ["svc-*"], groups: [Operators] }
+defaultPassword: change-me`).replace(
+    "service:\n",
+    `service:
+  listen: "[::1]:9000"
+  data: ../elsewhere
+  memory: 512MiB
+  administrator: { name: root, password: secret }
+  tls: { cert: tls/cert.pem, key: /dev/null }
+  allowPlainHttp: true
+  prefixes: ["", /a, /a/b]
+  sessions: { idle: 90s, remembered: 30d }
+  logins: { attempts: 3, window: 15m, lockout: 1h }
+  privileges: { administration: [], dataManagement: [Loaders] }
+`,
+  );
+  const { configuration, folder } = await load(text, { files: { "tls/cert.pem": "" } });
+  expect(configuration.service).toEqual({
+    listen: { host: "::1", port: 9000 },
+    administrator: { name: "root", password: "secret" },
+    tls: { cert: join(folder, "tls/cert.pem"), key: "/dev/null" },
+    allowPlainHttp: true,
+    prefixes: ["", "/a", "/a/b"],
+    sessions: { idle: 90_000, remembered: 30 * 24 * hour },
+    logins: { attempts: 3, window: hour / 4, lockout: hour },
+    privileges: { administration: [], dataManagement: ["Loaders"] },
+  });
+  expect(configuration.data).toBe(join(folder, "../elsewhere"));
+  expect(configuration.memory).toBe(2 ** 29);
+  expect(configuration.syncs["staff"]).toEqual({
+    from: ["corp"],
+    to: "analytics",
+    schedule: "*/15 * * * *",
+    timezone: "Europe/Amsterdam",
+    rules: {
+      users: { name: "entry.uid", displayName: "entry.cn" },
+      groups: {
+        name: "entry.cn",
+        displayName: "entry.cn",
+        description: "entry.text",
+        groups: '"all"',
+        include: "true",
+      },
+    },
+    manage: "everything",
+    protect: { users: ["svc-*"], groups: ["Operators"] },
+    defaultPassword: "change-me",
+  });
+});

@@ -1,0 +1,264 @@
+import { expect, test } from "vitest";
+import { load, problemsOf, valid, withSync } from "./support.ts";
+
+/** Problems of a configuration with `lines` below `service:`; the first of them is line 2. */
+function inService(lines: string): Promise<readonly string[]> {
+  return problemsOf(
+    `service:\n${lines
+      .split("\n")
+      .map((line) => `  ${line}\n`)
+      .join("")}`,
+  );
+}
+
+const listen = "expected an address like 127.0.0.1:8442 or [::1]:8442";
+const duration = "expected a duration like 90s, 15m, 3h, 7d";
+const prefix = 'expected "" or a path like /callosum/v1';
+const url = "expected a URL like https://analytics.example.com";
+
+const service: readonly [lines: string, problem: string][] = [
+  ["listen: 8442", `2:11: service.listen: ${listen}, not 8442; put it in quotes: "8442"`],
+  ["listen: :8442", `2:11: service.listen: ${listen}, not ":8442"`],
+  ["listen: ::1:8442", `2:11: service.listen: ${listen}, not "::1:8442"`],
+  ["listen: localhost", `2:11: service.listen: ${listen}, not "localhost"`],
+  ["listen: 127.0.0.1:65536", `2:11: service.listen: ${listen}, not "127.0.0.1:65536"`],
+  ["listen: 127.0.0.300:80", `2:11: service.listen: ${listen}, not "127.0.0.300:80"`],
+  ["listen:", `2:3: service.listen: ${listen}; the key has no value`],
+  ["data: ''", '2:9: service.data: expected the path of a folder, not ""'],
+  ["memory: 64MB", '2:11: service.memory: expected a size like 512MiB or 1GiB, not "64MB"'],
+  ["memory: 63MiB", '2:11: service.memory: expected a size of at least 64MiB, not "63MiB"'],
+  ["administrator: admin", '2:18: service.administrator: expected keys with values, not "admin"'],
+  ["administrator: { nam: x }", '2:20: service.administrator.nam: unknown key; did you mean "name"?'],
+  ["administrator: { name: '' }", '2:26: service.administrator.name: expected a name of 1 to 255 characters, not ""'],
+  ["tls: { cert: rollcall.yaml }", "2:3: service.tls.key: missing; expected the path of a file"],
+  ["tls:", "2:3: service.tls: expected keys with values; the key has no value"],
+  ["allowPlainHttp: yes", '2:19: service.allowPlainHttp: expected true or false, not "yes"'],
+  ["prefixes: /callosum/v1", '2:13: service.prefixes: expected a list of paths, not "/callosum/v1"'],
+  ["prefixes: ['', callosum]", `2:18: service.prefixes[1]: ${prefix}, not "callosum"`],
+  ["prefixes: [/callosum/]", `2:14: service.prefixes[0]: ${prefix}, not "/callosum/"`],
+  ["sessions: { idle: 3 hours }", `2:21: service.sessions.idle: ${duration}, not "3 hours"`],
+  ["sessions: { idle: 0s }", `2:21: service.sessions.idle: ${duration}, not "0s"`],
+  ["sessions: { remembered: 7 }", `2:27: service.sessions.remembered: ${duration}, not 7; put it in quotes: "7"`],
+  ["logins: { attempts: 0 }", "2:23: service.logins.attempts: expected a whole number, at least 1, not 0"],
+  ["logins: { attempts: 1.5 }", "2:23: service.logins.attempts: expected a whole number, at least 1, not 1.5"],
+  [
+    "privileges: { administration: A }",
+    '2:33: service.privileges.administration: expected a list of group names, not "A"',
+  ],
+  [
+    "privileges: { administration: [''] }",
+    '2:34: service.privileges.administration[0]: expected a name of 1 to 255 characters, not ""',
+  ],
+  [
+    "engine: duckdb",
+    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, memory",
+  ],
+];
+
+test.each(service)("service: %s", async (lines, problem) => {
+  expect(await inService(lines)).toEqual([`rollcall.yaml:${problem}`]);
+});
+
+test("0.1 plain HTTP on an address that is not loopback is refused, with its line", async () => {
+  const problem =
+    "service.listen: plain HTTP on an address that other machines reach; set service.tls, or service.allowPlainHttp: true where something in front of Rollcall encrypts";
+  for (const address of ["0.0.0.0:8442", "[::]:8442", "10.0.0.1:8442", "node1.example.com:8442"])
+    expect(await inService(`listen: "${address}"`)).toEqual([`rollcall.yaml:2:11: ${problem}`]);
+  expect(await inService('allowPlainHttp: false\nlisten: "0.0.0.0:8442"')).toEqual([`rollcall.yaml:3:11: ${problem}`]);
+});
+
+test("0.1 plain HTTP is fine on loopback; elsewhere with TLS in its place, or when it is allowed", async () => {
+  for (const address of ["127.0.0.1:8442", "127.8.0.1:1", "[::1]:8442", "[::ffff:127.0.0.1]:8442", "LOCALHOST:0"])
+    expect((await load(`service: { listen: "${address}" }`)).configuration.service).toBeDefined();
+  await load("service: { listen: 0.0.0.0:8442, allowPlainHttp: true }");
+  const files = { "cert.pem": "", "key.pem": "" };
+  await load("service: { listen: 0.0.0.0:8442, tls: { cert: cert.pem, key: key.pem } }", { files });
+});
+
+test("files of TLS that are not there are problems at their place", async () => {
+  const problems = await problemsOf(
+    "service:\n  tls:\n    cert: cert.pem\n    key: keys\ntargets:\n  far:\n    url: https://x\n    username: u\n    password: p\n    ca: ca.pem\n",
+    { files: { "keys/x": "" } },
+  );
+  expect(problems.map((problem) => problem.replace(/ \([^)]*\)$/, ""))).toEqual([
+    "rollcall.yaml:3:11: service.tls.cert: there is no such file",
+    "rollcall.yaml:4:10: service.tls.key: it is a folder",
+    "rollcall.yaml:10:9: targets.far.ca: there is no such file",
+  ]);
+});
+
+const target: readonly [value: string, ...problems: string[]][] = [
+  ["embeded", '2:6: targets.a: expected embedded or keys with values, not "embeded"; did you mean "embedded"?'],
+  ["embedded", "2:6: targets.a: embedded is the service of this file, and the file has no service:"],
+  [
+    "{ url: 'https://x', username: u }",
+    "2:3: targets.a.password: missing; expected the user's password, or where it is: ${env:NAME} or ${file:/path}",
+  ],
+  ["{ url: x.example, username: u, password: p }", `2:13: targets.a.url: ${url}, not "x.example"`],
+  ["{ url: 'ftp://x', username: u, password: p }", `2:13: targets.a.url: ${url}, not "ftp://x"`],
+  [
+    "{ url: 'https://u:p@x', username: u, password: p }",
+    "2:13: targets.a.url: a URL with a user or a password in it; they have keys of their own: username and password",
+  ],
+  [
+    "{ url: 'https://x/callosum/v1', username: u, password: p }",
+    "2:13: targets.a.url: a URL with a path; what stands before /tspublic/v1 has a key of its own: prefix",
+  ],
+  [
+    "{ url: 'http://x.example', username: u, password: p }",
+    "2:13: targets.a.url: the password would cross the network unencrypted; use an https: address",
+  ],
+  [
+    "{ url: 'https://x', username: u, password: 12345, prefixx: /a }",
+    "2:49: targets.a.password: expected the user's password, or where it is: ${env:NAME} or ${file:/path}; put it in quotes",
+    '2:56: targets.a.prefixx: unknown key; did you mean "prefix"?',
+  ],
+  ["5", "2:6: targets.a: expected embedded or keys with values, not 5"],
+];
+
+test.each(target)("target: %s", async (value, ...problems) => {
+  expect(await problemsOf(`targets:\n  a: ${value}\n`)).toEqual(problems.map((problem) => `rollcall.yaml:${problem}`));
+});
+
+test("a target may be plain HTTP on this machine", async () => {
+  const { configuration } = await load(
+    "targets:\n  a: { url: 'http://[::1]:8080/', username: u, password: p, prefix: /callosum/v1 }\n",
+  );
+  expect(configuration.targets).toEqual({
+    a: { url: "http://[::1]:8080", username: "u", password: "p", prefix: "/callosum/v1" },
+  });
+});
+
+const sync: readonly [lines: string, ...problems: string[]][] = [
+  ["schedul: x", '14:5: syncs.staff.schedul: unknown key; did you mean "schedule"?'],
+  [
+    'schedule: "* * *"',
+    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "* * *"',
+  ],
+  [
+    'schedule: "99 * * * *"',
+    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "99 * * * *"',
+  ],
+  [
+    "timezone: Europe/Amsterdan",
+    '14:15: syncs.staff.timezone: expected a time zone like Europe/Amsterdam, not "Europe/Amsterdan"',
+  ],
+  ['timezone: "+02:00"', '14:15: syncs.staff.timezone: expected a time zone like Europe/Amsterdam, not "+02:00"'],
+  ["manage: owner", '14:13: syncs.staff.manage: expected owned or everything, not "owner"; did you mean "owned"?'],
+  ["protect: { users: svc-* }", '14:23: syncs.staff.protect.users: expected a list like ["svc-*"], not "svc-*"'],
+  [
+    "protect: { groups: [''] }",
+    '14:25: syncs.staff.protect.groups[0]: expected a name, with * for any characters, not ""',
+  ],
+  ["defaultPassword: 12345678", "14:22: syncs.staff.defaultPassword: expected a password; put it in quotes"],
+  [
+    "groups: { name: entry.cn, mail: entry.mail }",
+    "14:5: syncs.staff.groups.displayName: missing; expected a CEL expression like entry.cn",
+    "14:31: syncs.staff.groups.mail: unknown key; expected one of: include, name, displayName, description, groups",
+  ],
+  [
+    "limits: { deletes: 5% }",
+    "14:5: syncs.staff.limits: unknown key; expected one of: from, to, schedule, timezone, users, groups, manage, protect, defaultPassword",
+  ],
+  [
+    "approval: required",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, to, schedule, timezone, users, groups, manage, protect, defaultPassword",
+  ],
+];
+
+test.each(sync)("sync: %s", async (lines, ...problems) => {
+  expect(await problemsOf(withSync(lines))).toEqual(problems.map((problem) => `rollcall.yaml:${problem}`));
+});
+
+test("a misspelt key of a rule is named, and the missing one with its parent's place", async () => {
+  expect(await problemsOf(valid.replace("      name:", "      nmae:"))).toEqual([
+    "rollcall.yaml:11:5: syncs.staff.users.name: missing; expected a CEL expression like lower(entry.uid)",
+    'rollcall.yaml:12:7: syncs.staff.users.nmae: unknown key; did you mean "name"?',
+  ]);
+});
+
+test("rules that are no text are problems", async () => {
+  expect(await problemsOf(valid.replace("entry.uid", "12").replace("entry.cn", ""))).toEqual([
+    'rollcall.yaml:12:13: syncs.staff.users.name: expected a CEL expression like lower(entry.uid), not 12; put it in quotes: "12"',
+    "rollcall.yaml:13:7: syncs.staff.users.displayName: expected a CEL expression like entry.cn; the key has no value",
+  ]);
+});
+
+test("rules that are no CEL are problems at the place in the expression", async () => {
+  const text = withSync(`groups:
+  include: 'entry.size > '
+  name: "lower(entri.cn)"
+  displayName: |
+    entry.cn +
+  description: \${env:DESCRIPTION}`).replace("entry.uid", "upper(entry.uid))");
+  const problems = await problemsOf(text, { environment: { DESCRIPTION: "entry.'hidden'" } });
+  expect(problems.map((problem) => problem.replace(/^((?:[^:]*:){4}).*/, "$1"))).toEqual([
+    "rollcall.yaml:12:29: syncs.staff.users.name:",
+    "rollcall.yaml:15:30: syncs.staff.groups.include:",
+    "rollcall.yaml:16:20: syncs.staff.groups.name:",
+    "rollcall.yaml:17:20: syncs.staff.groups.displayName:",
+    "rollcall.yaml:19:20: syncs.staff.groups.description:",
+  ]);
+  expect(problems[4]).toMatch(/: the expression that comes from \$\{env:DESCRIPTION\} is not valid$/);
+});
+
+test("an unknown section is a problem at its key", async () => {
+  expect(await problemsOf("servce:\n  listen: x\nexports:\n")).toEqual([
+    'rollcall.yaml:1:1: servce: unknown key; did you mean "service"?',
+    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, targets, sources, syncs",
+  ]);
+});
+
+test("names of targets, sources and syncs are names of files too", async () => {
+  const name = "expected a name of letters, digits, -, _ and . that starts with a letter or a digit (at most 63)";
+  expect(await problemsOf('service:\ntargets:\n  "a b": embedded\n  ../x: embedded\n  2: embedded\n')).toEqual([
+    `rollcall.yaml:3:3: targets["a b"]: ${name}`,
+    `rollcall.yaml:4:3: targets["../x"]: ${name}`,
+  ]);
+});
+
+test("B.5 names have 1 to 255 characters and no control characters", async () => {
+  const names = 'privileges:\n    administration: ["' + "😀".repeat(255) + '", "' + "x".repeat(256) + '", "a\\tb"]';
+  expect(await inService(names)).toEqual([
+    "rollcall.yaml:3:538: service.privileges.administration[1]: expected a name of 1 to 255 characters, none of them a control character",
+    'rollcall.yaml:3:798: service.privileges.administration[2]: expected a name of 1 to 255 characters, none of them a control character, not "a\\tb"',
+  ]);
+});
+
+test("every problem is said in one go, in the order of the file", async () => {
+  const text = `service:
+  listen: 0.0.0.0:8442
+  dta: x
+  data: \${env:NOWHERE}
+  data: y
+targets: { a: embeded }
+sources:
+  corp: { connector: lst }
+  hr: { connector: list, atLest: 3, gzip: 1 }
+syncs:
+  staff:
+    from: [corp2, hr]
+    to: b
+    schedule: never
+    users: { name: "lower(", displayNam: x }
+`;
+  const places = (await problemsOf(text)).map((problem) =>
+    problem.replace(/^rollcall.yaml:(\S+): (\S+): .*$/, "$1 $2"),
+  );
+  expect(places).toEqual([
+    "2:11 service.listen",
+    "3:3 service.dta",
+    "4:9 service.data",
+    "5:3 service.data",
+    "6:15 targets.a",
+    "8:22 sources.corp.connector",
+    "9:26 sources.hr.atLest",
+    "9:43 sources.hr.gzip",
+    "12:12 syncs.staff.from[0]",
+    "13:9 syncs.staff.to",
+    "14:15 syncs.staff.schedule",
+    "15:5 syncs.staff.users.displayName",
+    "15:27 syncs.staff.users.name",
+    "15:30 syncs.staff.users.displayNam",
+  ]);
+});

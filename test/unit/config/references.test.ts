@@ -1,0 +1,142 @@
+import { expect, test } from "vitest";
+import type { Connector } from "#connector.ts";
+import { InputError } from "#errors.ts";
+import { z } from "zod";
+import { connector, load, problemsOf, valid, withSync } from "./support.ts";
+
+test("a sync names sources that there are, each once", async () => {
+  expect(await problemsOf(valid.replace("[corp]", "[corp2, corp, corp, hr]"))).toEqual([
+    'rollcall.yaml:9:12: syncs.staff.from[0]: no source is called corp2; did you mean "corp"?',
+    "rollcall.yaml:9:25: syncs.staff.from[2]: named twice; remove one",
+    "rollcall.yaml:9:31: syncs.staff.from[3]: no source is called hr; the sources are: corp",
+  ]);
+  expect(await problemsOf(valid.replace("[corp]", "[]"))).toEqual([
+    "rollcall.yaml:9:11: syncs.staff.from: expected at least one source",
+  ]);
+  expect(await problemsOf(valid.replace("[corp]", "corp"))).toEqual([
+    'rollcall.yaml:9:11: syncs.staff.from: expected a list of sources like [corp], not "corp"',
+  ]);
+});
+
+test("a sync names a target that there is", async () => {
+  expect(await problemsOf(valid.replace("to: analytics", "to: analytcs"))).toEqual([
+    'rollcall.yaml:10:9: syncs.staff.to: no target is called analytcs; did you mean "analytics"?',
+  ]);
+  expect(await problemsOf(valid.replace("  analytics: embedded\n", ""))).toEqual([
+    "rollcall.yaml:9:9: syncs.staff.to: no target is called analytics; there are none",
+  ]);
+  expect(await problemsOf(valid.replace("to: analytics", "to: ${env:TO}"), { environment: { TO: "secret" } })).toEqual([
+    "rollcall.yaml:10:9: syncs.staff.to: no target has the name that comes from ${env:TO}; the targets are: analytics",
+  ]);
+});
+
+test("names are not taken from what every object has", async () => {
+  expect(await problemsOf(valid.replace("to: analytics", "to: constructor"))).toEqual([
+    "rollcall.yaml:10:9: syncs.staff.to: no target is called constructor; the targets are: analytics",
+  ]);
+});
+
+test("a sync that manages everything has its target to itself", async () => {
+  const other = `  others:
+    from: [corp]
+    to: again
+    users: { name: entry.uid, displayName: entry.cn }
+`;
+  const text = withSync("manage: everything").replace("targets:\n", "targets:\n  again: embedded\n");
+  await load(text);
+  expect(await problemsOf(text + other)).toEqual([
+    "rollcall.yaml:15:13: syncs.staff.manage: would delete what the sync others writes to the same target; use manage: owned",
+  ]);
+  const remote = '{ url: "https://x", username: u, password: p }';
+  await load((text + other).replace("again: embedded", `again: ${remote}`));
+});
+
+test("a connector is one of the built-in ones", async () => {
+  expect(await problemsOf(valid.replace("connector: list", "connector: lsit"))).toEqual([
+    'rollcall.yaml:6:16: sources.corp.connector: no connector is called lsit; did you mean "list"? (a module of your own is ./NAME.ts)',
+  ]);
+  expect(await problemsOf(valid.replace("connector: list", "connecter: list"))).toEqual([
+    "rollcall.yaml:5:3: sources.corp.connector: missing; expected the kind of source, or the path of a module like ./hr.ts",
+  ]);
+  expect(
+    await problemsOf(valid.replace("connector: list", "connector: ${env:KIND}"), { environment: { KIND: "hidden" } }),
+  ).toEqual([
+    "rollcall.yaml:6:16: sources.corp.connector: no connector has the name that comes from ${env:KIND}; expected one of: list (a module of your own is ./NAME.ts)",
+  ]);
+});
+
+const options: readonly [options: string, ...problems: string[]][] = [
+  ["atLest: 3", '7:5: sources.corp.atLest: unknown key; did you mean "atLeast"?'],
+  ["atLeast: three", '7:14: sources.corp.atLeast: expected a whole number, not "three"'],
+  ["gzip: 1", "7:11: sources.corp.gzip: expected true or false, not 1"],
+  ["entries: x", '7:14: sources.corp.entries: expected a list, not "x"'],
+  ["entries: [a, 5]", '7:18: sources.corp.entries[1]: expected text, not 5; put it in quotes: "5"'],
+  ["entries: { a: b }", "7:14: sources.corp.entries: expected a list, not keys with values"],
+  ["server: { host: '' , port: 1 }", '7:21: sources.corp.server.host: expected text that is not empty, not ""'],
+  [
+    "server: { hots: x, port: 70000 }",
+    "7:5: sources.corp.server.host: missing; expected text",
+    '7:15: sources.corp.server.hots: unknown key; did you mean "host"?',
+    "7:30: sources.corp.server.port: expected a number, at most 65535, not 70000",
+  ],
+  ["mode: al", '7:11: sources.corp.mode: expected all or keys with values, not "al"; did you mean "all"?'],
+  ["mode: { only: x, depth: y }", '7:29: sources.corp.mode.depth: expected a number, not "y"'],
+  ["auth: { by: kye }", '7:17: sources.corp.auth.by: expected key or none, not "kye"; did you mean "key"?'],
+  ["auth: { by: key }", "7:5: sources.corp.auth.key: missing; expected text"],
+  ["either: []", "7:13: sources.corp.either: expected a number or text, not a list"],
+  ["token: 5", "7:12: sources.corp.token: expected text; put it in quotes"],
+];
+
+test.each(options)("the connector's schema validates its options: %s", async (line, ...problems) => {
+  const text = valid.replace("connector: list\n", `connector: list\n    ${line}\n`);
+  expect(await problemsOf(text)).toEqual(problems.map((problem) => `rollcall.yaml:${problem}`));
+});
+
+test("unknown options are errors, also where a connector's schema lets them pass", async () => {
+  const loose: Connector = { ...connector, options: z.object({ file: z.string() }) };
+  expect(
+    await problemsOf("sources:\n  corp: { connector: list, file: x, fiel: y }\n", { connectors: [loose] }),
+  ).toEqual(['rollcall.yaml:2:37: sources.corp.fiel: unknown key; did you mean "file"?']);
+});
+
+test("a connector's own words are kept, at the place it names", async () => {
+  const strict: Connector = {
+    ...connector,
+    options: z.strictObject({ file: z.string(), id: z.string() }).superRefine((_value, context) => {
+      context.addIssue({ code: "custom", path: ["id"], message: "is no column of the file" });
+      context.addIssue({ code: "custom", path: ["quote"], message: "is also the delimiter" });
+    }),
+  };
+  const text = "sources:\n  corp:\n    connector: list\n    file: x\n    id: y\n";
+  expect(await problemsOf(text, { connectors: [strict] })).toEqual([
+    "rollcall.yaml:2:3: sources.corp.quote: is also the delimiter",
+    "rollcall.yaml:5:9: sources.corp.id: is no column of the file",
+  ]);
+});
+
+test("a path is a module of the user's own", async () => {
+  const asked: [string, string][] = [];
+  const own: Connector = { ...connector, name: "hr" };
+  const text = valid.replace("connector: list", "connector: ./hr.ts\n    gzip: true");
+  const { configuration, folder } = await load(text, {
+    load: async (path, from) => {
+      asked.push([path, from]);
+      return own;
+    },
+  });
+  expect(asked).toEqual([["./hr.ts", folder]]);
+  expect(configuration.sources["corp"]).toEqual({ connector: own, options: { gzip: true } });
+});
+
+test("a module that does not load is a problem at its place, and does not tell where a variable points", async () => {
+  const load = async (path: string): Promise<Connector> => {
+    throw new InputError(`${path} does not exist`);
+  };
+  expect(await problemsOf(valid.replace("connector: list", "connector: ../hr.ts"), { load })).toEqual([
+    "rollcall.yaml:6:16: sources.corp.connector: ../hr.ts does not exist",
+  ]);
+  const text = valid.replace("connector: list", "connector: ${env:HR}");
+  expect(await problemsOf(text, { load, environment: { HR: "./hidden.ts" } })).toEqual([
+    "rollcall.yaml:6:16: sources.corp.connector: the module that comes from ${env:HR} cannot be loaded",
+  ]);
+});

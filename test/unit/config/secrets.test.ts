@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import { redactor } from "#config/redact.ts";
+import { failure } from "./support.ts";
+
+const secret = "Tr0ub4dor&3";
+
+/** A file with something in every place where a wrong value is complained about. */
+function everywhere(value: string): string {
+  return `service:
+  listen: ${value}
+  memory: ${value}
+  administrator: { name: [${value}], password: [${value}] }
+  tls: { cert: ${value}, key: ${value} }
+  allowPlainHttp: ${value}
+  prefixes: [${value}]
+  sessions: { idle: ${value}, remembered: ${value} }
+  logins: { attempts: ${value} }
+  privileges: ${value}
+targets:
+  analytics: ${value}
+  far: { url: ${value}, username: "", password: { x: ${value} }, ca: ${value} }
+  login: { url: "https://user:${value.replaceAll('"', "")}@host", username: u, password: p }
+sources:
+  corp: { connector: ${value} }
+  list: { connector: list, atLeast: ${value}, gzip: ${value}, mode: ${value}, auth: { by: ${value} }, entries: ${value} }
+syncs:
+  staff:
+    from: [${value}]
+    to: ${value}
+    schedule: ${value}
+    timezone: ${value}
+    manage: ${value}
+    users: { name: ${value}, displayName: ${value}, include: [${value}] }
+    groups: ${value}
+    defaultPassword: [${value}]
+`;
+}
+
+test.each([
+  ["from the environment", '"${env:SECRET}"'],
+  ["from a file", '"${file:secret}"'],
+  ["inside a longer value", '"x${env:SECRET}y"'],
+])("no problem holds a secret %s", async (_where, value) => {
+  for (const environment of [{ SECRET: secret }, { SECRET: "x9" }]) {
+    const error = await failure(everywhere(value), { environment, files: { secret: `${environment.SECRET}\n` } });
+    expect(error.problems.length).toBeGreaterThan(25);
+    for (const line of [error.message, ...error.problems]) expect(line).not.toContain(environment.SECRET);
+  }
+});
+
+test("no problem holds what stands under a password, whatever is wrong with it", async () => {
+  const texts = [
+    `administrator: { password: [${secret}] }`,
+    `administrator: { password: { ${secret}: 1 } }`,
+    `administrator: { password: "${secret}" x }`,
+    `administrator: { password: '${secret} }`,
+    `administrator: { password: "\\q${secret}" }`,
+    `administrator: { password: @${secret} }`,
+    `administrator: { password: !${secret} }`,
+    `administrator: { password: *${secret} }`,
+    `administrator: { password: "a\${${secret}}" }`,
+    `administrator: { password: "a\${${secret}" }`,
+    `administrator: { password: |${secret}\n}`,
+    `administrator: { password: ${secret}\n  - }`,
+    `administrator:\n    password: |${secret}\n      x`,
+    `administrator:\n    password: a: ${secret}`,
+    `administrator:\n    password: "a" ${secret}`,
+    `administrator:\n    password: }${secret}`,
+    `administrator:\n    password: 1234567890`,
+  ];
+  for (const text of texts) {
+    const error = await failure(`service:\n  nothing: 1\n  ${text}\n`);
+    expect(error.problems.length).toBeGreaterThan(0);
+    for (const line of [error.message, ...error.problems]) expect(line).not.toMatch(/Tr0ub|b4dor|1234567890/);
+  }
+});
+
+test("a redactor replaces secrets, also as JSON and in URLs, the longest first", () => {
+  const redact = redactor(["hunter2", "hunter2hunter2", 'a\nb"c', "p@ss/word", "abc"]);
+  expect(redact("hunter2hunter2 and hunter2")).toBe("*** and ***");
+  expect(redact(JSON.stringify({ key: 'a\nb"c' }))).toBe('{"key":"***"}');
+  expect(redact("https://u:p%40ss%2Fword@h p@ss/word")).toBe("https://u:***@h ***");
+  expect(redact("abc is too short to hide, $& is no pattern")).toBe("abc is too short to hide, $& is no pattern");
+  expect(redactor([])("x")).toBe("x");
+});
