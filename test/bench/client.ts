@@ -15,8 +15,8 @@ export interface ClientRequest {
   readonly answer: string;
 }
 
+/** How long the request took: from the first byte that is sent to the last that is received, connecting included. */
 export interface Timing {
-  /** From the first byte that is sent to the last that is received, connecting included. */
   readonly milliseconds: number;
 }
 

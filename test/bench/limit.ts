@@ -22,6 +22,8 @@ export interface LimitRequest {
 export type Differences = Record<string, number>;
 
 export interface LimitTiming extends Timing {
+  /** The time of all processors together, in milliseconds. */
+  readonly cpu: number;
   readonly differences: Differences;
 }
 
@@ -48,10 +50,12 @@ const statements = {
 const database = await openDatabase({ path: request.database, memory: request.memory, spill: tmpdir() });
 const connection = await database.connect();
 const started = performance.now();
+const before = process.cpuUsage();
 const rows = await connection.rows<{ what?: string; count?: number }>(statements[request.work]);
 const milliseconds = performance.now() - started;
+const { user, system } = process.cpuUsage(before);
 connection.close();
 database.close();
 const differences: Differences = {};
 for (const { what, count } of rows) if (what !== undefined && count !== undefined) differences[what] = count;
-console.log(JSON.stringify({ milliseconds, differences } satisfies LimitTiming));
+console.log(JSON.stringify({ milliseconds, cpu: (user + system) / 1000, differences } satisfies LimitTiming));

@@ -21,6 +21,8 @@ export interface BenchService {
 
 /** What some work cost. */
 export interface Cost {
+  /** The time of all processors together, in milliseconds. */
+  readonly cpu: number;
   /** The peak of the resident memory, in bytes. */
   readonly memory: number;
   readonly eventLoop: Delays;
@@ -55,11 +57,13 @@ export async function startService(folder: string, options: { memory: number }):
     watch: async (work) => {
       await writeFile(`/proc/${child.pid}/clear_refs`, "5");
       await delays();
+      const before = await cpuTime(child.pid ?? 0);
       const probing = probe(presence.url);
       try {
         const result = await work();
         const health = await probing.end();
-        return { result, cost: { memory: await peak(child.pid ?? 0), eventLoop: await delays(), health } };
+        const cpu = (await cpuTime(child.pid ?? 0)) - before;
+        return { result, cost: { cpu, memory: await peak(child.pid ?? 0), eventLoop: await delays(), health } };
       } finally {
         await probing.end();
       }
@@ -87,6 +91,13 @@ async function present(file: string, child: ChildProcess): Promise<{ url: string
 async function peak(pid: number): Promise<number> {
   const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, "utf8")) ?? [];
   return Number(kibibytes) * 1024;
+}
+
+/** The time that the processors have spent on a process, in milliseconds; the kernel counts it in hundredths of a second. */
+async function cpuTime(pid: number): Promise<number> {
+  const [, fields = ""] = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ");
+  const [user, system] = fields.split(" ").slice(11, 13).map(Number);
+  return ((user ?? 0) + (system ?? 0)) * 10;
 }
 
 /** Asks for the service's health, one request after the other, until `end`. */

@@ -10,17 +10,16 @@ import { machine, median, runApart, table } from "./measure.ts";
 import { startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
 
-/** One measurement of the service, or of DuckDB alone, which has no cost beside its time. */
-interface Sample {
-  readonly milliseconds: number;
-  readonly cost?: Cost;
+/** One measurement of the service. */
+interface Sample extends Timing {
+  readonly cost: Cost;
 }
 
 /** The measurements of one operation, over all rounds. */
 interface Samples {
   readonly bytes: number;
   readonly service: Sample[];
-  readonly limit: Sample[];
+  readonly limit: LimitTiming[];
 }
 
 const operations = ["list", "preview", "apply"] as const;
@@ -86,20 +85,21 @@ async function benchAt(users: number, rounds: number, memory: number): Promise<s
       apply: { bytes: sent, service: [], limit: [] },
     };
     const load = await firstLoad(setting);
-    say(users, `first load: ${shown(load, listed).join(", ")}`);
+    say(users, `first load ${time(load.milliseconds)} (CPU ${time(load.cost.cpu)})`);
     for (let round = 1; round <= rounds; round++) {
       await runRound(setting, samples);
       for (const operation of operations) {
         const [own, limit] = [samples[operation].service.at(-1), samples[operation].limit.at(-1)];
         say(
           users,
-          `round ${round}: ${operation} ${time(own?.milliseconds)}, DuckDB alone ${time(limit?.milliseconds)}`,
+          `round ${round}: ${operation} ${time(own?.milliseconds)} (CPU ${time(own?.cost.cpu)}), ` +
+            `DuckDB alone ${time(limit?.milliseconds)} (CPU ${time(limit?.cpu)})`,
         );
       }
     }
     const size = users.toLocaleString("en");
     const rows = operations.map((operation) => [size, operation].concat(summary(samples[operation])));
-    return [[size, "first load", ...shown(load, listed)], ...rows];
+    return [[size, "first load", ...cells(listed, load.milliseconds, undefined, load.cost)], ...rows];
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -183,30 +183,23 @@ async function compare(file: string, expected: Differences): Promise<void> {
 
 /** Times are medians, costs the worst of all rounds. */
 function summary({ bytes, service, limit }: Samples): string[] {
-  const [own, alone] = [service, limit].map((samples) => median(samples.map(({ milliseconds }) => milliseconds)));
-  const costs = service.flatMap(({ cost }) => cost ?? []);
-  const worst = (pick: (cost: Cost) => number): number => Math.max(...costs.map(pick));
-  return cells(bytes, own ?? 0, alone, {
+  const middle = (samples: readonly Timing[]): number => median(samples.map(({ milliseconds }) => milliseconds));
+  const worst = (pick: (cost: Cost) => number): number => Math.max(...service.map(({ cost }) => pick(cost)));
+  return cells(bytes, middle(service), middle(limit), {
     memory: worst(({ memory }) => memory),
     eventLoop: { p99: worst(({ eventLoop }) => eventLoop.p99), max: worst(({ eventLoop }) => eventLoop.max) },
     health: { p99: worst(({ health }) => health.p99), max: worst(({ health }) => health.max) },
   });
 }
 
-function shown({ milliseconds, cost }: Sample, bytes: number): string[] {
-  return cells(bytes, milliseconds, undefined, cost);
-}
-
-function cells(bytes: number, own: number, alone: number | undefined, cost: Cost | undefined): string[] {
+function cells(bytes: number, own: number, alone: number | undefined, cost: Omit<Cost, "cpu">): string[] {
   return [
     mebibytes(bytes),
     time(own),
     time(alone),
     alone === undefined ? "" : (own / alone).toFixed(2),
-    cost === undefined ? "" : mebibytes(cost.memory),
-    ...[cost?.eventLoop, cost?.health].map((delays) =>
-      delays === undefined ? "" : `${delays.p99.toFixed(1)} (${delays.max.toFixed(0)}) ms`,
-    ),
+    mebibytes(cost.memory),
+    ...[cost.eventLoop, cost.health].map(({ p99, max }) => `${p99.toFixed(1)} (${max.toFixed(0)}) ms`),
   ];
 }
 
