@@ -12,10 +12,14 @@ export async function createLinks(connection: Statements): Promise<void> {
     CREATE OR REPLACE TEMP TABLE key_owner AS
     SELECT source, key, ${owner("user")}, ${owner("group")} FROM staged_key GROUP BY source, key;
     CREATE OR REPLACE TEMP TABLE link AS
-    WITH reference AS (
-      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin
-      FROM staged_member_of
-      UNION ALL SELECT source, NULL, member_kind, member_key, grp, NULL, NULL FROM staged_member
+    WITH listed AS (
+      SELECT source, member, unnest(from_json(group_keys, '["VARCHAR"]')) AS group_key FROM staged_member_of),
+    listing AS (
+      SELECT source, grp, unnest(from_json(members, '[{"kind": "VARCHAR", "key": "VARCHAR"}]')) AS reference
+      FROM staged_members),
+    reference AS (
+      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin FROM listed
+      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL FROM listing
       UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin FROM staged_pair),
     meant AS (
       SELECT r.source, r.origin, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
@@ -40,7 +44,7 @@ export async function createLinks(connection: Statements): Promise<void> {
     FROM judged`);
   // What is not needed any more makes room for what follows.
   await connection.run(
-    "DROP TABLE key_owner; DROP TABLE staged_member_of; DROP TABLE staged_member; DROP TABLE staged_pair",
+    "DROP TABLE key_owner; DROP TABLE staged_member_of; DROP TABLE staged_members; DROP TABLE staged_pair",
   );
 }
 

@@ -35,7 +35,8 @@ export interface Staged {
 
 /**
  * The tables that records become. An entry is known by its `seq`, a source by its place in the list. Excluded entries
- * are no rows; their keys are, without `seq`, so that a reference to them is told from one to nobody.
+ * are no rows; their keys are, without `seq`, so that a reference to them is told from one to nobody. What an entry
+ * refers to is one value, in JSON: a row for each reference takes several times as long.
  */
 const columns = {
   staged_source: "source INTEGER, name VARCHAR",
@@ -43,8 +44,8 @@ const columns = {
     display_name VARCHAR, description VARCHAR, mail VARCHAR, reason VARCHAR`,
   staged_group_name: "member INTEGER, name VARCHAR",
   staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
-  staged_member_of: "source INTEGER, member INTEGER, group_key VARCHAR",
-  staged_member: "source INTEGER, grp INTEGER, member_kind VARCHAR, member_key VARCHAR",
+  staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
+  staged_members: "source INTEGER, grp INTEGER, members VARCHAR",
   staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
 } as const;
 export type StageTable = keyof typeof columns;
@@ -110,9 +111,14 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
   let excluded = 0;
 
   const addReferences = (entry: Entry): void => {
-    for (const key of new Set(entry.memberOf.map(normal))) rows.append("staged_member_of", source, seq, key);
+    for (const keys of chunksOf(entry.memberOf)) {
+      rows.append("staged_member_of", source, seq, JSON.stringify(keys.map(normalKey)));
+    }
     if (entry.kind === "user") return;
-    for (const { kind, key } of entry.members) rows.append("staged_member", source, seq, kind ?? null, normal(key));
+    for (const members of chunksOf(entry.members)) {
+      const references = members.map(({ kind, key }) => ({ kind, key: normalKey(key) }));
+      rows.append("staged_members", source, seq, JSON.stringify(references));
+    }
   };
 
   const addEntry = (entry: Entry): void => {
@@ -120,7 +126,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
     const isExcluded = verdict.verdict === "excluded";
     seq += 1;
     if (rules.makesGroups) {
-      for (const key of new Set(entry.keys.map(normal))) {
+      for (const key of new Set(entry.keys.map(normalKey))) {
         rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
       }
     }
@@ -153,9 +159,25 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
         addEntry(record);
       } else if (rules.makesGroups) {
         const { group, member, origin } = record;
-        rows.append("staged_pair", source, normal(group), member.kind ?? null, normal(member.key), normal(origin));
+        rows.append(
+          "staged_pair",
+          source,
+          normalKey(group),
+          member.kind ?? null,
+          normalKey(member.key),
+          normal(origin),
+        );
       }
     },
     staged: () => ({ sources, excluded }),
   };
+}
+
+/** Half a character would be no JSON. */
+function normalKey(key: string): string {
+  return normal(key).toWellFormed();
+}
+
+function* chunksOf<Item>(items: readonly Item[]): Iterable<readonly Item[]> {
+  for (let from = 0; from < items.length; from += 1000) yield items.slice(from, from + 1000);
 }

@@ -147,6 +147,27 @@ describe("memberships", () => {
     expect(groupsOf(result)["user u"]).toEqual(["g"]);
   });
 
+  test("take any text for a key", async () => {
+    const keys = ['"', "\\", "\0", "\u{1F600}", "\ud800", "\uFEFF", "", "null"];
+    const result = await assembleAll(connection, {
+      s: [
+        ...keys.map((key, i) => group(`g${i}`, { keys: [key], members: [{ kind: "user", key }] })),
+        ...keys.map((key, i) => user(`u${i}`, { keys: [key], memberOf: [keys[(i + 1) % keys.length]!] })),
+      ],
+    });
+    expect(result.assembly.unresolved).toEqual({ count: 0, examples: [] });
+    const groups = keys.map((_, i) => [`g${i}`, `g${(i + 1) % keys.length}`].sort());
+    expect(keys.map((_, i) => groupsOf(result)[`user u${i}`])).toEqual(groups);
+  });
+
+  test("of one group may be many", async () => {
+    const keys = Array.from({ length: 2500 }, (_, i) => `u${i}`);
+    const result = await assembleAll(connection, {
+      s: [group("g", { members: keys.map((key) => ({ key })) }), ...keys.map((key) => user(key))],
+    });
+    expect(result.rows.filter(({ group_names }) => group_names[0] === "g")).toHaveLength(2500);
+  });
+
   test("that lead to nobody, or out of scope, are counted and shown", async () => {
     const result = await assembleAll(connection, {
       s: [

@@ -75,8 +75,7 @@ export function model(sources: Readonly<Record<string, readonly SourceRecord[]>>
       }
       const self = judged.find(({ entry, verdict }) => entry === record && verdict.verdict === "included");
       if (self === undefined) continue;
-      for (const key of new Set(record.memberOf.map((each) => each.normalize("NFC"))))
-        connect(self, { kind: "group", key });
+      for (const key of record.memberOf) connect(self, { kind: "group", key });
       if (record.kind === "group") for (const member of record.members) connect(member, self);
     }
   }
