@@ -67,7 +67,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   // Before a password is generated that would be printed only if everything else goes well.
   await checkIsFree(host, options.listen.port);
-  const directory = await openDirectory({ database, folder, administrator, privilegedGroups: privileges });
+  const directory = await openDirectory({ database, folder, administrator });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ database, ...lifetimes, log });
   opening.defer(() => sessions.close());

@@ -123,6 +123,8 @@ function watch(request: FastifyRequest, reply: FastifyReply, log: Logger): void 
     if (raw.writableFinished) log.info(details, "request");
     else log.info(details, "request broken off by the client");
   });
+  // A body that was not read to its end is read and dropped, so that a client that sends all of it first gets its answer.
+  raw.once("finish", () => request.raw.resume());
   // While the answer is being worked out, nothing has to move.
   raw.on("timeout", () => {
     if (!request.raw.complete || raw.headersSent) request.raw.socket.destroy();

@@ -1,0 +1,126 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { networkInterfaces, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { makeCertificate } from "../../servers/certificates.ts";
+import { call, failToStart, login, post, sessionOf, startService } from "../../servers/service.ts";
+import type { TestService } from "../../servers/service.ts";
+import { testGolden } from "./golden.ts";
+
+let service: TestService;
+let session: string;
+
+beforeAll(async () => {
+  service = await startService();
+  session = await login(service.url);
+});
+
+afterAll(() => service.stop());
+
+await testGolden("transport", () => ({ url: service.url, session }));
+
+describe("0.1", () => {
+  test("listens on the loopback address alone", () => {
+    expect(new URL(service.url).hostname).toBe("127.0.0.1");
+  });
+
+  test("plain HTTP on another address is refused", async () => {
+    const { code, stderr, stdout } = await failToStart({ service: { listen: "0.0.0.0:0" } });
+    expect(code).toBe(1);
+    expect(stdout + stderr).toMatch(/service\.listen/);
+    expect(stdout + stderr).toMatch(/allowPlainHttp/);
+  });
+
+  test("plain HTTP on another address is served where it is allowed", async () => {
+    await using open = await startService({ service: { listen: "0.0.0.0:0", allowPlainHttp: true } });
+    const outside = Object.values(networkInterfaces())
+      .flatMap((addresses) => addresses ?? [])
+      .find(({ family, internal }) => family === "IPv4" && !internal);
+    const { port } = new URL(open.url);
+    for (const host of ["127.0.0.1", ...(outside === undefined ? [] : [outside.address])]) {
+      expect((await call(`http://${host}:${port}/healthz`)).status).toBe(200);
+    }
+  });
+
+  describe("TLS", () => {
+    let folder: string;
+    let tls: { cert: string; key: string };
+
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "rollcall-tls-"));
+      const certificate = await makeCertificate({ ip: ["127.0.0.1"] });
+      tls = { cert: join(folder, "cert.pem"), key: join(folder, "key.pem") };
+      await writeFile(tls.cert, certificate.cert);
+      await writeFile(tls.key, certificate.key);
+    });
+
+    afterAll(() => rm(folder, { recursive: true }));
+
+    test("both families are served over TLS, on another address too, and 0.4 the cookie is then Secure", async () => {
+      await using secure = await startService({ service: { listen: "0.0.0.0:0", tls } });
+      expect(secure.url).toMatch(/^https:/);
+      expect((await call(`${secure.url}/ts_dataservice/v1/public/ping`)).text).toBe("Ping Received.");
+      const { name: username, password } = secure.administrator;
+      const answer = await post(`${secure.url}/tspublic/v1/session/login`, { username, password });
+      expect(answer.headers["set-cookie"]).toMatch(/^JSESSIONID=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+      const list = await call(`${secure.url}/tspublic/v1/user/list`, { session: sessionOf(answer) ?? "" });
+      expect(list.status).toBe(200);
+    });
+
+    test("a certificate that cannot be used is named", async () => {
+      const missing = await failToStart({ service: { tls: { ...tls, cert: join(folder, "missing.pem") } } });
+      expect(missing.code).toBe(1);
+      expect(missing.stdout + missing.stderr).toMatch(/missing\.pem/);
+      const swapped = await failToStart({ service: { tls: { cert: tls.key, key: tls.cert } } });
+      expect(swapped.code).toBe(1);
+      expect(swapped.stdout + swapped.stderr).toMatch(/key\.pem.*PEM form/s);
+    });
+  });
+
+  test("a port that is taken is named", async () => {
+    const { host } = new URL(service.url);
+    const { code, stdout, stderr } = await failToStart({ service: { listen: host } });
+    expect(code).toBe(1);
+    expect(stdout + stderr).toContain(host);
+  });
+
+  test("a data folder that is in use is named, with the process that uses it", async () => {
+    const { code, stdout, stderr } = await failToStart({ data: service.data });
+    expect(code).toBe(1);
+    expect(stdout + stderr).toContain(service.data);
+    expect(stdout + stderr).toContain(String(service.running.process.pid));
+    expect((await call(`${service.url}/readyz`)).status).toBe(200);
+  });
+});
+
+test("0.2 other prefixes can be configured, and then only those answer", async () => {
+  await using other = await startService({ service: { prefixes: ["/a/b", "/c"] } });
+  const { url } = other;
+  for (const prefix of ["/a/b", "/c"]) {
+    expect((await call(`${url}${prefix}/tspublic/v1/user/list`)).status).toBe(401);
+  }
+  for (const prefix of ["", "/callosum/v1", "/a"]) {
+    const answer = await call(`${url}${prefix}/tspublic/v1/user/list`);
+    expect([answer.status, answer.headers["x-service-incident-id"]]).toEqual([404, undefined]);
+  }
+});
+
+test("a request that is no HTTP is refused and the service goes on", async () => {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname);
+  socket.write("this is not HTTP\r\n\r\n");
+  const pieces: Buffer[] = [];
+  for await (const piece of socket) pieces.push(piece as Buffer);
+  expect(Buffer.concat(pieces).toString()).toMatch(/^HTTP\/1\.1 400 /);
+  expect((await call(`${service.url}/healthz`)).status).toBe(200);
+});
+
+test("the absolute form of a request's target is understood", async () => {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname);
+  socket.write(`GET http://${hostname}/ts_dataservice/v1/nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+  const pieces: Buffer[] = [];
+  for await (const piece of socket) pieces.push(piece as Buffer);
+  expect(Buffer.concat(pieces).toString()).toMatch(/^HTTP\/1\.1 404 .*text\/plain.*There is no GET \/ts_dataservice/s);
+});

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { createLogin } from "#service/session/login.ts";
+import type { LoginOptions } from "#service/session/login.ts";
+import { createThrottle } from "#service/session/throttle.ts";
+
+function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof createLogin>; checked: string[] } {
+  const checked: string[] = [];
+  const login = createLogin({
+    account: async (name) => (name === "ada" ? { id: "1", name, passwordHash: "ada's hash" } : undefined),
+    verify: async (hash, password) => {
+      checked.push(hash);
+      // Whoever found the password of nobody's hash would still be nobody.
+      return password === "right";
+    },
+    nobodysHash: "nobody's hash",
+    throttle: createThrottle({
+      attempts: 10,
+      window: 60_000,
+      lockout: 60_000,
+      isKnown: () => false,
+      now: () => performance.now(),
+    }),
+    known: { has: () => false, add: async () => {}, close: () => {} },
+    sessions: {
+      open: async (user) => `session of ${user.name}`,
+      openLocal: () => "",
+      find: () => undefined,
+      end: async () => {},
+      close: async () => {},
+    },
+    ...change,
+  });
+  return { login, checked };
+}
+
+test("0.8 an unknown user's password is checked like a known one's, and is never right", async () => {
+  const { login, checked } = setUp();
+  const credentials = { username: "nobody", password: "right", remembered: false };
+  expect(await login(credentials, "10.0.0.1")).toEqual({ outcome: "wrong" });
+  expect(await login({ ...credentials, username: "ada", password: "wrong" }, "10.0.0.1")).toEqual({ outcome: "wrong" });
+  expect(checked).toEqual(["nobody's hash", "ada's hash"]);
+});
+
+test("the right password opens a session", async () => {
+  const { login } = setUp();
+  expect(await login({ username: "ada", password: "right", remembered: false }, "10.0.0.1")).toEqual({
+    outcome: "opened",
+    token: "session of ada",
+  });
+});
+
+test("A.25 a failing store is neither a success nor a failed login", async () => {
+  let broken = true;
+  const { login } = setUp({
+    account: async (name) => {
+      if (broken) throw new Error("disk");
+      return { id: "1", name, passwordHash: "ada's hash" };
+    },
+  });
+  const credentials = { username: "ada", password: "right", remembered: false };
+  for (let time = 0; time < 30; time++) await expect(login(credentials, "10.0.0.1")).rejects.toThrow("disk");
+  broken = false;
+  expect(await login(credentials, "10.0.0.1")).toMatchObject({ outcome: "opened" });
+});

@@ -1,0 +1,119 @@
+import pino from "pino";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { openDatabase } from "#plan/database.ts";
+import type { Database } from "#plan/database.ts";
+import { openSessions } from "#service/session/sessions.ts";
+import type { Sessions } from "#service/session/sessions.ts";
+
+const hour = 3_600_000;
+const ada = { id: "1", name: "ada" };
+let database: Database;
+
+function open(): Promise<Sessions> {
+  return openSessions({ database, idle: 3 * hour, remembered: 168 * hour, log: pino({ enabled: false }) });
+}
+
+beforeEach(async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_000 });
+  database = await openDatabase({ path: ":memory:", memory: 128 * 2 ** 20, spill: "" });
+});
+
+afterEach(() => {
+  database.close();
+  vi.useRealTimers();
+});
+
+describe("0.5", () => {
+  test("a session ends after the idle time, counted from its last use", async () => {
+    const sessions = await open();
+    const token = await sessions.open(ada, { remembered: false });
+    for (let use = 0; use < 5; use++) {
+      vi.setSystemTime(Date.now() + 3 * hour - 1);
+      expect(sessions.find(token)).toEqual(ada);
+    }
+    vi.setSystemTime(Date.now() + 3 * hour);
+    expect(sessions.find(token)).toBeUndefined();
+    await sessions.close();
+  });
+
+  test("a remembered session ends seven days after the login", async () => {
+    const sessions = await open();
+    const token = await sessions.open(ada, { remembered: true });
+    vi.setSystemTime(Date.now() + 168 * hour - 1);
+    expect(sessions.find(token)).toEqual(ada);
+    vi.setSystemTime(Date.now() + 1);
+    expect(sessions.find(token)).toBeUndefined();
+    await sessions.close();
+  });
+
+  test("sessions survive being closed and opened again, and their last use too", async () => {
+    const first = await open();
+    const token = await first.open(ada, { remembered: false });
+    vi.setSystemTime(Date.now() + 2 * hour);
+    first.find(token);
+    await first.close();
+    vi.setSystemTime(Date.now() + 2 * hour);
+    const second = await open();
+    expect(second.find(token)).toEqual(ada);
+    await second.close();
+    vi.setSystemTime(Date.now() + 3 * hour);
+    const third = await open();
+    expect(third.find(token)).toBeUndefined();
+    await third.close();
+  });
+
+  test("a session survives when nothing was closed", async () => {
+    const first = await open();
+    const token = await first.open(ada, { remembered: false });
+    const second = await open();
+    expect(second.find(token)).toEqual(ada);
+    await first.close();
+    await second.close();
+  });
+
+  test("a session that was ended stays ended", async () => {
+    const first = await open();
+    const token = await first.open(ada, { remembered: true });
+    const other = await first.open(ada, { remembered: true });
+    await first.end(token);
+    expect(first.find(token)).toBeUndefined();
+    expect(first.find(other)).toEqual(ada);
+    await first.close();
+    const second = await open();
+    expect(second.find(token)).toBeUndefined();
+    expect(second.find(other)).toEqual(ada);
+    await second.close();
+  });
+
+  test("a local session outlasts idleness and logout, but not the process", async () => {
+    const first = await open();
+    const token = first.openLocal(ada);
+    vi.setSystemTime(Date.now() + 1000 * hour);
+    await first.end(token);
+    expect(first.find(token)).toEqual(ada);
+    await first.close();
+    const second = await open();
+    expect(second.find(token)).toBeUndefined();
+    await second.close();
+  });
+
+  test("the table holds neither tokens nor sessions that have ended", async () => {
+    const first = await open();
+    const token = await first.open(ada, { remembered: false });
+    const connection = await database.connect();
+    const [row] = await connection.rows("SELECT * FROM sessions");
+    expect(JSON.stringify(row, (_key, value: unknown) => String(value))).not.toContain(token);
+    vi.setSystemTime(Date.now() + 4 * hour);
+    await first.close();
+    expect(await connection.rows("SELECT * FROM sessions")).toEqual([]);
+    connection.close();
+  });
+});
+
+test("0.4 a token has no `=` and no two are alike", async () => {
+  const sessions = await open();
+  const tokens = await Promise.all(Array.from({ length: 50 }, () => sessions.open(ada, { remembered: false })));
+  expect(new Set(tokens).size).toBe(50);
+  for (const token of tokens) expect(token).toMatch(/^[\w-]{43}$/);
+  await sessions.close();
+});
