@@ -69,6 +69,8 @@ export function breakageOf(error: unknown, phase: Phase, { url, timeouts }: Http
     return { reason: `no answer within ${inWords(timeouts.headers)}`, advice: "later" };
   if (code === "UND_ERR_BODY_TIMEOUT")
     return { reason: `the answer stood still for ${inWords(timeouts.body)}`, advice: "repeat" };
+  if (code === "UND_ERR_REQ_CONTENT_LENGTH_MISMATCH")
+    return { reason: "the list was changed while it was being sent", advice: "later" };
   if (error instanceof errors.HTTPParserError && phase !== "receive") {
     return {
       reason: `${url.host} answered something that is not HTTP: is it https:// or another port?`,
@@ -105,7 +107,7 @@ function tlsProblem(code: string, error: unknown, url: URL): string | undefined 
   if (/^(?:CERT_|ERR_TLS_|CRL_|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH)/.test(code)) {
     return `the certificate of ${url.host} was not accepted (${code})`;
   }
-  if (code === "EPROTO" || code.startsWith("ERR_SSL_")) {
+  if (code === "EPROTO" || /^ERR_O?SSL_/.test(code)) {
     return `no TLS with ${url.host} (${code}): is it http:// or another port, does it need a newer or older TLS?`;
   }
   return undefined;

@@ -33,8 +33,8 @@ export interface Directory {
 export function createDirectory(session: Session): Directory {
   const advice = { 403: `${session.caller} lacks the administration privilege` };
   const userList: Operation = { title: "user/list", route: administrationRoutes.userList, advice };
-  /** The form that the service is known to take, once one was not refused. */
-  let known: FormKind | undefined;
+  /** The form that is tried first: the specified one, until the service takes only the other. */
+  let form: FormKind = "urlencoded";
 
   const submit = async (
     kind: FormKind,
@@ -57,7 +57,6 @@ export function createDirectory(session: Session): Directory {
       secrets: [defaultPassword],
     };
     await complete(destination, (file) => session.ask(operation, (answer) => receive(answer, file, "{}"), signal));
-    known = kind;
   };
 
   return {
@@ -65,11 +64,13 @@ export function createDirectory(session: Session): Directory {
       complete(destination, (file) => session.ask(userList, (answer) => receive(answer, file, "[]"), signal)),
     sync: async (submission, destination, signal) => {
       try {
-        await submit(known ?? "urlencoded", submission, destination, signal);
+        await submit(form, submission, destination, signal);
+        return;
       } catch (error) {
-        if (known !== undefined || !(error instanceof RefusedError) || error.status !== 415) throw error;
-        await submit("multipart", submission, destination, signal);
+        if (form === "multipart" || !(error instanceof RefusedError) || error.status !== 415) throw error;
       }
+      await submit("multipart", submission, destination, signal);
+      form = "multipart";
     },
     reach: (signal) =>
       session.ask(

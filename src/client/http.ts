@@ -146,7 +146,7 @@ async function* reporting(body: Body, sent: () => void): AsyncGenerator<Uint8Arr
   let left = body.length;
   for await (const chunk of body.chunks()) {
     left -= chunk.length;
-    if (left <= 0) sent();
+    if (left === 0) sent();
     yield chunk;
   }
 }

@@ -8,7 +8,7 @@ import { RollcallError } from "#errors.ts";
 import { startScripted } from "../../servers/scripted.ts";
 import type { ScriptedServer } from "../../servers/scripted.ts";
 
-export const password = "s3cret-p4ssword";
+const password = "s3cret-p4ssword";
 export const defaultPassword = "f1rst-l0gin+%&";
 
 /** What a test needs around a client; everything is removed after it. */

@@ -100,13 +100,13 @@ test("a wrong password and a missing privilege are refused", async () => {
 });
 
 test("a session that ended in between is opened again; one that was given is not", async () => {
-  await using shortLived = await startService({ service: { sessions: { idle: "1s", remembered: "7d" } } });
+  await using shortLived = await startService({ service: { sessions: { idle: "4s", remembered: "7d" } } });
   const { client, destination, principals, answer, log } = await bench();
   const opened = client(shortLived.url, { credentials });
   await opened.list(destination, soon());
   const given = client(shortLived.url, { credentials: { session: await login(shortLived.url) } });
   await given.list(destination, soon());
-  await setTimeout(1500);
+  await setTimeout(5000);
   await expect(given.list(destination, soon())).rejects.toThrow(
     "user/list was refused (401): the session is not valid",
   );

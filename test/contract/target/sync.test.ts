@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
+import { appendFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Submission } from "#client/directory.ts";
 import { RefusedError, UnavailableError } from "#errors.ts";
-import { answer, unread } from "../../servers/scripted.ts";
+import { answer, loggedIn, unread } from "../../servers/scripted.ts";
 import type { Behaviour } from "../../servers/scripted.ts";
 import { bench, defaultPassword, soon } from "./harness.ts";
 
@@ -48,14 +49,17 @@ test("B.3 B.4 a list is sent as an urlencoded form, the flags before it, and its
 
 test("B.2 after a 415 the list is sent as a multipart form, and so from then on", async () => {
   const { serve, client, destination, preview, apply, answer: written } = await setUp();
-  const urlencoded = answer(415);
-  const server = await serve({ "user/sync": [urlencoded, answer(200, "{}"), answer(200, result)] });
+  const server = await serve({
+    "user/sync": [answer(200, result), answer(415), answer(200, "{}"), answer(200, result)],
+  });
   const opened = client(server.url);
+  await opened.sync(preview, destination, soon()); // a service may refuse only what is large
   await opened.sync(preview, destination, soon());
   expect(await written()).toBe("{}");
   await opened.sync(apply, destination, soon());
   expect(await written()).toBe(result);
   expect(server.to("user/sync").map(({ headers }) => headers["content-type"]?.replace(/;.*/, ""))).toEqual([
+    "application/x-www-form-urlencoded",
     "application/x-www-form-urlencoded",
     "multipart/form-data",
     "multipart/form-data",
@@ -152,7 +156,7 @@ test.each<[string, Behaviour]>([
 ])("the outcome of an apply whose answer %s is not known either", async (_, behaviour) => {
   const { serve, client, destination, apply, failure } = await setUp();
   const server = await serve({ "user/sync": behaviour });
-  const timeouts = { headers: 300, body: 300 };
+  const timeouts = { headers: 1000, body: 1000 };
   const error = await failure(client(server.url, { timeouts }).sync(apply, destination, soon()));
   expect(error).toBeInstanceOf(UnavailableError);
   expect(error.message).toContain("Whether the changes were made is not known");
@@ -200,6 +204,20 @@ test("a list that cannot be read is no one else's fault", async () => {
   const call = client(server.url).sync({ ...apply, principals: `${destination}.none` }, destination, soon());
   await expect(call).rejects.toThrow(/ENOENT/);
   expect(server.arrived).toHaveLength(0);
+});
+
+test("a list that grows while it is sent is not sent, and no length is lied about", async () => {
+  const { serve, client, destination, apply, principals, failure } = await setUp();
+  const file = await principals("x".repeat(1_000_000));
+  // The client knows the length before it logs in.
+  const meanwhile: Behaviour = async (response, request) => {
+    await appendFile(file, "y");
+    await loggedIn(response, request);
+  };
+  const server = await serve({ "session/login": meanwhile, "user/sync": answer(200, result) });
+  const error = await failure(client(server.url).sync({ ...apply, principals: file }, destination, soon()));
+  expect(error).toBeInstanceOf(UnavailableError);
+  expect(error.message).toBe("target analytics: user/sync (apply): the list was changed while it was being sent");
 });
 
 test("a 200 for an apply is not repeated even when the answer is large and random", async () => {
