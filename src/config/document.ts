@@ -1,18 +1,10 @@
-import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from "yaml";
-import type { Document, Node } from "yaml";
+import { LineCounter, parseDocument } from "yaml";
+import { isSecretPath, plainValue } from "./plain.ts";
+import type { Place } from "./plain.ts";
 import type { Path, Problem } from "./problem.ts";
 import { substitute } from "./substitution.ts";
-import type { Substituted, Surroundings } from "./substitution.ts";
+import type { Surroundings } from "./substitution.ts";
 import { syntaxProblems } from "./syntax.ts";
-
-/** A value of the file and where it stands. */
-interface Place {
-  readonly key: number | undefined;
-  readonly value: number;
-  /** Offset of the value's first character where every character of it stands as it is, on one line. */
-  readonly verbatim: number | undefined;
-  readonly substituted: Substituted | undefined;
-}
 
 /** What a problem points at: a key, its value, or (for what is missing) the key of the mapping that lacks it. */
 type Pointer = "key" | "value" | "parent";
@@ -40,13 +32,6 @@ export interface ConfigurationDocument {
   /** True: the value must not be shown. */
   secret(path: Path): boolean;
 }
-
-/** Whether what stands at a path is to be kept secret. The first two steps are a section and a name the user chose. */
-function isSecretPath(path: Path): boolean {
-  return path.slice(2).some((step) => typeof step === "string" && /(?:password|passphrase|secret|token)$/i.test(step));
-}
-
-const limits = { depth: 50, values: 20_000 };
 
 /** Reads a YAML text. Everything that is wrong with it as YAML, or with its substitutions, is a problem, never an error. */
 export function readDocument(text: string, surroundings: Surroundings): ConfigurationDocument {
@@ -113,109 +98,4 @@ export function readDocument(text: string, surroundings: Surroundings): Configur
     secret: (path) => (place(path)?.substituted?.secrets.length ?? 0) > 0 || isSecretPath(path),
     broken: (path) => (place(path)?.substituted?.problems.length ?? 0) > 0,
   };
-}
-
-interface Collector {
-  place(path: Path, place: Place): void;
-  fill(text: string): Substituted;
-  secret(value: string): void;
-  problem(path: Path, offset: number, message: string): void;
-  line(offset: number): number;
-  readonly text: string;
-}
-
-/** The document's values as plain objects, lists and scalars. What the library's `toJS` does, with places kept. */
-function plainValue(document: Document, collector: Collector): unknown {
-  let values = 0;
-
-  const convert = (node: unknown, path: Path, key: number | undefined, from: number): unknown => {
-    const offset = (node as Node | null)?.range?.[0] ?? from;
-    values += 1;
-    if (values > limits.values || path.length > limits.depth) {
-      if (values <= limits.values + 1 || path.length > limits.depth)
-        collector.problem([], offset, "too much in one configuration; is an alias inside its own anchor?");
-      return undefined;
-    }
-    if (isAlias(node)) {
-      const target = node.resolve(document);
-      if (target === undefined) {
-        collector.problem(
-          path,
-          offset,
-          "a value that starts with * needs quotes around it (or names an anchor that does not exist)",
-        );
-        return undefined;
-      }
-      const value = convert(target, path, key, from);
-      collector.place(path, { key, value: offset, verbatim: undefined, substituted: undefined });
-      return value;
-    }
-    if (isMap(node)) {
-      collector.place(path, { key, value: offset, verbatim: undefined, substituted: undefined });
-      return mapping(node, path, offset);
-    }
-    if (isSeq(node)) {
-      collector.place(path, { key, value: offset, verbatim: undefined, substituted: undefined });
-      return node.items.map((item, index) => convert(item, [...path, index], undefined, offset));
-    }
-    return scalar(node, path, key, offset);
-  };
-
-  const mapping = (
-    node: { items: readonly { key: unknown; value: unknown }[] },
-    path: Path,
-    offset: number,
-  ): unknown => {
-    const result: Record<string, unknown> = {};
-    const lines = new Map<string, number>();
-    for (const { key, value } of node.items) {
-      const keyOffset = (key as Node | null)?.range?.[0] ?? offset;
-      const name = isScalar(key) && key.value !== null ? key.source : undefined;
-      if (name === undefined || name === "__proto__") {
-        collector.problem(path, keyOffset, "expected a key: a word followed by a colon and a space");
-        continue;
-      }
-      const first = lines.get(name);
-      if (first !== undefined) {
-        collector.problem([...path, name], keyOffset, `written twice (first in line ${first}); remove one`);
-        continue;
-      }
-      lines.set(name, collector.line(keyOffset));
-      result[name] = convert(value, [...path, name], keyOffset, keyOffset);
-    }
-    return result;
-  };
-
-  const scalar = (node: unknown, path: Path, key: number | undefined, offset: number): unknown => {
-    const found = isScalar(node) ? node : undefined;
-    const secretPlace = isSecretPath(path);
-    if (typeof found?.value !== "string") {
-      // An empty value stands nowhere: its key does.
-      const empty = found === undefined || (found.value === null && (found.source ?? "") === "");
-      collector.place(path, {
-        key,
-        value: empty ? (key ?? offset) : offset,
-        verbatim: undefined,
-        substituted: undefined,
-      });
-      if (found === undefined || found.value === null || typeof found.value === "boolean") return found?.value ?? null;
-      if (secretPlace && found.source !== undefined) collector.secret(found.source);
-      return typeof found.value === "number" ? found.value : found.source;
-    }
-    const substituted = collector.fill(found.value);
-    for (const message of substituted.problems) collector.problem(path, offset, message);
-    for (const secret of substituted.secrets) collector.secret(secret);
-    if (secretPlace && substituted.text !== "") collector.secret(substituted.text);
-    const quoted = found.type === "PLAIN" ? 0 : 1;
-    const start = offset + quoted;
-    const verbatim =
-      found.type !== "BLOCK_FOLDED" &&
-      found.type !== "BLOCK_LITERAL" &&
-      substituted.text === found.value &&
-      collector.text.startsWith(found.value, start);
-    collector.place(path, { key, value: offset, verbatim: verbatim ? start : undefined, substituted });
-    return substituted.text;
-  };
-
-  return convert(document.contents, [], undefined, 0);
 }

@@ -110,6 +110,16 @@ syncs:
   expect(Object.keys((await load(text.replace("mial", "mail"))).configuration.syncs)).toEqual(["staff", "others"]);
 });
 
+test("what is wrong with an alias is said where it stands, without what it stands for", async () => {
+  const text =
+    "service:\n  data: &place ${env:PLACE}\n  memory: *place\n  allowPlainHttp: &no maybe\n  logins: { attempts: *no }\n";
+  expect(await problemsOf(text, { environment: { PLACE: "xyz" } })).toEqual([
+    "rollcall.yaml:3:11: service.memory: expected a size like 512MiB or 1GiB (the value comes from ${env:PLACE})",
+    'rollcall.yaml:4:23: service.allowPlainHttp: expected true or false, not "maybe"',
+    'rollcall.yaml:5:23: service.logins.attempts: expected a whole number, at least 1, not "maybe"',
+  ]);
+});
+
 test("aliases that multiply, or hold themselves, are refused", async () => {
   const bomb = ["a: &a [x, x, x, x, x, x, x, x, x, x]"];
   for (const [name, of] of ["ba", "cb", "dc", "ed", "fe"]) bomb.push(`${name}: &${name} [${`*${of},`.repeat(10)}]`);
