@@ -74,23 +74,27 @@ export function createFormDecoder(open: (name: string) => FieldSink | undefined)
     value = undefined;
   }
 
+  function decode(bytes: Buffer, end: number): void {
+    const cursor = { from: 0, to: 0 };
+    while (cursor.from < end) {
+      const start = cursor.from;
+      cursor.to = start;
+      const stop = unescape(bytes, cursor, end, value === undefined);
+      keep(bytes.subarray(start, cursor.to));
+      if (stop === equals) openValue();
+      if (stop === ampersand) endField();
+    }
+  }
+
   return {
     write: (next) => {
       const bytes = rest === undefined ? next : Buffer.concat([rest, next]);
-      const whole = bytes.length - escapeStart(bytes);
-      rest = whole === bytes.length ? undefined : Buffer.from(bytes.subarray(whole));
-      const cursor = { from: 0, to: 0 };
-      while (cursor.from < whole) {
-        const start = cursor.from;
-        cursor.to = start;
-        const stop = unescape(bytes, cursor, whole, value === undefined);
-        keep(bytes.subarray(start, cursor.to));
-        if (stop === equals) openValue();
-        if (stop === ampersand) endField();
-      }
+      const end = bytes.length - escapeStart(bytes);
+      rest = end === bytes.length ? undefined : Buffer.from(bytes.subarray(end));
+      decode(bytes, end);
     },
     end: () => {
-      if (rest !== undefined) keep(rest);
+      if (rest !== undefined) decode(rest, rest.length);
       endField();
     },
   };

@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { hashPassword, verifyPassword } from "#service/directory/passwords.ts";
+
+test("B.7 passwords are argon2id hashes in PHC form, each with its own salt", async () => {
+  const [first, second] = await Promise.all([hashPassword("secret"), hashPassword("secret")]);
+  expect(first).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/);
+  expect(second).not.toBe(first);
+  await expect(verifyPassword(first, "secret")).resolves.toBe(true);
+  await expect(verifyPassword(first, "Secret")).resolves.toBe(false);
+  await expect(verifyPassword(first, "")).resolves.toBe(false);
+});
+
+test("B.7 a hash that another implementation made is understood", async () => {
+  // From the tests of the reference implementation.
+  const hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
+  await expect(verifyPassword(hash, "password")).resolves.toBe(true);
+  await expect(verifyPassword(hash, "not it")).resolves.toBe(false);
+});
+
+test("what is no hash is an error, not a wrong password", async () => {
+  await expect(verifyPassword("plain", "plain")).rejects.toThrow("not an argon2id hash");
+});
+
+test("who gives up waits no longer", async () => {
+  const controller = new AbortController();
+  const hashes = Array.from({ length: 4 }, () => hashPassword("x", controller.signal));
+  controller.abort(new Error("gone"));
+  const ends = await Promise.allSettled(hashes);
+  expect(ends.filter(({ status }) => status === "rejected")).toHaveLength(2);
+});
