@@ -31,6 +31,7 @@ export async function execute(context: Context, name: string, execution: Executi
       memory: configuration.memory,
       interruption: context.interruption,
       progress: (stage, records) => {
+        if (records === undefined) context.log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
         output.progress(
           `${name}: ${doing[stage]}${records === undefined ? "" : ` (${records.toLocaleString("en")} records)`} …`,
         );

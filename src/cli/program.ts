@@ -38,7 +38,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
   ) => {
     const output = openOutput({ json: options.json === true });
     try {
-      code = await work(configurationFile(options), output, openLog(options, output));
+      code = await work(configurationFile(options), output, openLog(options, output, commandLog));
     } catch (error) {
       code = exitCodeOf(error);
       output.progress();
@@ -52,7 +52,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .addOption(new Option("--only <part>", "run only one of them").choices(["service", "daemon"]))
     .action((options: CommonOptions & { only?: Only }) =>
       act(options, (file, output) => {
-        const log = openLog({ ...options, verbose: true }, output);
+        const log = openLog(options, output, startLog);
         return start(file, composition, { log, output, ...(options.only === undefined ? {} : { only: options.only }) });
       }),
     );
@@ -95,7 +95,7 @@ function common(command: Command): Command {
       "the configuration (default: $ROLLCALL_CONFIG, rollcall.yaml or config/rollcall.yaml)",
     )
     .option("--json", "one JSON document on standard output")
-    .option("-v, --verbose", "log what the embedded service does");
+    .option("-v, --verbose", "log every stage of a run, and what the embedded service does");
 }
 
 function limited(command: Command): Command {
@@ -125,14 +125,14 @@ function configurationFile({ config }: CommonOptions): string {
   return config ?? fromEnvironment ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
 }
 
-/** Logs go to standard error for a command, to standard output for `start`: JSON, or readable lines at a terminal. */
-function openLog({ json, verbose }: CommonOptions, output: Output): Logger {
-  const level = verbose === true ? "info" : "silent";
-  if (output.interactive && json !== true) {
-    return pino(
-      { level },
-      pretty({ ignore: "pid,hostname,sync,digest,counts,took,outcome,url,err", translateTime: "SYS:HH:MM:ss" }),
-    );
-  }
-  return pino({ level }, pino.destination({ dest: 1, sync: true }));
+/** A command logs to standard error, and only when asked to; `start` logs to standard output. JSON, or lines at a terminal. */
+const commandLog = { level: "silent", destination: 2 } as const;
+const startLog = { level: "info", destination: 1 } as const;
+
+function openLog({ json, verbose }: CommonOptions, output: Output, usual: typeof commandLog | typeof startLog): Logger {
+  const level = verbose === true ? "debug" : usual.level;
+  const { destination } = usual;
+  if (!output.interactive || json === true) return pino({ level }, pino.destination({ dest: destination, sync: true }));
+  const ignore = "pid,hostname,sync,stage,digest,counts,took,outcome,url,err";
+  return pino({ level }, pretty({ destination, ignore, translateTime: "SYS:HH:MM:ss" }));
 }

@@ -105,7 +105,7 @@ describe("wrong input", () => {
     try {
       const { code, stderr } = await rollcall(["plan", "--config", wrong.config]);
       expect(code).toBe(1);
-      expect(stderr).toMatch(/rollcall\.yaml:21:7: .*displayNmae.*did you mean "?displayName/);
+      expect(stderr).toMatch(/rollcall\.yaml:20:7: .*displayNmae.*did you mean "?displayName/);
     } finally {
       await wrong.remove();
     }

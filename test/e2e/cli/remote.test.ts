@@ -1,0 +1,193 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { call, login, post, startService } from "../../servers/service.ts";
+import type { TestService } from "../../servers/service.ts";
+
+/** A sync to a service that is somebody else's process: nothing is embedded. */
+const account = { name: "svc-rollcall", password: "a password of the account" };
+
+let service: TestService;
+let company: CompanyFolder;
+beforeEach(async () => {
+  service = await startService();
+  company = await makeCompany((yaml) =>
+    yaml
+      .replace(/^service:[^]*?(?=^targets:)/m, "")
+      .replace(
+        "analytics: embedded",
+        `analytics: { url: "${service.url}", username: ${account.name}, password: "\${env:TARGET_PASSWORD}" }`,
+      ),
+  );
+  await submit([
+    {
+      name: account.name,
+      displayName: "Rollcall",
+      principalTypeEnum: "LOCAL_USER",
+      password: account.password,
+      groupNames: ["Administrator"],
+    },
+    {
+      name: "local",
+      displayName: "Somebody local",
+      principalTypeEnum: "LOCAL_USER",
+      password: "x",
+      groupNames: ["wine"],
+    },
+    { name: "wine", displayName: "Wine tasting", principalTypeEnum: "LOCAL_GROUP" },
+  ]);
+});
+afterEach(async () => {
+  await service.stop();
+  await company.remove();
+});
+
+/** As the administrator, without deleting anything. */
+async function submit(principals: readonly object[]): Promise<void> {
+  const session = await login(service.url);
+  const form = { applyChanges: "true", remoteDeleted: "false", principals: JSON.stringify(principals) };
+  const { status, text } = await post(`${service.url}/tspublic/v1/user/sync`, form, { session });
+  expect(status, text).toBe(200);
+}
+
+interface Listed {
+  readonly name: string;
+  readonly groupNames: readonly string[];
+}
+
+async function list(): Promise<Listed[]> {
+  const { text } = await call(`${service.url}/tspublic/v1/user/list`, { session: await login(service.url) });
+  return JSON.parse(text) as Listed[];
+}
+
+const env = { TARGET_PASSWORD: account.password };
+const command = (name: string, ...rest: string[]) => rollcall([name, "--config", company.config, ...rest], { env });
+
+/** As many people as make reading and applying take a while. */
+function crowd(size: number): string {
+  const rows = Array.from({ length: size }, (_, index) => `${index},user${index},User ${index},,active,staff`);
+  return ["id,login,name,mail,status,groups", ...rows, ""].join("\n");
+}
+
+test("manage: owned leaves alone what the sync did not create, to the last membership", async () => {
+  const before = (await list()).filter(({ name }) => ["local", "wine", account.name].includes(name));
+  const { code, stderr } = await command("apply");
+  expect(code, stderr).toBe(0);
+  const after = await list();
+  expect(after.filter(({ name }) => before.some((each) => each.name === name))).toEqual(before);
+  expect(after.map(({ name }) => name)).toContain("zoe");
+  expect((await command("plan")).code).toBe(0);
+});
+
+test("a wrong password is said so, and not shown", async () => {
+  const { code, stderr, stdout } = await rollcall(["plan", "--config", company.config], {
+    env: { TARGET_PASSWORD: "wrong-secret" },
+  });
+  expect(code).toBe(1);
+  expect(stderr).toContain("analytics");
+  expect(stderr).toContain(account.name);
+  expect(stdout + stderr).not.toContain("wrong-secret");
+});
+
+test("a service that is not there is said so", async () => {
+  await service.stop();
+  const { code, stderr } = await command("plan");
+  expect(code).toBe(1);
+  expect(stderr).toContain("analytics");
+});
+
+test("where the service's preview is not what was planned, the run is held and says how", async () => {
+  // The service keeps its own administrator, whatever its name. A daemon that does not know the name plans otherwise.
+  const other = await startService({ service: { administrator: { name: "root", password: "root password" } } });
+  try {
+    const session = await login(other.url, { name: "root", password: "root password" });
+    const principals = JSON.stringify([
+      {
+        name: account.name,
+        displayName: "Rollcall",
+        principalTypeEnum: "LOCAL_USER",
+        password: account.password,
+        groupNames: ["Administrator"],
+      },
+    ]);
+    await post(
+      `${other.url}/tspublic/v1/user/sync`,
+      { applyChanges: "true", remoteDeleted: "false", principals },
+      { session },
+    );
+    const held = await makeCompany((yaml) =>
+      yaml
+        .replace(/^service:[^]*?(?=^targets:)/m, "")
+        .replace(
+          "analytics: embedded",
+          `analytics: { url: "${other.url}", username: ${account.name}, password: "\${env:TARGET_PASSWORD}" }`,
+        )
+        .replace("to: analytics", "to: analytics\n    manage: everything"),
+    );
+    const { code, stderr } = await rollcall(["apply", "--config", held.config], { env });
+    await held.remove();
+    expect(code).toBe(3);
+    expect(stderr).toContain("the plan is to delete the user root; the service would not");
+    const { text } = await call(`${other.url}/tspublic/v1/user/list`, { session });
+    expect(text).not.toContain("zoe");
+  } finally {
+    await other.stop();
+  }
+});
+
+describe("interrupted", () => {
+  test("Ctrl-C while the list is being applied: it is finished and verified, and written down", async () => {
+    await company.write("people.csv", crowd(20_000));
+    const applying = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+    await applying.wrote("applying");
+    applying.process.kill("SIGINT");
+    const { code, stdout, stderr } = await applying.ended;
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain("what is being applied is finished first");
+    expect(stdout).toContain("applied and verified");
+    expect((await command("plan")).code).toBe(0);
+  });
+
+  test("Ctrl-C before that: nothing was applied, nothing is left behind", async () => {
+    await company.write("people.csv", crowd(100_000));
+    const before = await list();
+    const applying = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+    await applying.wrote("reading the sources");
+    applying.process.kill("SIGINT");
+    const { code, stderr } = await applying.ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain("nothing was applied");
+    expect(await list()).toEqual(before);
+    await company.write("people.csv", people);
+    expect((await command("apply")).code).toBe(0);
+  });
+
+  test("killed while the list is being applied: the service has all of it or none, and the next run finds its way", async () => {
+    await company.write("people.csv", crowd(20_000));
+    const applying = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+    await applying.wrote("applying");
+    await delay(200);
+    applying.process.kill("SIGKILL");
+    await applying.ended;
+    const { code, stderr } = await command("apply");
+    expect(code, stderr).toBe(0);
+    expect((await list()).filter(({ name }) => name.startsWith("user"))).toHaveLength(20_000);
+    await company.write("people.csv", people);
+    expect((await command("apply")).code).toBe(0);
+    expect((await list()).filter(({ name }) => name.startsWith("user"))).toHaveLength(0);
+  });
+});
+
+test("two applies of one sync do not run at once", async () => {
+  await company.write("people.csv", crowd(50_000));
+  const first = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+  await first.wrote("reading the sources");
+  first.process.kill("SIGSTOP");
+  const second = await command("apply");
+  first.process.kill("SIGCONT");
+  expect(second.code).toBe(1);
+  expect(second.stderr).toMatch(new RegExp(`another run of this sync is under way \\(process ${first.process.pid}\\)`));
+  expect((await first.ended).code).toBe(0);
+});
