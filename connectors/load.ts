@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Connector } from "#connector.ts";
@@ -8,12 +9,15 @@ import { InputError, messageOf } from "#errors.ts";
  * @throws {InputError} when there is no such module, it cannot be loaded, or it is not a connector
  */
 export async function loadConnector(path: string, folder: string): Promise<Connector> {
-  const url = pathToFileURL(resolve(folder, path)).href;
+  const file = resolve(folder, path);
+  if (!existsSync(file)) {
+    throw new InputError(`${path} does not exist; it is relative to the configuration's folder and has its extension`);
+  }
   let module: Record<string, unknown>;
   try {
-    module = (await import(url)) as Record<string, unknown>;
+    module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   } catch (error) {
-    throw new InputError(importProblem(path, url, error), { cause: error });
+    throw new InputError(`${path} fails to load: ${messageOf(error)}`, { cause: error });
   }
   const connector = module["default"];
   if (connector === undefined) {
@@ -22,19 +26,6 @@ export async function loadConnector(path: string, folder: string): Promise<Conne
   const problems = shapeProblems(connector);
   if (problems.length === 0) return connector as Connector;
   throw new InputError(`the default export of ${path} is not a connector: ${problems.join(", ")}`, { problems });
-}
-
-function importProblem(path: string, url: string, error: unknown): string {
-  // Only when the module itself is missing, not one that it imports.
-  const isMissing =
-    error instanceof Error &&
-    "code" in error &&
-    error.code === "ERR_MODULE_NOT_FOUND" &&
-    "url" in error &&
-    error.url === url;
-  return isMissing
-    ? `${path} does not exist; the path is relative to the configuration's folder and has its extension`
-    : `${path} fails to load: ${messageOf(error)}`;
 }
 
 function shapeProblems(value: unknown): readonly string[] {

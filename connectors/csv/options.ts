@@ -87,7 +87,7 @@ const groups = z
       .strictObject({
         column: column.describe("The column that holds the references."),
         separator,
-        kind: memberKind.optional().describe("What the members are. Default: whatever has such a key."),
+        kind: memberKind.optional().describe("What the members are. Default: a user with such a key, or else a group."),
       })
       .optional()
       .describe("A column that says who is directly in the group, by their keys."),
@@ -108,7 +108,7 @@ const memberships = z
     kind: z
       .union([memberKind, kindColumn], { error: "expected user, group or {column, user, group}" })
       .optional()
-      .describe("What the members are, or the column that says so. Default: whatever has such a key."),
+      .describe("What the members are, or the column that says so. Default: a user with such a key, or else a group."),
   })
   .describe("A file of pairs: a group and who is directly in it, one pair a row.");
 
