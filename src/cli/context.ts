@@ -7,6 +7,7 @@ import type { Interruption } from "#sync/interruption.ts";
 import type { Composition } from "./composition.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Embedded } from "./embedded.ts";
+import type { Log } from "./log.ts";
 import type { Output } from "./output.ts";
 
 /** What one call of a command works with. */
@@ -23,21 +24,33 @@ export function daemonFolder(configuration: Configuration): string {
   return join(configuration.data, "daemon");
 }
 
-export function load(file: string, composition: Composition): Promise<Configuration> {
-  return loadConfiguration(file, {
+/** Loads the configuration. What it holds of secrets is neither logged nor said from then on. */
+export async function load(file: string, composition: Composition, { log, output }: Voices): Promise<Configuration> {
+  const configuration = await loadConfiguration(file, {
     connectors: composition.connectors,
     load: (path, folder) => composition.loadConnector(path, folder),
   });
+  log.conceal(configuration.secrets);
+  output.conceal(configuration.secrets);
+  return configuration;
+}
+
+/** Where a command speaks. */
+export interface Voices {
+  readonly log: Log;
+  readonly output: Output;
 }
 
 /** Opens what a command that works by itself needs, and closes it when `work` has ended. */
 export async function withContext<Result>(
   file: string,
   composition: Composition,
-  { output, log }: { output: Output; log: Logger },
+  voices: Voices,
   work: (context: Context) => Promise<Result>,
 ): Promise<Result> {
-  const configuration = await load(file, composition);
+  const configuration = await load(file, composition, voices);
+  const { output } = voices;
+  const log = voices.log.logger;
   const interruption = interruptedBySignals(output);
   const embedded = openEmbedded(configuration, composition, {
     log,

@@ -1,4 +1,5 @@
 import type { Writable } from "node:stream";
+import { redactor } from "#config/redact.ts";
 import { HeldError, InputError, RollcallError, messageOf } from "#errors.ts";
 
 /** The exit codes of every command. */
@@ -19,6 +20,8 @@ export interface Output {
   write(text: string): Promise<void>;
   /** Says something beside the result. */
   say(line: string): void;
+  /** From here on, none of these values is said. */
+  conceal(secrets: readonly string[]): void;
   /** Replaces the line of progress; without a text, removes it. */
   progress(line?: string): void;
 }
@@ -28,6 +31,7 @@ export function openOutput(options: { json: boolean }): Output {
   const { stdout, stderr } = process;
   const interactive = stdout.isTTY && stderr.isTTY && process.stdin.isTTY && !options.json;
   let shown = false;
+  let redact = redactor([]);
   const progress = (line?: string): void => {
     if (!interactive) return;
     if (shown) stderr.write("\r\u001B[K");
@@ -45,7 +49,10 @@ export function openOutput(options: { json: boolean }): Output {
     },
     say: (line) => {
       progress();
-      stderr.write(`${line}\n`);
+      stderr.write(`${redact(line)}\n`);
+    },
+    conceal: (secrets) => {
+      redact = redactor(secrets);
     },
     progress,
   };

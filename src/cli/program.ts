@@ -1,12 +1,11 @@
 import { existsSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
-import pino from "pino";
-import type { Logger } from "pino";
-import pretty from "pino-pretty";
 import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import type { Composition } from "./composition.ts";
 import { withContext } from "./context.ts";
+import { openLog } from "./log.ts";
+import type { Log } from "./log.ts";
 import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { plan } from "./plan.ts";
@@ -32,13 +31,10 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError("(see --help)")
     .exitOverride();
-  const act = async (
-    options: CommonOptions,
-    work: (file: string, output: Output, log: Logger) => Promise<ExitCode>,
-  ) => {
+  const act = async (options: CommonOptions, work: (file: string, output: Output, log: Log) => Promise<ExitCode>) => {
     const output = openOutput({ json: options.json === true });
     try {
-      code = await work(configurationFile(options), output, openLog(options, output, commandLog));
+      code = await work(configurationFile(options), output, logOf(options, output, commandLog));
     } catch (error) {
       code = exitCodeOf(error);
       output.progress();
@@ -52,7 +48,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .addOption(new Option("--only <part>", "run only one of them").choices(["service", "daemon"]))
     .action((options: CommonOptions & { only?: Only }) =>
       act(options, (file, output) => {
-        const log = openLog(options, output, startLog);
+        const log = logOf(options, output, startLog);
         return start(file, composition, { log, output, ...(options.only === undefined ? {} : { only: options.only }) });
       }),
     );
@@ -125,14 +121,10 @@ function configurationFile({ config }: CommonOptions): string {
   return config ?? fromEnvironment ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
 }
 
-/** A command logs to standard error, and only when asked to; `start` logs to standard output. JSON, or lines at a terminal. */
+/** A command logs to standard error, and only when asked to; `start` logs to standard output. */
 const commandLog = { level: "silent", destination: 2 } as const;
 const startLog = { level: "info", destination: 1 } as const;
 
-function openLog({ json, verbose }: CommonOptions, output: Output, usual: typeof commandLog | typeof startLog): Logger {
-  const level = verbose === true ? "debug" : usual.level;
-  const { destination } = usual;
-  if (!output.interactive || json === true) return pino({ level }, pino.destination({ dest: destination, sync: true }));
-  const ignore = "pid,hostname,sync,stage,digest,counts,took,outcome,url,err";
-  return pino({ level }, pretty({ destination, ignore, translateTime: "SYS:HH:MM:ss" }));
+function logOf({ verbose }: CommonOptions, { interactive }: Output, usual: typeof commandLog | typeof startLog): Log {
+  return openLog({ ...usual, level: verbose === true ? "debug" : usual.level, readable: interactive });
 }

@@ -4,6 +4,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { InputError, messageOf } from "#errors.ts";
 import type { Composition, RunningService } from "./composition.ts";
 import { daemonFolder, load, passwordNotice } from "./context.ts";
+import type { Voices } from "./context.ts";
 import { startDaemon } from "./daemon.ts";
 import type { Daemon } from "./daemon.ts";
 import { openEmbedded } from "./embedded.ts";
@@ -22,9 +23,11 @@ const shutdownLimit = 14_000;
 export async function start(
   file: string,
   composition: Composition,
-  { only, log, output }: { only?: Only; log: Logger; output: Output },
+  { only, ...voices }: Voices & { only?: Only },
 ): Promise<ExitCode> {
-  const configuration = await load(file, composition);
+  const configuration = await load(file, composition, voices);
+  const { output } = voices;
+  const log = voices.log.logger;
   const signalled = firstSignal();
   let lock: Lock | undefined;
   let service: RunningService | undefined;

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeCompany, people } from "../../servers/company.ts";
 import type { CompanyFolder } from "../../servers/company.ts";
@@ -147,4 +148,25 @@ test("no secret of the configuration is ever shown", async () => {
     const { stdout, stderr } = await rollcall([args[0] ?? "", "--config", company.config, ...args.slice(1)]);
     expect(stdout + stderr).not.toMatch(/administrator-secret|initial-user-secret/);
   }
+});
+
+test("what a connector of one's own lets slip of a secret is not shown either", async () => {
+  await company.write(
+    "leaky.ts",
+    `import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
+    export default {
+      name: "leaky",
+      options: z.strictObject({}),
+      open: () => ({ async *read({ warn }) { warn("as initial-user-secret"); throw new Error("initial-user-secret was refused"); } }),
+    };`,
+  );
+  const leaky = (await readFile(company.config, "utf8")).replace(
+    /connector: csv[^]*?(?=^syncs)/m,
+    "connector: ./leaky.ts\n",
+  );
+  await company.write("rollcall.yaml", leaky);
+  const { code, stdout, stderr } = await command("plan", "--verbose");
+  expect(code, stdout + stderr).toBe(1);
+  expect(stderr).toContain("*** was refused");
+  expect(stdout + stderr).not.toContain("initial-user-secret");
 });
