@@ -11,6 +11,8 @@ interface Finding {
   readonly users?: number;
   readonly groups?: number;
   readonly samples?: readonly string[];
+  /** Of a target: where, how and as whom. */
+  readonly reached?: readonly string[];
   readonly error?: unknown;
 }
 
@@ -61,8 +63,7 @@ async function checkTarget(context: Context, name: string): Promise<Finding> {
   try {
     const target = await openConfiguredTarget(context.configuration, name, context.embedded);
     try {
-      await target.check(context.interruption.stop);
-      return { what: "target", name };
+      return { what: "target", name, reached: await target.check(context.interruption.stop) };
     } finally {
       await target.close();
     }
@@ -75,9 +76,13 @@ function sampleOf(entry: Entry): string {
   return `${entry.kind} ${entry.id} (${entry.origin}): ${JSON.stringify(entry.attributes)}`;
 }
 
-function describe({ what, name, users, groups, samples, error }: Finding): string {
-  if (error !== undefined) return `${what} ${name}: ${describeError(error)}\n`;
-  if (samples === undefined) return `${what} ${name}: reached, logged in\n`;
+function describe({ what, name, users, groups, samples, reached, error }: Finding): string {
+  const title = `${what} ${name}`;
+  if (error !== undefined) {
+    const description = describeError(error);
+    return `${description.startsWith(title) ? "" : `${title}: `}${description}\n`;
+  }
+  if (reached !== undefined) return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
   const counts = `${(users ?? 0).toLocaleString("en")} users, ${(groups ?? 0).toLocaleString("en")} groups`;
-  return [`${what} ${name}: ${counts}`, ...samples.map((sample) => `  ${sample}`), ""].join("\n");
+  return `${[`${title}: ${counts}`, ...(samples ?? [])].join("\n  ")}\n`;
 }
