@@ -29,7 +29,7 @@ export interface SourceCount {
 
 /** What was read, in the order of the sources. `excluded`: entries that the rules leave out. */
 export interface Staged {
-  readonly sources: readonly SourceCount[];
+  readonly sources: readonly Readonly<SourceCount>[];
   readonly excluded: number;
 }
 

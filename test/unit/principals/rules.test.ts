@@ -198,6 +198,7 @@ describe("checkRules", () => {
 
   test.each([
     ["name", "entry.uid +", "unexpected end of the expression", 11],
+    ["name", "lower(entry.uid", "a ) is expected here", 15],
     ["name", "lower(uid)", "Unknown variable: uid; an attribute is read as entry.NAME", 6],
     ["mail", "  nope(entry.x)", "there is no function nope(dyn)", 2],
     ["mail", 'has(entry.x) ? "a" : nope()', "there is no function nope()", 21],
