@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
+import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { openDirectory } from "./directory/open.ts";
 import { hashPassword, verifyPassword } from "./directory/passwords.ts";
@@ -10,6 +11,7 @@ import { addHealthRoutes } from "./http/health-routes.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "./http/listening.ts";
 import { createServer } from "./http/server.ts";
 import { closeServer, createWork } from "./http/shutdown.ts";
+import type { Work } from "./http/shutdown.ts";
 import { openKnownAddresses } from "./session/addresses.ts";
 import { createLogin } from "./session/login.ts";
 import { openSessions } from "./session/sessions.ts";
@@ -86,13 +88,15 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions });
   const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
   const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
-  const work = createWork();
+  const requests = createWork();
+  const { shutdown } = requests;
   let isStopping = false;
 
   const app = await createServer({
     ...(certificate === undefined ? {} : { tls: certificate }),
     prefixes: options.prefixes,
     isStopping: () => isStopping,
+    track: (work) => requests.track(work),
     log,
   });
   addHealthRoutes(app, {
@@ -103,7 +107,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   addDataRoutes(app, loginSettings);
   for (const prefix of new Set(options.prefixes)) {
-    addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, work });
+    addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, shutdown });
   }
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);
@@ -123,8 +127,16 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
     stop: () => {
       isStopping = true;
-      stopped ??= closeServer(app, work).then(() => open.disposeAsync());
+      stopped ??= close(app, requests, open);
       return stopped;
     },
   };
+}
+
+async function close(app: FastifyInstance, requests: Work, open: AsyncDisposableStack): Promise<void> {
+  try {
+    await closeServer(app, requests);
+  } finally {
+    await open.disposeAsync();
+  }
 }

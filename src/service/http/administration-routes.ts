@@ -1,4 +1,3 @@
-import type { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { receiveSync } from "#service/directory/upload.ts";
 import type { Directory } from "#service/directory/directory.ts";
@@ -12,7 +11,6 @@ import { queryOf } from "./exchange.ts";
 import { openSession } from "./login.ts";
 import type { LoginSettings } from "./login.ts";
 import { parametersOf } from "./parameters.ts";
-import type { Work } from "./shutdown.ts";
 
 export interface AdministrationSettings extends LoginSettings {
   readonly callers: Callers;
@@ -20,12 +18,13 @@ export interface AdministrationSettings extends LoginSettings {
   readonly directory: Directory;
   /** Where uploads lie while they are worked on. */
   readonly uploads: string;
-  readonly work: Work;
+  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  readonly shutdown: AbortSignal;
 }
 
 /** Family B (specification 4.2) below one prefix (0.2). */
 export function addAdministrationRoutes(app: FastifyInstance, prefix: string, settings: AdministrationSettings): void {
-  const { callers, sessions, directory, uploads, work } = settings;
+  const { callers, sessions, directory, uploads, shutdown } = settings;
   const { login, logout, userList, userSync } = administrationRoutes;
   const root = prefix + familyB;
 
@@ -67,19 +66,17 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
     url: root + userSync.path,
     handler: async (request, reply) => {
       const caller = await callers.require(request, "administration");
-      const signal = AbortSignal.any([work.shutdown, disconnectOf(reply)]);
+      const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const { contentType } = request.exchange;
-      const sync = async (): Promise<Readable> => {
-        const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
-        if (received === undefined) throw new HttpError(415, []);
-        try {
-          const { discard: _, ...wanted } = received;
-          return await directory.sync({ ...wanted, caller: caller.name }, signal);
-        } finally {
-          await received.discard();
-        }
-      };
-      return reply.type(json).send(await work.track(sync()));
+      const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
+      if (received === undefined) throw new HttpError(415, []);
+      try {
+        const { discard: _, ...wanted } = received;
+        reply.type(json).send(await directory.sync({ ...wanted, caller: caller.name }, signal));
+      } finally {
+        await received.discard();
+      }
+      return reply;
     },
   });
 }

@@ -19,22 +19,24 @@ export interface ServerOptions {
   /** Those of family B (0.2). */
   readonly prefixes: readonly string[];
   readonly isStopping: () => boolean;
+  /** Is told of the work of every request, until its answer is out and also when its client is gone. */
+  readonly track: (work: Promise<unknown>) => Promise<unknown>;
   readonly log: Logger;
+  /** How long nothing may move on a connection on which something should, in milliseconds. Default: 2 min. */
+  readonly stall?: number;
 }
-
-/** How long nothing may move on a connection on which something should, in milliseconds. */
-const stall = 120_000;
 
 const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map((route) => route.path));
 
 /** A server without routes: what all answers have in common (B.10, A.25, B.1). */
-export async function createServer({ tls, prefixes, isStopping, log }: ServerOptions): Promise<FastifyInstance> {
+export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
+  const { tls, prefixes, isStopping, track, log, stall = 120_000 } = options;
   const app = fastify({
     serverFactory: (handler): Server => {
       // A body may take as long as it takes, so long as it moves; its header may not.
-      const options = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
+      const limits = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
       const server =
-        tls === undefined ? createPlainServer(options, handler) : createTlsServer({ ...options, ...tls }, handler);
+        tls === undefined ? createPlainServer(limits, handler) : createTlsServer({ ...limits, ...tls }, handler);
       server.setTimeout(stall);
       return server;
     },
@@ -51,6 +53,13 @@ export async function createServer({ tls, prefixes, isStopping, log }: ServerOpt
     done(null);
   });
   await app.register(cookie);
+
+  app.addHook("onRoute", (route) => {
+    const { handler } = route;
+    route.handler = function tracked(request, reply) {
+      return track(Promise.resolve(handler.call(this, request, reply)));
+    };
+  });
 
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, prefixes);
@@ -96,7 +105,9 @@ function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
 
 /** The body as it is sent: family B compresses JSON for whoever takes it (B.10). */
 function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown, log: Logger): unknown {
-  const onError = (error: Error): void => {
+  const onError = (error: Error & { code?: string }): void => {
+    // The client went away: that is its business, and `watch` has it.
+    if (error.code === "ERR_STREAM_PREMATURE_CLOSE") return;
     log.warn({ err: error, incident: request.exchange.incident }, `an answer broke off: ${messageOf(error)}`);
   };
   if (request.exchange.family !== "administration" || reply.getHeader("content-type") !== json) return body;

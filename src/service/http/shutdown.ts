@@ -8,7 +8,7 @@ const grace = 10_000;
 /** How long the work of requests that were cut off may then take to undo what it began, in milliseconds. */
 const undoing = 2_000;
 
-/** The work of requests that goes on whether or not their clients still wait. */
+/** The work of the requests under way, which goes on when their clients have gone. */
 export interface Work {
   /** Aborted when the service cannot wait any longer. */
   readonly shutdown: AbortSignal;

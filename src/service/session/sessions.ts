@@ -146,6 +146,8 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
       try {
         await writing;
         await writeDown();
+      } catch (error) {
+        log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
       } finally {
         connection.close();
       }

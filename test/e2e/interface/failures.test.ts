@@ -1,0 +1,157 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import type { FastifyInstance } from "fastify";
+import pino from "pino";
+import { afterEach, describe, expect, test } from "vitest";
+import { json } from "#service/http/answers.ts";
+import { addDataRoutes } from "#service/http/data-routes.ts";
+import { createServer } from "#service/http/server.ts";
+import type { ServerOptions } from "#service/http/server.ts";
+import { readBody } from "#service/http/body.ts";
+
+const root = "/tspublic/v1";
+let app: FastifyInstance;
+let written: string;
+
+async function setUp(change: Partial<ServerOptions> = {}): Promise<void> {
+  written = "";
+  const log = pino({}, { write: (line: string) => void (written += line) });
+  app = await createServer({ prefixes: [""], isStopping: () => false, track: (work) => work, log, ...change });
+}
+
+async function listen(): Promise<{ socket: Socket; ended: Promise<string> }> {
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const socket = connect((app.server.address() as AddressInfo).port, "127.0.0.1");
+  await once(socket, "connect");
+  let text = "";
+  socket.on("data", (piece) => (text += String(piece))).on("error", () => undefined);
+  return { socket, ended: once(socket, "close").then(() => text) };
+}
+
+afterEach(() => app.close());
+
+describe("a failure inside", () => {
+  test("A.25 of the session store is told as the specification says, with the cause in the log", async () => {
+    await setUp();
+    const login = async (): Promise<never> => {
+      throw new Error("the disk is gone");
+    };
+    addDataRoutes(app, { login, remembered: 1, secure: false });
+    const payload = { username: "ada", password: "a secret" };
+    const answer = await app.inject({ method: "POST", url: "/ts_dataservice/v1/public/session", payload });
+    expect(answer.statusCode).toBe(500);
+    expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
+    expect(answer.body).toBe("error code = INTERNAL, message = Couldn't resolve the authentication service.");
+    expect(written).toContain("the disk is gone");
+    expect(written).not.toContain("a secret");
+  });
+
+  test("B.1 is a 500 with code 10000 that says nothing but its number in the log", async () => {
+    await setUp();
+    app.get(`${root}/broken`, () => {
+      throw new Error("table secrets is missing");
+    });
+    const answer = await app.inject({ url: `${root}/broken?password=hidden` });
+    const body = JSON.parse(answer.body) as { code: number; incident_id_guid: string };
+    expect([answer.statusCode, body.code]).toEqual([500, 10_000]);
+    expect(answer.body).not.toContain("secrets");
+    expect(written).toMatch(new RegExp(`${body.incident_id_guid}.*table secrets is missing`));
+    expect(written).not.toContain("hidden");
+  });
+
+  test.each(["gzip", "identity"])("in the middle of an answer breaks the connection (%s)", async (coding) => {
+    await setUp();
+    app.get(`${root}/broken`, (_request, reply) =>
+      reply.type(json).send(
+        Readable.from(
+          (async function* body() {
+            yield Buffer.alloc(1_000_000, "[1,");
+            await delay(10);
+            throw new Error("the file is gone");
+          })(),
+          { objectMode: false },
+        ),
+      ),
+    );
+    const { socket, ended } = await listen();
+    socket.write(`GET ${root}/broken HTTP/1.1\r\nHost: x\r\nAccept-Encoding: ${coding}\r\n\r\n`);
+    const answer = await ended;
+    // The last chunk, of no bytes, would make it a whole answer.
+    expect(answer.endsWith("\r\n0\r\n\r\n")).toBe(false);
+    expect(written).toContain("the file is gone");
+  });
+});
+
+test.each(["gzip", "identity"])("a client that goes away ends the stream it was reading (%s)", async (coding) => {
+  await setUp();
+  const body = Readable.from(
+    (async function* endless() {
+      for (;;) {
+        yield Buffer.from(String(Math.random()).repeat(1000));
+        await delay(0);
+      }
+    })(),
+    { objectMode: false },
+  );
+  app.get(`${root}/endless`, (_request, reply) => reply.type(json).send(body));
+  const { socket } = await listen();
+  socket.write(`GET ${root}/endless HTTP/1.1\r\nHost: x\r\nAccept-Encoding: ${coding}\r\n\r\n`);
+  await once(socket, "data");
+  const closed = new Promise((resolve) => body.on("error", () => undefined).once("close", resolve));
+  socket.destroy();
+  await closed;
+  expect(body.destroyed).toBe(true);
+  expect(written).not.toContain("broke off:");
+});
+
+describe("0.9 a request that comes while the service stops", () => {
+  test.each([
+    ["/ts_dataservice/v1/public/ping", "The service is stopping."],
+    [`${root}/user/list`, expect.stringContaining(String.raw`"debug":"[\"The service is stopping.\"]"`)],
+    ["/elsewhere", '{"error":"The service is stopping."}'],
+  ])("%s is a 503 that closes the connection", async (url, expected) => {
+    await setUp({ isStopping: () => true });
+    const answer = await app.inject({ url });
+    expect([answer.statusCode, answer.headers.connection, answer.body]).toEqual([503, "close", expected]);
+  });
+});
+
+describe("a connection on which nothing moves", () => {
+  test("is closed when a body is waited for", async () => {
+    await setUp({ stall: 100 });
+    app.route({ method: "POST", url: "/body", handler: (request) => readBody(request) });
+    const { socket, ended } = await listen();
+    socket.write("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+    expect(await ended).toBe("");
+  });
+
+  test("is kept while the answer is worked out", async () => {
+    await setUp({ stall: 100 });
+    app.post("/slow", async (request, reply) => {
+      await readBody(request);
+      await delay(1000);
+      return reply.header("connection", "close").send("done");
+    });
+    const { socket, ended } = await listen();
+    socket.write("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
+    expect(await ended).toMatch(/done$/);
+  });
+});
+
+test("a body that nobody read does not hold up the next request on the connection", async () => {
+  await setUp();
+  app.post("/refused", async (request, reply) => {
+    await once(request.raw, "data");
+    request.raw.pause();
+    return reply.code(400).send("refused");
+  });
+  const { socket, ended } = await listen();
+  const size = 20_000_000;
+  socket.write(`POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`);
+  socket.write(Buffer.alloc(size));
+  socket.write("GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  expect(await ended).toMatch(/^HTTP\/1\.1 400 .*HTTP\/1\.1 404 /s);
+});
