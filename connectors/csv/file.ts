@@ -3,7 +3,8 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { IncompleteReadError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
 
-const chunkSize = 64 * 1024;
+/** In bytes. Small enough that parsing a chunk takes a few milliseconds, in which nothing else can run. */
+export const chunkSize = 32 * 1024;
 
 /** A file that is open for one read. */
 export interface OpenFile {

@@ -2,12 +2,12 @@ import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import { decoded } from "./decode.ts";
-import type { OpenFile } from "./file.ts";
+import { chunkSize, type OpenFile } from "./file.ts";
 import type { Encoding } from "./options.ts";
 import { at, type Place } from "./place.ts";
 
 /**
- * The text of a file, in pieces of about 64 KiB, without its byte order mark.
+ * The text of a file, in pieces of about 32 KiB, without its byte order mark.
  * @throws {IncompleteReadError} when compressed data ends early
  * @throws {InputError} when bytes are not of the encoding
  */
@@ -25,7 +25,7 @@ export async function* textOf(
 
 async function* gunzipped(bytes: AsyncIterable<Buffer>, place: Place): AsyncGenerator<Buffer> {
   // The pipeline hands every error of `bytes` to the iteration below.
-  const gunzip = pipeline(Readable.from(bytes), createGunzip({ chunkSize: 64 * 1024 }), () => {});
+  const gunzip = pipeline(Readable.from(bytes), createGunzip({ chunkSize }), () => {});
   try {
     yield* gunzip as AsyncIterable<Buffer>;
   } catch (error) {
