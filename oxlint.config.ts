@@ -22,6 +22,9 @@ const layers: Record<string, readonly string[]> = {
   "src/service": ["wire", "plan", "principals", "errors", "service"],
   "src/service/session": ["wire", "plan", "principals", "errors"],
   "src/service/directory": ["wire", "plan", "principals", "errors"],
+  "src/service/engine": ["wire", "plan", "principals", "errors"],
+  "src/service/loads": ["wire", "plan", "principals", "errors", "service/engine"],
+  "src/service/pinboards": ["wire", "plan", "principals", "errors", "service/engine"],
   "src/cli": ["sync", "client", "config", "connector", "plan", "principals", "errors"],
   connectors: ["connector", "principals", "errors"],
 };
