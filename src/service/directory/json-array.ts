@@ -3,8 +3,8 @@ export interface ArrayObserver {
   /** A value begins with this byte. Only for depths up to 3. */
   value(depth: number, byte: number): void;
   /**
-   * A string, a key or a value, has ended: the bytes between its quotes, as they stand there. Only for depths up to 3.
-   * `to` is -1 for a string that has escapes, or that is long and came in several pieces.
+   * A string, a key or a value, has ended: the bytes it stands for are from `from` to `to`. Only for depths up to 3.
+   * `to` is -1 for a string of more than 1,024 bytes that came in several pieces or has escapes.
    */
   string(depth: number, isKey: boolean, bytes: Buffer, from: number, to: number): void;
 }
@@ -109,6 +109,10 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
     line = offset + at + 1;
   }
 
+  function showString(text: Buffer): void {
+    observer.string(depth, isKey, text, 0, text.length);
+  }
+
   /** The token's bytes, once it has ended. */
   function wholeToken(bytes: Buffer, from: number, to: number): Buffer {
     const rest = bytes.subarray(from, to);
@@ -135,8 +139,10 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
       if (state === inString) {
         if (byte === quote) {
           const whole = wholeToken(bytes, from, at);
-          const to = escaped || whole.length > longestToken ? -1 : whole.length;
-          if (depth <= 3) observer.string(depth, isKey, whole, 0, to);
+          if (depth <= 3) {
+            if (whole.length > longestToken) observer.string(depth, isKey, whole, 0, -1);
+            else showString(escaped ? unescape(whole) : whole);
+          }
           state = isKey ? afterKey : afterValue;
           return at + 1;
         }
@@ -260,6 +266,11 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
       return longestLine;
     },
   };
+}
+
+/** What a string stands for that has escapes. */
+function unescape(text: Buffer): Buffer {
+  return Buffer.from(JSON.parse(`"${text.toString("utf8")}"`) as string);
 }
 
 /** Whether a value without quotes or brackets ends before this byte. */

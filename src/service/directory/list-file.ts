@@ -70,6 +70,9 @@ export async function createListFile(path: string): Promise<ListFile> {
       scanner.end();
       if (scanner.problem !== undefined) throw new InputError(`principals: ${scanner.problem}`);
       if (observer.duplicate !== undefined) throw new InputError(`${observer.duplicate}: is given twice`);
+      // DuckDB, reading in several threads, may stumble over a last line without an end.
+      waiting.push(Buffer.from("\n"));
+      size++;
       await flush();
       await writing;
       await file.truncate(position);

@@ -52,8 +52,6 @@ export function createListObserver(): ListObserver {
 
   function endKey(key: Buffer, start: number, end: number): void {
     field = fieldOf(key, start, end);
-    // A key with escapes may be a field all the same.
-    if (end < 0) plain = false;
     if (field < 0) return;
     const bit = 1 << field;
     if ((given & bit) !== 0) duplicate ??= `principals[${elements - 1}].${fields[field]}`;

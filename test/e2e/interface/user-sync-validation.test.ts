@@ -1,0 +1,281 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { group, user } from "./principals.ts";
+import { debugOf, result, startAdministration } from "./syncing.ts";
+import type { Administration } from "./syncing.ts";
+
+let it: Administration;
+
+beforeAll(async () => {
+  it = await startAdministration();
+});
+
+afterAll(() => it.service.stop());
+
+beforeEach(async () => {
+  await it.apply([user("there", ["there"]), group("there")]);
+});
+
+/** What stays, so that a list has nothing wrong but what a test is about. */
+const there = [user("there", ["there"]), group("there")];
+const bad = (principal: unknown): Promise<readonly string[]> => it.problems([...there, principal]);
+
+describe("B.5 valid JSON", () => {
+  test.each([
+    ["a trailing comma", '[{"name":"a","displayName":"a","principalTypeEnum":"LOCAL_GROUP"},]'],
+    ["a trailing comma in an object", '[{"name":"a","displayName":"a","principalTypeEnum":"LOCAL_GROUP",}]'],
+    ["NaN", '[{"name":"a","displayName":"a","principalTypeEnum":"LOCAL_GROUP","x":NaN}]'],
+    ["an infinity", '[{"name":"a","displayName":"a","principalTypeEnum":"LOCAL_GROUP","x":-Infinity}]'],
+    ["an object", '{"name":"a","displayName":"a","principalTypeEnum":"LOCAL_GROUP"}'],
+    ["a text", '"[]"'],
+    ["null", "null"],
+    ["cut off", '[{"name":"a"'],
+    ["two lists", "[][]"],
+    ["single quotes", "[{'name':'a'}]"],
+    ["a comment", "[/* nobody */]"],
+    ["a control character", '[{"name":"a\tb"}]'],
+    ["a field twice", '[{"name":"a","name":"b","displayName":"a","principalTypeEnum":"LOCAL_GROUP"}]'],
+    [
+      "a field twice, once in disguise",
+      '[{"name":"a","n\\u0061me":"b","displayName":"a","principalTypeEnum":"LOCAL_GROUP"}]',
+    ],
+    ["half a surrogate pair", '[{"name":"a\\ud800","displayName":"a","principalTypeEnum":"LOCAL_GROUP"}]'],
+  ])("%s is a 400", async (_, principals) => {
+    expect(await it.problems(principals)).toEqual([expect.stringMatching(/^principals/)]);
+  });
+
+  test("bytes that are not UTF-8 are a 400", async () => {
+    const body = "principals=%5B%7B%22name%22%3A%22%FF%22%7D%5D";
+    const answer = await it.send(body, "application/x-www-form-urlencoded");
+    expect([answer.status, debugOf(answer)]).toEqual([
+      400,
+      [expect.stringMatching(/^principals: not valid JSON.*UTF-8/)],
+    ]);
+  });
+
+  test("no message repeats the list", async () => {
+    const secret = "hunter2";
+    for (const list of [
+      `[{"password":"${secret}",}]`,
+      `[{"password":"${secret}","passw\\u006frd":"${secret}"}]`,
+      `[{"password":["${secret}"]}]`,
+    ]) {
+      expect(JSON.stringify(await it.problems(list))).not.toContain(secret);
+    }
+  });
+
+  test("white space and any order of fields are fine", async () => {
+    const list =
+      '\r\n[ {\n"displayName" :\t"A" , "principalTypeEnum":"LOCAL_GROUP",\r\n"name":"a"}\n\n , \n{"name":"b","principalTypeEnum":"LOCAL_GROUP","displayName":"B"} ]\n';
+    expect(await it.preview(list, { remoteDeleted: "false" })).toEqual(result({ groupsAdded: ["a", "b"] }));
+  });
+
+  test("escapes are what they stand for", async () => {
+    const list = String.raw`[{"n\u0061me":"\u0061\ud83d\ude00\/","displayName":"\"\\","principalTypeEnum":"LOCAL\u005fGROUP"}]`;
+    expect(await it.preview(list, { remoteDeleted: "false" })).toEqual(result({ groupsAdded: ["a\u{1F600}/"] }));
+  });
+});
+
+describe("B.5 elements and types", () => {
+  test.each([[5], [null], ["ada"], [true], [[]], [[{}]]])("%j is no object", async (element) => {
+    expect(await bad(element)).toContain("principals[2]: must be an object");
+  });
+
+  test("an empty object lacks what is required", async () => {
+    expect(await bad({})).toEqual([
+      "principals[2].displayName: must be a string that is not empty",
+      "principals[2].name: must be a string that is not empty",
+      'principals[2].principalTypeEnum: must be "LOCAL_USER" or "LOCAL_GROUP"',
+    ]);
+  });
+
+  test.each([["name"], ["displayName"]])(
+    "%s must be a string of 1 to 255 code points without control characters",
+    async (field) => {
+      for (const value of [undefined, null, 5, true, ["a"], { a: "a" }, ""]) {
+        expect(await bad({ ...group("new"), [field]: value })).toEqual([
+          `principals[2].${field}: must be a string that is not empty`,
+        ]);
+      }
+      for (const value of ["a\u0000", "\u001Fa", "a\nb", "\u007F", "\u0080", "a\u009F"]) {
+        expect(await bad({ ...group("new"), [field]: value })).toEqual([
+          `principals[2].${field}: must not have control characters`,
+        ]);
+      }
+      for (const character of ["a", "é", "\u{1F600}", "\u0301"]) {
+        expect(await bad({ ...group("new"), [field]: character.repeat(256) })).toEqual([
+          `principals[2].${field}: may have 255 characters at the most`,
+        ]);
+        const longest = { ...group("new"), [field]: character.repeat(255) };
+        expect((await it.preview([...there, longest])).groupsAdded).toEqual([longest.name]);
+      }
+      for (const value of ["\u00A0", "\u00AD", "\u200B", "\uFEFF", "\uFFFF", " "]) {
+        expect((await it.preview([...there, { ...group("new"), [field]: value }])).groupsAdded).toHaveLength(1);
+      }
+    },
+  );
+
+  test.each([[undefined], [null], [""], ["LOCAL"], ["local_user"], ["LDAP_USER"], [5], [["LOCAL_USER"]]])(
+    "principalTypeEnum %j is none of the two",
+    async (principalTypeEnum) => {
+      expect(await bad({ ...group("new"), principalTypeEnum })).toEqual([
+        'principals[2].principalTypeEnum: must be "LOCAL_USER" or "LOCAL_GROUP"',
+      ]);
+    },
+  );
+
+  test.each([["description"], ["mail"], ["password"]])(
+    "%s must be a string, or null, which is absent",
+    async (field) => {
+      for (const value of [5, false, {}, ["a"]]) {
+        const problems = await bad({ ...user("new"), [field]: value });
+        expect(problems).toContain(`principals[2].${field}: must be a string`);
+      }
+      expect(await it.preview([...there, { ...user("new"), [field]: null }], { defaultPassword: "x" })).toEqual(
+        result({ usersAdded: ["new"] }),
+      );
+    },
+  );
+
+  test.each([["a"], [5], [{}], [["there", 5]], [[null]], [[["there"]]]])(
+    "groupNames %j is no array of strings",
+    async (groupNames) => {
+      expect(await bad({ ...group("new"), groupNames })).toEqual([
+        "principals[2].groupNames: must be an array of strings",
+      ]);
+    },
+  );
+
+  test("a group's mail and password are ignored whatever they hold", async () => {
+    for (const value of [5, {}, ["x"], null, "", "x\u0000"]) {
+      const list = [...there, { ...group("new"), mail: value, password: value }];
+      expect(await it.preview(list)).toEqual(result({ groupsAdded: ["new"] }));
+    }
+    await it.apply([...there, { ...group("new"), mail: 5 }]);
+    expect(await it.find("new")).not.toHaveProperty("mail");
+  });
+
+  test("unknown fields are ignored, whatever they hold", async () => {
+    const extra = {
+      id: 1,
+      created: 5e9,
+      visibility: ["DEFAULT"],
+      deep: { name: 5, groupNames: [{ mail: [] }] },
+      Name: 5,
+      "": null,
+    };
+    expect(await it.preview([...there, { ...group("new"), ...extra }])).toEqual(result({ groupsAdded: ["new"] }));
+  });
+
+  test("a description may hold anything", async () => {
+    const description = "a\u0000\n\u{1F600}".repeat(10_000);
+    await it.apply([...there, { ...group("new"), description }]);
+    expect((await it.find("new")).description).toBe(description);
+  });
+
+  test("an element may be large", async () => {
+    const groups = Array.from({ length: 3 }, (_, index) => group(`g${index}`));
+    const description = "x".repeat(20_000_000);
+    await it.apply([...there, ...groups, { ...group("new", ["g0"]), description }]);
+    expect((await it.find("new")).description).toHaveLength(20_000_000);
+  });
+});
+
+describe("B.5 names and groups", () => {
+  test("two of one kind with one name", async () => {
+    expect(await it.problems([...there, group("a"), user("a"), group("a"), group("a")])).toEqual([
+      "principals[4].name: is there before as principals[2]: names of one kind must differ",
+      "principals[5].name: is there before as principals[2]: names of one kind must differ",
+    ]);
+    expect(await it.problems([...there, ...there])).toHaveLength(2);
+  });
+
+  test("names are compared exactly: case, spaces and normal forms make another", async () => {
+    const names = ["a", "A", "a ", " a", "á", "a\u0301", "\uFEFFa"];
+    expect((await it.preview([...there, ...names.map((name) => group(name))])).groupsAdded).toHaveLength(names.length);
+    expect(await bad(group("new", ["There"]))).toHaveLength(1);
+    expect(await bad(group("new", ["there "]))).toHaveLength(1);
+  });
+
+  test("every group is in the list or stays", async () => {
+    const problem = (index: number, name: string): string =>
+      `principals[${index}].groupNames: ${JSON.stringify(name)} is neither in the list nor stays in the service`;
+    expect(await bad(user("new", ["nowhere", "there", 'a"b', "There"]))).toEqual(
+      ["There", 'a"b', "nowhere"].map((name) => problem(2, name)),
+    );
+    // A group that goes with this list is no group to be in, for those who do not change either.
+    expect(await it.problems([user("there", ["there"])])).toEqual([problem(0, "there")]);
+    expect(await it.problems([user("there", ["there"]), user("both", ["there"])])).toEqual([
+      problem(0, "there"),
+      problem(1, "there"),
+    ]);
+    expect(await it.preview([user("there", ["there"])], { remoteDeleted: "false" })).toEqual(result());
+    expect(await it.preview([...there, user("new", ["All", "Administrator"])])).toEqual(
+      result({ usersAdded: ["new"] }),
+    );
+    // A user is no group.
+    expect(await bad(group("new", ["admin"]))).toEqual([problem(2, "admin")]);
+  });
+});
+
+describe("B.5 passwords", () => {
+  const needed = "is needed for a user that is created, unless defaultPassword is set";
+
+  test.each([[undefined], [null], [""]])("a user to be created needs one, %j is none", async (password) => {
+    expect(await bad({ ...user("new"), password })).toEqual([`principals[2].password: ${needed}`]);
+    expect(await it.preview([...there, { ...user("new"), password }], { defaultPassword: "x" })).toEqual(
+      result({ usersAdded: ["new"] }),
+    );
+  });
+
+  test("a user that exists needs none", async () => {
+    const { password: _, ...existing } = user("there", ["there"]);
+    expect(await it.preview([{ ...existing, displayName: "New" }, group("there")])).toEqual(
+      result({ usersUpdated: ["there"] }),
+    );
+  });
+});
+
+describe("B.5 every problem", () => {
+  test("of every element is named, in order", async () => {
+    const problems = await it.problems([
+      ...there,
+      user("b", ["x"]),
+      7,
+      { ...group("c"), displayName: "", groupNames: 1 },
+      group("b"),
+      group("b"),
+    ]);
+    expect(problems.map((problem) => problem.slice(0, problem.indexOf(":")))).toEqual([
+      "principals[2].groupNames",
+      "principals[3].displayName",
+      "principals[3].name",
+      "principals[3].principalTypeEnum",
+      "principals[3]",
+      "principals[4].displayName",
+      "principals[4].groupNames",
+      "principals[6].name",
+    ]);
+  });
+
+  test("the first hundred by index", async () => {
+    const problems = await it.problems([
+      ...there,
+      ...Array.from({ length: 500 }, (_, index) => ({ ...group(`g${index}`), displayName: "" })),
+    ]);
+    expect(problems).toEqual(
+      Array.from(
+        { length: 100 },
+        (_, index) => `principals[${index + 2}].displayName: must be a string that is not empty`,
+      ),
+    );
+  });
+
+  test("wherever in a long list it is", async () => {
+    const groups = Array.from({ length: 20_000 }, (_, index) => group(`g${index}`));
+    const list = groups.with(12_345, { ...group("x"), displayName: "" }).with(19_999, group("y", ["nowhere"]));
+    expect(await it.problems(list, { remoteDeleted: "false" })).toEqual([
+      "principals[12345].displayName: must be a string that is not empty",
+      'principals[19999].groupNames: "nowhere" is neither in the list nor stays in the service',
+    ]);
+  });
+});
