@@ -63,8 +63,9 @@ async function* readPart(part: Part, file: OpenFile, signal: AbortSignal): Async
   try {
     yield* recordsOf(part, file, signal);
   } catch (error) {
+    signal.throwIfAborted();
     // A file that changed may look malformed; that it changed is then what to say.
-    if (!signal.aborted) await file.assertUnchanged();
+    await file.assertUnchanged();
     throw error;
   }
 }
@@ -85,7 +86,9 @@ async function* recordsOf(part: Part, file: OpenFile, signal: AbortSignal): Asyn
       }
       if (row.fields.length !== layout.width) {
         const origin = at({ file: part.name, line: row.line });
-        throw new InputError(`${origin}: has ${row.fields.length} fields, the header has ${layout.width}`);
+        throw new InputError(
+          `${origin}: has ${row.fields.length} fields, the header has ${layout.width}; a field that holds a delimiter is quoted`,
+        );
       }
       const record = layout.record(row);
       batch.push(record);

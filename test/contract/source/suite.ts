@@ -127,7 +127,8 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
     test("throws the reason of a signal that is aborted during the read", async () => {
       const provision = await provide(largeCompany(20_000));
       const abort = new AbortController();
-      const reason = new Error("enough");
+      // A reason need not be an error.
+      const reason = "enough";
       const source = await open(provision);
       await expect(drain(source, abort.signal, () => abort.abort(reason))).rejects.toBe(reason);
       expect(await provision.held()).toBe(0);
