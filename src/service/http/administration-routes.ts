@@ -84,8 +84,10 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
 /** Aborted when the client goes away before it has the answer. */
 function disconnectOf({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
-  raw.once("close", () => {
-    if (!raw.writableFinished) controller.abort(new Error("the client went away"));
-  });
+  const abort = (): void => {
+    if (!raw.writableFinished) controller.abort(new HttpError(408, ["The client went away."]));
+  };
+  if (raw.closed) abort();
+  else raw.once("close", abort);
   return controller.signal;
 }

@@ -66,20 +66,24 @@ export function httpErrorOf(error: unknown, incident: string): HttpError {
   });
 }
 
-/** Answers with an error, in the language of the family: text (A.25), or an error object (B.1). */
-export function sendError(request: FastifyRequest, reply: FastifyReply, error: HttpError): FastifyReply {
+/**
+ * Makes the answer an error, in the language of the family: text (A.25), or an error object (B.1).
+ * @returns its body
+ */
+export function turnIntoError(request: FastifyRequest, reply: FastifyReply, error: HttpError): Buffer | undefined {
   const { family, incident, trace } = request.exchange;
   reply.code(error.status).headers(error.headers);
-  if (family === "data") return reply.type(text).send(error.messages.join("\n"));
-  if (family === "none") return sendJson(reply, { error: error.messages.join("; ") });
-  if (error.status === 415) return reply.send();
+  if (family === "administration" && error.status === 415) return undefined;
+  reply.type(family === "data" ? text : json);
+  if (family === "data") return Buffer.from(error.messages.join("\n"));
+  if (family === "none") return jsonBytes({ error: error.messages.join("; ") });
   const body: ErrorBody = {
     code: codeOf(error.status),
     incident_id_guid: incident,
     trace_id_guid: trace,
     debug: JSON.stringify(error.messages),
   };
-  return sendJson(reply, body);
+  return jsonBytes(body);
 }
 
 function codeOf(status: number): number {
@@ -89,5 +93,9 @@ function codeOf(status: number): number {
 
 /** Answers with a small JSON value. As bytes: the framework would add a charset, which JSON does not have. */
 export function sendJson(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply.type(json).send(Buffer.from(JSON.stringify(value)));
+  return reply.type(json).send(jsonBytes(value));
+}
+
+function jsonBytes(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
 }

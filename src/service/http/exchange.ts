@@ -13,6 +13,8 @@ export interface Exchange {
   readonly trace: string;
   /** In milliseconds, as `performance.now()` has it. */
   readonly started: number;
+  /** The client's: its socket's, never what a header says (0.8). */
+  readonly address: string;
   /** The header as it was sent. */
   readonly contentType: string | undefined;
 }
@@ -25,12 +27,13 @@ declare module "fastify" {
 
 /** Gives the request its `exchange`. `prefixes` are those of family B (0.2). */
 export function beginExchange(request: FastifyRequest, prefixes: readonly string[]): void {
-  const { headers } = request.raw;
+  const { headers, socket } = request.raw;
   request.exchange = {
     family: familyOf(pathOf(request), prefixes),
     incident: randomUUID(),
     trace: randomUUID(),
     started: performance.now(),
+    address: plainAddress(socket.remoteAddress),
     contentType: headers["content-type"],
   };
   // What a body may be is decided by its route, after the caller is known. The framework would refuse a malformed header first.
@@ -60,11 +63,6 @@ export function pathOf(request: FastifyRequest): string {
 export function queryOf(request: FastifyRequest): URLSearchParams {
   const start = request.url.indexOf("?");
   return new URLSearchParams(start < 0 ? "" : request.url.slice(start));
-}
-
-/** The client's address: its socket's, never what a header says (0.8). */
-export function addressOf(request: FastifyRequest): string {
-  return plainAddress(request.raw.socket.remoteAddress);
 }
 
 /** An address without the wrapping that IPv4 has on a socket for both versions. */

@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Credentials, Login } from "#service/session/login.ts";
 import { sessionCookie } from "#wire/routes.ts";
 import { authenticating, throttled } from "./answers.ts";
-import { addressOf } from "./exchange.ts";
 
 export interface LoginSettings {
   readonly login: Login;
@@ -23,7 +22,7 @@ export async function openSession(
   reply: FastifyReply,
   credentials: Credentials,
 ): Promise<boolean> {
-  const result = await authenticating(() => login(credentials, addressOf(request)));
+  const result = await authenticating(() => login(credentials, request.exchange.address));
   if (result.outcome === "throttled") throw throttled(result.retryAfter);
   if (result.outcome === "wrong") return false;
   reply.setCookie(sessionCookie, result.token, {

@@ -9,8 +9,8 @@ import type { Logger } from "pino";
 import { messageOf } from "#errors.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
-import { HttpError, httpErrorOf, json, sendError } from "./answers.ts";
-import { addressOf, beginExchange, pathOf, plainAddress } from "./exchange.ts";
+import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
+import { beginExchange, pathOf, plainAddress } from "./exchange.ts";
 import { acceptsGzip, gzipBytes, gzipStream } from "./gzip.ts";
 
 export interface ServerOptions {
@@ -41,9 +41,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       return server;
     },
     frameworkErrors: (error, request, reply) => {
+      // No hook runs for these.
       beginExchange(request, prefixes);
+      watch(request, reply, log);
+      const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
       addHeaders(request, reply);
-      sendError(request, reply, httpErrorOf(error, request.exchange.incident));
+      reply.send(compressed(request, reply, body, log) as Buffer);
     },
     return503OnClosing: false,
     exposeHeadRoutes: false,
@@ -77,13 +80,17 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.setErrorHandler((thrown, request, reply) => {
     const error = httpErrorOf(thrown, request.exchange.incident);
     if (error.status >= 500 && error.cause !== undefined) {
-      log.error({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
+      // When the client has gone, that is usually all there is to it.
+      const level = reply.raw.closed || request.raw.errored !== null ? "info" : "error";
+      log[level]({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
     }
-    return sendError(request, reply, error);
+    return reply.send(turnIntoError(request, reply, error));
   });
 
   app.setNotFoundHandler((request, reply) =>
-    sendError(request, reply, new HttpError(404, [`There is no ${request.method} ${pathOf(request)} here.`])),
+    reply.send(
+      turnIntoError(request, reply, new HttpError(404, [`There is no ${request.method} ${pathOf(request)} here.`])),
+    ),
   );
   return app;
 }
@@ -122,17 +129,17 @@ function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown,
 function watch(request: FastifyRequest, reply: FastifyReply, log: Logger): void {
   const { raw } = reply;
   raw.once("close", () => {
-    const { incident, started } = request.exchange;
+    const { incident, address, started } = request.exchange;
     const details = {
       incident,
-      address: addressOf(request),
+      address,
       method: request.method,
       path: pathOf(request),
       status: raw.headersSent ? raw.statusCode : undefined,
       milliseconds: Math.round(performance.now() - started),
     };
-    if (raw.writableFinished) log.info(details, "request");
-    else log.info(details, "request broken off by the client");
+    if (!raw.writableFinished) log.info(details, "request broken off");
+    else log[healthPaths.has(details.path) ? "debug" : "info"](details, "request");
   });
   // A body that was not read to its end is read and dropped, so that a client that sends all of it first gets its answer.
   raw.once("finish", () => request.raw.resume());
