@@ -46,7 +46,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       watch(request, reply, log);
       const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
       addHeaders(request, reply);
-      reply.send(compressed(request, reply, body, log) as Buffer);
+      const answer: FastifyReply = reply;
+      answer.send(compressed(request, reply, body, log));
     },
     return503OnClosing: false,
     exposeHeadRoutes: false,
