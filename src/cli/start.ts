@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError, messageOf } from "#errors.ts";
@@ -15,6 +16,9 @@ import type { ExitCode, Output } from "./output.ts";
 import { announce, readPresence, withdraw } from "./presence.ts";
 
 export type Only = "service" | "daemon";
+
+/** How long a run that applies is waited for before the service stops too, in milliseconds. */
+const patience = 2000;
 
 /** How long after the first signal everything must have ended (0.9), in milliseconds. */
 const shutdownLimit = 14_000;
@@ -50,8 +54,12 @@ export async function start(
     }, shutdownLimit);
     deadline.unref();
     signalled.again(() => daemon?.abandon());
-    await daemon?.stop();
+    // A run that applies is given a moment to end by itself; then the service takes no new requests either.
+    const ended = daemon?.stop();
+    await Promise.race([ended, delay(patience, undefined, { ref: false })]);
     await service?.stop();
+    daemon?.abandon();
+    await ended;
     log.info("stopped");
     return exitCodes.done;
   } finally {

@@ -50,7 +50,7 @@ export const service = z.strictObject({
     .describe("What may stand before /tspublic/v1."),
   sessions: section({
     idle: values.duration.prefault("3h").describe("A session ends after this long without a request."),
-    remembered: values.duration.prefault("7d").describe("The same for a login with rememberme=true."),
+    remembered: values.duration.prefault("7d").describe("How long a login with rememberme=true is valid, used or not."),
   }).describe("How long sessions last."),
   logins: section({
     attempts: z
