@@ -1,5 +1,7 @@
+import { once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { syncResult } from "#wire/principals.ts";
 import { call, login, post } from "../../servers/service.ts";
@@ -146,6 +148,35 @@ describe("B.2 how the list comes", () => {
     expect((await it.send(body, contentType, "?applyChanges=true")).status).toBe(400);
     expect((await it.list()).map(({ name }) => name)).not.toContain("ada");
     expect(await hasUploads()).toBe(false);
+  });
+
+  test.each([
+    ["urlencoded", urlencoded, `applyChanges=true&principals=${encodeURIComponent(list)}&x=`],
+    ["multipart", multipartType, multipart(['name="applyChanges"', "true"], ['name="principals"', list]).toString()],
+  ])("an upload that is broken off changes nothing and leaves no file: %s", async (_, contentType, body) => {
+    const controller = new AbortController();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const endless = Readable.from(
+      (async function* () {
+        yield body;
+        resolve();
+        await once(controller.signal, "abort");
+      })(),
+    );
+    const sent = call(`${it.service.url}/tspublic/v1/user/sync`, {
+      method: "POST",
+      session: it.session,
+      headers: { "content-type": contentType },
+      body: endless,
+      signal: controller.signal,
+    });
+    sent.catch(() => undefined);
+    await promise;
+    await expect.poll(hasUploads, { timeout: 30_000 }).toBe(true);
+    controller.abort();
+    await expect(sent).rejects.toThrow(/abort/i);
+    await expect.poll(hasUploads, { timeout: 30_000 }).toBe(false);
+    expect((await it.list()).map(({ name }) => name)).not.toContain("ada");
   });
 
   test("nothing of a list is left on disk afterwards", async () => {
