@@ -4,7 +4,7 @@ import { findAccount, findEffectiveGroups } from "./accounts.ts";
 import { openAnswers } from "./answers.ts";
 import type { Directory } from "./directory.ts";
 import { listing } from "./listing.ts";
-import { createQueue } from "./queue.ts";
+import { createQueue } from "#service/queue.ts";
 import { bootstrap, createTables } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
 import { sync } from "./sync.ts";

@@ -85,8 +85,17 @@ export interface Engine {
    * Writes the rows of the stage's table `accepted`, which has the table's columns in its order and names and
    * `row_number BIGINT`, in one transaction: empties the table first when asked to, replaces rows of known keys, and
    * of several rows with one key keeps the one with the highest `row_number` (A.21).
+   *
+   * `load` names the load for good: that it was written is remembered in the same transaction, for at least 30 days,
+   * and a load that was written already is not written again. So a commit that a crash cut off can be started again,
+   * whatever it had done (A.24).
    */
-  write(stage: Stage, table: Table, options: { empty: boolean }, signal: AbortSignal): Promise<void>;
+  write(
+    stage: Stage,
+    table: Table,
+    options: { readonly empty: boolean; readonly load: string },
+    signal: AbortSignal,
+  ): Promise<void>;
   /**
    * Runs a query read-only, confined to its database: it reaches no file, no network and no other database.
    * @throws {InputError} what is wrong with the SQL; {UnavailableError} when the time is up

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createQueue } from "#service/directory/queue.ts";
+import { createQueue } from "#service/queue.ts";
 
 test("B.8 calls run one after the other, in the order in which they came", async () => {
   const queue = createQueue(1);
