@@ -46,7 +46,9 @@ export async function startService(folder: string, options: { memory: number }):
     stdio: ["ignore", log.fd, log.fd, "ipc"],
   });
   const ended = once(child, "exit");
-  const presence = await present(join(folder, "data", "service.json"), child);
+  const presence = await present(join(folder, "data", "service.json"), child).catch(async (error: unknown) => {
+    throw new Error(await readFile(join(folder, "service.log"), "utf8"), { cause: error });
+  });
   const delays = async (): Promise<Delays> => {
     child.send("delays");
     const [answer] = (await once(child, "message")) as [Delays];
@@ -84,7 +86,7 @@ async function present(file: string, child: ChildProcess): Promise<{ url: string
     if (presence.pid === child.pid && url !== undefined && session !== undefined) return { url, session };
     await sleep(20);
   }
-  throw new Error(`the service did not start; see service.log beside ${file}`);
+  throw new Error("the service did not start");
 }
 
 /** The highest resident memory since `clear_refs`, in bytes. */

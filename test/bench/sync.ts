@@ -38,7 +38,7 @@ interface Setting {
 /**
  * `npm run bench -- sync [--n 10000,100000] [--rounds 3] [--memory 1024]`: the service's list, preview and apply of a
  * directory with 1 % drift beside what DuckDB alone takes for the same bytes. Every request is a process of its own,
- * every round has a service of its own, and service and limit take turns, so that noise meets both.
+ * every round has a service of its own, and service and limit take turns, so that noise meets both. Linux only.
  */
 export async function sync(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
@@ -50,27 +50,35 @@ export async function sync(args: readonly string[]): Promise<void> {
     },
   });
   const rows: string[][] = [];
-  for (const users of values.n.split(",").map(Number)) {
-    const rounds = values.rounds === undefined ? (users > 100_000 ? 3 : 5) : Number(values.rounds);
-    rows.push(...(await benchAt(users, rounds, Number(values.memory) * 1024 ** 2)));
+  const memory = wholeNumber(values.memory);
+  for (const users of values.n.split(",").map(wholeNumber)) {
+    const rounds = values.rounds === undefined ? (users > 100_000 ? 3 : 5) : wholeNumber(values.rounds);
+    rows.push(...(await benchAt(users, rounds, memory * 1024 ** 2)));
   }
-  console.log(`${machine()}, DuckDB with ${values.memory} MiB.\n`);
-  console.log(
-    table(
-      [
-        "users",
-        "operation",
-        "bytes",
-        "Rollcall",
-        "DuckDB alone",
-        "ratio",
-        "peak memory",
-        "event loop p99 (max)",
-        "`/healthz` p99 (max)",
-      ],
-      rows,
-    ),
-  );
+  console.log(`${machine()}; DuckDB with ${memory} MiB, in the service and alone.\n`);
+  console.log(table(header, rows));
+  console.log(legend);
+}
+
+const header = [
+  "users",
+  "operation",
+  "bytes",
+  "Rollcall",
+  "DuckDB alone",
+  "ratio",
+  "peak memory",
+  "event loop p99 (max)",
+  "`/healthz` p99 (max)",
+];
+
+const legend = `Times are medians, from the first byte of the request to the last of the answer; memory and delays are those of the
+service, the worst of all rounds, \`/healthz\` as a client beside sees it. DuckDB alone: for list, it writes its table
+as JSON; for preview and apply, it reads the same list from disk and joins it with its table.`;
+
+function wholeNumber(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new Error(`expected a whole number above 0, not ${JSON.stringify(text)}`);
+  return Number(text);
 }
 
 async function benchAt(users: number, rounds: number, memory: number): Promise<string[][]> {
