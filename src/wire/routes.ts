@@ -16,6 +16,19 @@ export const dataRoutes = {
   ping: { method: "GET", path: "/public/ping" },
 } as const satisfies Record<string, Route>;
 
+/** The loads of family A, below `familyA`. The status is at two places (A.10). */
+export const loadRoutes = {
+  start: { method: "POST", path: "/public/loads" },
+  list: { method: "GET", path: "/public/loads" },
+  upload: { method: "POST", path: "/public/loads/:cycle_id" },
+  commit: { method: "POST", path: "/public/loads/:cycle_id/commit" },
+  cancel: { method: "POST", path: "/public/loads/:cycle_id/cancel" },
+  status: { method: "GET", path: "/loads/:cycle_id" },
+  publicStatus: { method: "GET", path: "/public/loads/:cycle_id" },
+  badRecords: { method: "GET", path: "/public/loads/:cycle_id/bad_records_file" },
+  inputSummary: { method: "GET", path: "/public/loads/:cycle_id/input_summary" },
+} as const satisfies Record<string, Route>;
+
 /** Family B, below `familyB`. */
 export const administrationRoutes = {
   login: { method: "POST", path: "/session/login" },

@@ -1,5 +1,4 @@
-import type { FastifyInstance, FastifyReply } from "fastify";
-import { receiveSync } from "#service/directory/upload.ts";
+import type { FastifyInstance } from "fastify";
 import type { Directory } from "#service/directory/directory.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
@@ -7,6 +6,7 @@ import { loginParameters } from "#wire/sessions.ts";
 import { HttpError, authenticating, json } from "./answers.ts";
 import { readBody } from "./body.ts";
 import type { Callers } from "./callers.ts";
+import { disconnectOf } from "./disconnect.ts";
 import { queryOf } from "./exchange.ts";
 import { openSession } from "./login.ts";
 import type { LoginSettings } from "./login.ts";
@@ -68,7 +68,7 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       const caller = await callers.require(request, "administration");
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const { contentType } = request.exchange;
-      const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
+      const received = await directory.receive(request.raw, contentType, queryOf(request), uploads, signal);
       if (received === undefined) throw new HttpError(415, []);
       try {
         const { discard: _, ...wanted } = received;
@@ -79,15 +79,4 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       return reply;
     },
   });
-}
-
-/** Aborted when the client goes away before it has the answer. */
-function disconnectOf({ raw }: FastifyReply): AbortSignal {
-  const controller = new AbortController();
-  const abort = (): void => {
-    if (!raw.writableFinished) controller.abort(new HttpError(408, ["The client went away."]));
-  };
-  if (raw.closed) abort();
-  else raw.once("close", abort);
-  return controller.signal;
 }

@@ -26,6 +26,11 @@ export interface Callers {
    * @throws {HttpError} 401, 403, 500
    */
   require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller>;
+  /**
+   * Has the caller the privilege?
+   * @throws {HttpError} 500
+   */
+  holds(caller: Caller, privilege: Privilege): Promise<boolean>;
 }
 
 export interface CallerOptions {
@@ -63,5 +68,6 @@ export function createCallers({ sessions, directory, administrator, privileges }
         if (!(await isAllowed(caller.name, required))) throw forbidden();
         return caller;
       }),
+    holds: (caller, privilege) => authenticating(() => isAllowed(caller.name, [privilege])),
   };
 }

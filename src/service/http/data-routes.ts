@@ -3,11 +3,12 @@ import { dataRoutes, familyA } from "#wire/routes.ts";
 import { loginParameters, loginRequest } from "#wire/sessions.ts";
 import { dataTexts } from "#wire/texts.ts";
 import type { Credentials } from "#service/session/login.ts";
-import { HttpError, text, unverified } from "./answers.ts";
+import { text, unverified } from "./answers.ts";
 import { readBody } from "./body.ts";
 import { openSession } from "./login.ts";
 import type { LoginSettings } from "./login.ts";
 import { queryOf } from "./exchange.ts";
+import { refuseOtherMethods } from "./other-methods.ts";
 import { parametersOf } from "./parameters.ts";
 
 /** Family A (specification 4.1). */
@@ -28,7 +29,7 @@ export function addDataRoutes(app: FastifyInstance, settings: LoginSettings): vo
     },
   });
 
-  refuseOtherMethods(app);
+  refuseOtherMethods(app, familyA, dataRoutes);
 }
 
 /** The pair in a JSON body, or in a form whatever its content type says (A.1). */
@@ -47,21 +48,5 @@ function jsonOf(body: string): unknown {
     return JSON.parse(body);
   } catch {
     return undefined;
-  }
-}
-
-/** Answers 405 where a path exists with another method. */
-function refuseOtherMethods(app: FastifyInstance): void {
-  const paths = Map.groupBy(Object.values(dataRoutes), (route) => route.path);
-  for (const [path, routes] of paths) {
-    const allowed: readonly string[] = routes.map((route) => route.method);
-    app.route({
-      method: app.supportedMethods.filter((method) => !allowed.includes(method)),
-      url: familyA + path,
-      handler: () => {
-        const list = allowed.join(", ");
-        throw new HttpError(405, [`The method is not allowed here, only ${list}.`], { headers: { allow: list } });
-      },
-    });
   }
 }

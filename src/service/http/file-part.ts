@@ -1,0 +1,78 @@
+import { once } from "node:events";
+import type { Readable } from "node:stream";
+import { Busboy } from "@fastify/busboy";
+import { dataTexts } from "#wire/texts.ts";
+import { HttpError } from "./answers.ts";
+
+/**
+ * Reads a `multipart/form-data` body as it arrives, and gives the first part that has a filename to `take` (A.6).
+ * It ends when the body has, and `take` too.
+ * @throws {HttpError} 400 when it is no such body, or has no such part; and what `take` throws
+ */
+export async function readFilePart(
+  body: Readable,
+  contentType: string | undefined,
+  take: (part: Readable) => Promise<void>,
+): Promise<void> {
+  const parser = createParser(contentType);
+  const failure = Promise.withResolvers<never>();
+  failure.promise.catch(() => undefined);
+  parser.once("error", (cause: unknown) => {
+    failure.reject(malformed(cause));
+  });
+
+  let file: { readonly part: Readable; readonly taken: Promise<void> } | undefined;
+  parser.on("file", (_name: string | undefined, part: Readable) => {
+    part.on("error", (cause) => {
+      // A part that is destroyed was given up by `take`, which says why itself.
+      if (!part.destroyed) failure.reject(malformed(cause));
+    });
+    if (file === undefined) {
+      file = { part, taken: take(part) };
+      file.taken.catch(failure.reject);
+    } else {
+      part.resume();
+    }
+  });
+
+  const finished = once(parser, "finish");
+  finished.catch(() => undefined);
+  try {
+    // The request stays open when it is refused, for the answer.
+    for await (const bytes of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      const written = new Promise<void>((resolve) => {
+        parser.write(bytes, () => {
+          resolve();
+        });
+      });
+      await Promise.race([written, failure.promise]);
+    }
+    parser.end();
+    await Promise.race([finished, failure.promise]);
+    if (file === undefined) throw new HttpError(400, [dataTexts.noFile]);
+    await file.taken;
+  } catch (error) {
+    file?.part.destroy();
+    await file?.taken.catch(() => undefined);
+    throw error;
+  }
+}
+
+function createParser(contentType: string | undefined): InstanceType<typeof Busboy> {
+  if (contentType?.split(";", 1)[0]?.trim().toLowerCase() !== "multipart/form-data") {
+    throw new HttpError(400, [dataTexts.noFile]);
+  }
+  try {
+    return new Busboy({
+      headers: { "content-type": contentType },
+      fileHwm: 2 ** 20,
+      isPartAFile: (_name, _type, filename) => filename !== undefined,
+    });
+  } catch (cause) {
+    throw malformed(cause);
+  }
+}
+
+function malformed(cause: unknown): HttpError {
+  return new HttpError(400, [`The body is not valid multipart/form-data. ${dataTexts.noFile}`], { cause });
+}

@@ -1,0 +1,208 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { addAbortSignal } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { CapacityError } from "#service/loads/capacity.ts";
+import { longestId } from "#service/loads/chunks.ts";
+import type { Cycle } from "#service/loads/cycle.ts";
+import type { Loads } from "#service/loads/loads.ts";
+import { readStartRequest } from "#service/loads/start-request.ts";
+import { chunkHeaders } from "#wire/loads.ts";
+import type { LoadStarted } from "#wire/loads.ts";
+import { familyA, loadRoutes } from "#wire/routes.ts";
+import { dataTexts } from "#wire/texts.ts";
+import { HttpError, text } from "./answers.ts";
+import { readBody } from "./body.ts";
+import type { Caller, Callers } from "./callers.ts";
+import { disconnectOf } from "./disconnect.ts";
+import { readFilePart } from "./file-part.ts";
+import { nodeAddressOf } from "./node-address.ts";
+import type { NodeAddress } from "./node-address.ts";
+import { refuseOtherMethods } from "./other-methods.ts";
+
+export interface LoadRouteSettings {
+  readonly callers: Callers;
+  readonly loads: Loads;
+  /** What StartLoad says, where it is configured (A.5). */
+  readonly nodeAddress?: NodeAddress;
+  /** The service speaks TLS. */
+  readonly secure: boolean;
+  /** How long a status call may be held while a commit runs, in milliseconds (A.11). */
+  readonly statusHold: number;
+  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  readonly shutdown: AbortSignal;
+}
+
+/** The loads of family A (specification 4.1). */
+export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings): void {
+  const { callers, loads, nodeAddress, secure, statusHold, shutdown } = settings;
+
+  const require = (request: FastifyRequest): Promise<Caller> =>
+    callers.require(request, "dataManagement", "administration");
+
+  /** The cycle of the request, if its caller may know of it (A.9). */
+  async function find(request: FastifyRequest): Promise<{ id: string; cycle: Cycle | undefined }> {
+    const caller = await require(request);
+    const { cycle_id: id } = request.params as { cycle_id: string };
+    const cycle = loads.find(id);
+    const isTheirs = cycle?.owner === caller.id || (cycle && (await callers.holds(caller, "administration")));
+    return { id, cycle: isTheirs ? cycle : undefined };
+  }
+
+  async function get(request: FastifyRequest): Promise<Cycle> {
+    const { id, cycle } = await find(request);
+    if (cycle === undefined) throw new HttpError(400, [dataTexts.unknownCycle(id)]);
+    return cycle;
+  }
+
+  add(loadRoutes.start, async (request, reply) => {
+    const caller = await require(request);
+    const body = await readBody(request);
+    const parameters = readStartRequest(body);
+    if (parameters === undefined) throw new HttpError(400, [dataTexts.invalidStart(body)]);
+    const cycle = await withRoom(() => loads.start(caller.id, parameters));
+    const started: LoadStarted = {
+      node_address: nodeAddress ?? nodeAddressOf(request, secure),
+      cycle_id: cycle.id,
+    };
+    reply.code(202);
+    return JSON.stringify(started);
+  });
+
+  add(loadRoutes.list, async (request) => {
+    const caller = await require(request);
+    return JSON.stringify(loads.of(caller.id).map((cycle) => cycle.status()));
+  });
+
+  add(loadRoutes.upload, async (request, reply) => {
+    const cycle = await get(request);
+    if (!cycle.isIngesting()) throw notAccepting(cycle);
+    if ((await loads.table(cycle)) === undefined) throw new HttpError(400, [dataTexts.noTable]);
+    await receive(request, cycle, AbortSignal.any([shutdown, disconnectOf(reply)]));
+    reply.code(202);
+    return dataTexts.uploadComplete;
+  });
+
+  add(loadRoutes.commit, async (request, reply) => {
+    const { id, cycle } = await find(request);
+    if (cycle === undefined) throw new HttpError(500, [dataTexts.unknownCommit(id)]);
+    if (cycle.outcome()?.code === "CANCELLED") throw notAccepting(cycle);
+    const expected = cycle.isIngesting() ? chunkCountOf(request) : undefined;
+    const missing = await withRoom(() => loads.commit(cycle, expected));
+    if (missing !== undefined) {
+      throw new HttpError(400, [
+        `The commit expects ${expected} chunks, and ${missing.arrived} have arrived. The cycle goes on accepting data.`,
+      ]);
+    }
+    reply.code(202);
+    return dataTexts.commitMade;
+  });
+
+  add(loadRoutes.cancel, async (request) => {
+    const cycle = await get(request);
+    await withRoom(() => loads.cancel(cycle));
+    return "";
+  });
+
+  for (const route of [loadRoutes.status, loadRoutes.publicStatus]) {
+    add(route, async (request, reply) => {
+      const cycle = await get(request);
+      if (!cycle.isIngesting()) {
+        await held(cycle, statusHold, AbortSignal.any([shutdown, disconnectOf(reply)]));
+      }
+      return JSON.stringify(cycle.status());
+    });
+  }
+
+  add(loadRoutes.badRecords, async (request, reply) => {
+    const { id, cycle } = await find(request);
+    const rejected = cycle?.outcome() === undefined ? undefined : await sizeOf(cycle.badRecords);
+    if (cycle === undefined || rejected === undefined) throw new HttpError(500, [dataTexts.noBadRecords(id)]);
+    reply.header("content-length", rejected);
+    return createReadStream(cycle.badRecords);
+  });
+
+  add(loadRoutes.inputSummary, async (request) => {
+    const { parameters } = await get(request);
+    return JSON.stringify({ load_params: parameters });
+  });
+
+  refuseOtherMethods(app, familyA, loadRoutes);
+
+  /** Answers are plain text, whatever is in them (A.25). */
+  function add(
+    { method, path }: (typeof loadRoutes)[keyof typeof loadRoutes],
+    answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
+  ): void {
+    app.route({
+      method,
+      url: familyA + path,
+      handler: async (request, reply) => {
+        const body = await answer(request, reply);
+        return reply.type(text).send(body);
+      },
+    });
+  }
+}
+
+/** Takes the chunk in a request (A.6, A.8). When anything fails, nothing of it is left. */
+async function receive(request: FastifyRequest, cycle: Cycle, signal: AbortSignal): Promise<void> {
+  const id = chunkIdOf(request);
+  signal.throwIfAborted();
+  addAbortSignal(signal, request.raw);
+  const upload = cycle.beginUpload(id);
+  try {
+    await withRoom(async () => {
+      await readFilePart(request.raw, request.exchange.contentType, (part) => upload.write(part, signal));
+      if (!(await upload.publish())) throw notAccepting(cycle);
+    });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    await upload.end();
+  }
+}
+
+function chunkIdOf({ headers }: FastifyRequest): string | undefined {
+  const id = String(headers[chunkHeaders.id] ?? "");
+  if (id.length > longestId) throw new HttpError(400, [`X-ts-chunk-id: expected at most ${longestId} characters.`]);
+  return id === "" ? undefined : id;
+}
+
+function chunkCountOf({ headers }: FastifyRequest): number | undefined {
+  const count = headers[chunkHeaders.count];
+  if (count === undefined) return undefined;
+  if (!/^\d{1,9}$/.test(String(count))) {
+    throw new HttpError(400, [`X-ts-chunks: expected the number of chunks, not "${String(count)}".`]);
+  }
+  return Number(count);
+}
+
+/** Holds an answer until the commit has ended, for a while (A.11). */
+async function held(cycle: Cycle, patience: number, signal: AbortSignal): Promise<void> {
+  const over = new AbortController();
+  const waiting = delay(patience, undefined, { signal: AbortSignal.any([signal, over.signal]) });
+  await Promise.race([cycle.ended, waiting.catch(() => undefined)]);
+  over.abort();
+}
+
+function notAccepting(cycle: Cycle): HttpError {
+  return new HttpError(400, [dataTexts.notAccepting(cycle.id)]);
+}
+
+async function sizeOf(file: string): Promise<number | undefined> {
+  const found = await stat(file).catch(() => undefined);
+  return found?.size;
+}
+
+/** Too much data is a 413, a full disk a 507. */
+async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (!(cause instanceof CapacityError)) throw cause;
+    throw new HttpError(cause.lacking === "disk" ? 507 : 413, [cause.message], { cause });
+  }
+}

@@ -1,0 +1,208 @@
+import { mkdir, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { createQueue } from "#service/queue.ts";
+import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
+import { createRoom, writeError } from "./capacity.ts";
+import type { Limits } from "./capacity.ts";
+import { fileNameOf, inOrder } from "./chunks.ts";
+import type { Chunk } from "./chunks.ts";
+import { syncFolder, writeRecord } from "./record.ts";
+import type { CycleRecord, Outcome, Received } from "./record.ts";
+import { statusOf } from "./status.ts";
+import { createArriving } from "./upload.ts";
+import type { Arriving } from "./upload.ts";
+
+/** A load cycle: its folder on disk, and what is known of it. */
+export interface Cycle {
+  readonly id: string;
+  /** The id of the account that started it. */
+  readonly owner: string;
+  readonly parameters: LoadParameters;
+  /** In epoch milliseconds. */
+  readonly started: number;
+  /** The file of the rejected rows (A.13), whether it is there or not. */
+  readonly badRecords: string;
+  isIngesting(): boolean;
+  /** How it ended; undefined while it goes on. */
+  outcome(): Outcome | undefined;
+  status(): LoadStatus;
+  /** When anything happened last, in epoch milliseconds. Infinity while something does. */
+  lastActive(): number;
+  /** Begins a chunk. Its place among those without an id is decided here (A.8). */
+  beginUpload(id: string | undefined): Upload;
+  /**
+   * Takes no more chunks, if there are as many as expected (A.8).
+   * @returns whether it now is to be loaded; false when it was before, or is done
+   */
+  commit(expected: number | undefined): Promise<boolean | { readonly arrived: number }>;
+  /** The paths of the chunks that are loaded, in the order of their rows. */
+  chunkPaths(): readonly string[];
+  /** Ends it, unless it has ended; the chunks go. @throws when that cannot be written down: then it has not ended */
+  finish(outcome: Outcome): Promise<void>;
+  /** The same while it takes chunks. Returns false when it does not. */
+  cancel(outcome: Outcome): Promise<boolean>;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>;
+  /** Removes it from the disk. */
+  remove(): Promise<void>;
+}
+
+/** A chunk that is arriving. */
+export interface Upload {
+  /** Takes the data, which is on disk when it returns. @throws {CapacityError} */
+  write(body: Readable, signal: AbortSignal): Promise<void>;
+  /** Makes what was written a chunk of the cycle. Returns false when the cycle does not accept data any more. */
+  publish(): Promise<boolean>;
+  /** Ends the upload, and forgets what was not published. */
+  end(): Promise<void>;
+}
+
+/** The folder of a cycle's chunks. */
+export function chunkFolder(folder: string): string {
+  return join(folder, "chunks");
+}
+
+/** Creates a cycle on disk. `folder` must not be there yet. */
+export async function createCycle(folder: string, record: CycleRecord, limits: Limits): Promise<Cycle> {
+  try {
+    await mkdir(chunkFolder(folder), { recursive: true, mode: 0o700 });
+    await writeRecord(folder, record);
+    await syncFolder(join(folder, ".."));
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw writeError(error);
+  }
+  return openCycle(folder, record, [], limits);
+}
+
+/** A cycle as it is on disk. */
+export function openCycle(folder: string, initial: CycleRecord, arrived: readonly Chunk[], limits: Limits): Cycle {
+  const { id, owner, parameters, started } = initial;
+  const place = chunkFolder(folder);
+  const badRecords = join(folder, "bad_records");
+  let record = initial;
+  const chunks = new Map(arrived.map((chunk) => [keyOf(chunk), chunk]));
+  const arriving = new Set<Arriving>();
+  let arrivals = Math.max(0, ...arrived.map((chunk) => chunk.arrival));
+  /** Changes of the cycle follow each other. */
+  const alone = createQueue(1);
+  const ended = Promise.withResolvers<void>();
+  if (record.stage === "DONE") ended.resolve();
+
+  const isIngesting = (): boolean => record.stage === "INGESTING";
+  const buffered = (): number => sum([...chunks.values()].map((chunk) => chunk.size));
+  const received = (): Received =>
+    record.received ?? {
+      bytes: buffered(),
+      until: Math.max(started, ...[...chunks.values()].map((chunk) => chunk.complete)),
+    };
+
+  async function save(next: CycleRecord): Promise<void> {
+    try {
+      await writeRecord(folder, next);
+    } catch (error) {
+      throw writeError(error);
+    }
+    record = next;
+  }
+
+  async function end(outcome: Outcome): Promise<void> {
+    const { chunks: _, ...rest } = record;
+    await save({ ...rest, stage: "DONE", received: received(), outcome });
+    chunks.clear();
+    ended.resolve();
+    if (outcome.code === "CANCELLED") await rm(badRecords, { force: true });
+    await rm(place, { recursive: true, force: true });
+  }
+
+  return {
+    id,
+    owner,
+    parameters,
+    started,
+    badRecords,
+    isIngesting,
+    ended: ended.promise,
+    outcome: () => record.outcome,
+    status: () => statusOf(record, received(), buffered() + sum([...arriving].map((part) => part.size()))),
+    lastActive: () => {
+      if (record.outcome !== undefined) return record.outcome.ended;
+      return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : received().until;
+    },
+    chunkPaths: () => (record.chunks ?? []).map((file) => join(place, file)),
+    beginUpload: (chunkId) => {
+      const arrival = ++arrivals;
+      const key = keyOf({ file: fileNameOf(arrival, chunkId), ...(chunkId === undefined ? {} : { id: chunkId }) });
+      const room = createRoom(limits, place, () => {
+        const others = [...arriving].filter((part) => part !== upload);
+        return buffered() - (chunks.get(key)?.size ?? 0) + sum(others.map((part) => part.size()));
+      });
+      const upload = createArriving(place, room);
+      arriving.add(upload);
+      return {
+        write: async (body, signal) => {
+          try {
+            await upload.write(body, signal);
+          } catch (error) {
+            // The folder goes with the end of the cycle, which is what `publish` then says.
+            if (isIngesting()) throw error;
+          }
+        },
+        publish: () =>
+          alone(async () => {
+            if (!isIngesting()) return false;
+            // In the place of the one it replaces, if it does.
+            const { arrival: position } = chunks.get(key) ?? { arrival };
+            const file = fileNameOf(position, chunkId);
+            const path = join(place, file);
+            await rename(upload.path, path);
+            await syncFolder(place);
+            const { size, mtimeMs } = await stat(path);
+            const chunk: Chunk = {
+              file,
+              arrival: position,
+              size,
+              complete: mtimeMs,
+              ...(chunkId === undefined ? {} : { id: chunkId }),
+            };
+            chunks.set(key, chunk);
+            arriving.delete(upload);
+            return true;
+          }),
+        end: async () => {
+          arriving.delete(upload);
+          await upload.discard();
+        },
+      };
+    },
+    commit: (expected) =>
+      alone(async () => {
+        if (!isIngesting()) return false;
+        if (expected !== undefined && expected !== chunks.size) return { arrived: chunks.size };
+        const files = inOrder(chunks.values()).map((chunk) => chunk.file);
+        await save({ ...record, stage: "COMMITTING", chunks: files, received: received() });
+        return true;
+      }),
+    finish: (outcome) =>
+      alone(async () => {
+        if (record.stage !== "DONE") await end(outcome);
+      }),
+    cancel: (outcome) =>
+      alone(async () => {
+        if (!isIngesting()) return false;
+        await end(outcome);
+        return true;
+      }),
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** What tells chunks apart: the client's id, or the file. */
+function keyOf({ id, file }: Pick<Chunk, "id" | "file">): string {
+  return id === undefined ? `file ${file}` : `id ${id}`;
+}
+
+function sum(sizes: readonly number[]): number {
+  return sizes.reduce((total, size) => total + size, 0);
+}

@@ -1,0 +1,163 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "pino";
+import { UnavailableError, messageOf } from "#errors.ts";
+import type { Engine, Table } from "#service/engine/engine.ts";
+import { createQueue } from "#service/queue.ts";
+import type { LoadParameters } from "#wire/loads.ts";
+import type { Limits } from "./capacity.ts";
+import { cancelled, failed, failureOf, load } from "./commit.ts";
+import { createCycle } from "./cycle.ts";
+import type { Cycle } from "./cycle.ts";
+import type { Parse } from "./parsing.ts";
+import { recoverCycles } from "./recovery.ts";
+import type { Outcome } from "./record.ts";
+import { targetOf } from "./start-request.ts";
+
+export interface LoadOptions extends Limits {
+  /** Where the cycles lie, a folder each. */
+  readonly folder: string;
+  readonly engine: Engine;
+  readonly parse: Parse;
+  /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
+  readonly expireAfter: number;
+  readonly log: Logger;
+}
+
+/** The load cycles of the service (specification 3). */
+export interface Loads {
+  start(owner: string, parameters: LoadParameters): Promise<Cycle>;
+  /** The cycle of that id; undefined when there is none, or when it has expired. */
+  find(id: string): Cycle | undefined;
+  /** Those that an account started, the oldest first. */
+  of(owner: string): readonly Cycle[];
+  /** The table that the cycle is for, or undefined. */
+  table(cycle: Cycle): Promise<Table | undefined>;
+  /** Loads the cycle in the background, once. Returns how many chunks have arrived if those are not as many as expected. */
+  commit(cycle: Cycle, expected: number | undefined): Promise<{ readonly arrived: number } | undefined>;
+  /** Ends the cycle, wherever it is: when this returns nothing is being written any more (A.9). */
+  cancel(cycle: Cycle): Promise<void>;
+  /** Stops what is being loaded; the next start begins it again. */
+  close(): Promise<void>;
+}
+
+/** How many commits run at once. Each can use every processor; a few let a small one pass a large one. */
+const width = 4;
+
+/** How long it waits to write down an end once more, in milliseconds. */
+const retryInterval = 1_000;
+
+/** How often expired cycles are looked for, at the most, in milliseconds. */
+const sweepInterval = 60_000;
+
+/** Opens the cycles of a folder; commits that were cut off are started again (A.24). */
+export async function openLoads(options: LoadOptions): Promise<Loads> {
+  const { folder, engine, parse, expireAfter, log } = options;
+  const cycles = new Map<string, Cycle>();
+  const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
+  const inTurn = createQueue(width);
+  const stopping = new AbortController();
+
+  async function outcomeOf(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
+    try {
+      return await inTurn(() => load(cycle, engine, parse, signal), signal);
+    } catch (error) {
+      if (signal.aborted) return cancelled();
+      const failure = failureOf(error);
+      if (failure !== undefined) return failure;
+      const incident = randomUUID();
+      log.error({ err: error, cycle: cycle.id, incident }, `a load failed: ${messageOf(error)}`);
+      return failed(`The load failed unexpectedly, incident ${incident}.`);
+    }
+  }
+
+  async function work(cycle: Cycle, signal: AbortSignal): Promise<void> {
+    const outcome = await outcomeOf(cycle, AbortSignal.any([signal, stopping.signal]));
+    // What was stopped with the service is started again with it; what was done nevertheless is done.
+    if (outcome.code === "CANCELLED" && stopping.signal.aborted && !signal.aborted) return;
+    await finish(cycle, outcome);
+    const { code, message, rowsWritten, ignoredRows } = outcome;
+    log.info({ cycle: cycle.id, code, message, rowsWritten, ignoredRows }, "load ended");
+  }
+
+  /** A full disk must not leave a client polling for ever. After a stop, the engine remembers whether it was written. */
+  async function finish(cycle: Cycle, outcome: Outcome): Promise<void> {
+    for (let over = false; !over; over = stopping.signal.aborted) {
+      try {
+        await cycle.finish(outcome);
+        return;
+      } catch (error) {
+        log.error({ err: error, cycle: cycle.id }, `the end of a load could not be written down: ${messageOf(error)}`);
+        await delay(retryInterval, undefined, { signal: stopping.signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  function begin(cycle: Cycle): void {
+    const controller = new AbortController();
+    const over = work(cycle, controller.signal).finally(() => loading.delete(cycle));
+    loading.set(cycle, { controller, over });
+  }
+
+  const hasExpired = (cycle: Cycle): boolean => Date.now() - cycle.lastActive() >= expireAfter;
+
+  async function sweep(): Promise<void> {
+    for (const cycle of cycles.values()) {
+      if (!hasExpired(cycle)) continue;
+      cycles.delete(cycle.id);
+      await cycle.remove().catch((error: unknown) => {
+        log.warn({ err: error, cycle: cycle.id }, `an expired load cycle could not be removed: ${messageOf(error)}`);
+      });
+    }
+  }
+
+  for (const cycle of await recoverCycles(folder, options, log)) cycles.set(cycle.id, cycle);
+  await sweep();
+  for (const cycle of cycles.values()) if (!cycle.isIngesting() && cycle.outcome() === undefined) begin(cycle);
+  let sweeping = Promise.resolve();
+  const timer = setInterval(
+    () => {
+      sweeping = sweeping.then(sweep);
+    },
+    Math.min(sweepInterval, expireAfter),
+  );
+  timer.unref();
+
+  return {
+    start: async (owner, parameters) => {
+      const id = randomUUID();
+      const record = { id, owner, parameters, started: Date.now(), stage: "INGESTING" } as const;
+      const cycle = await createCycle(join(folder, id), record, options);
+      cycles.set(id, cycle);
+      return cycle;
+    },
+    find: (id) => {
+      const cycle = cycles.get(id);
+      return cycle === undefined || hasExpired(cycle) ? undefined : cycle;
+    },
+    of: (owner) =>
+      [...cycles.values()]
+        .filter((cycle) => cycle.owner === owner && !hasExpired(cycle))
+        .sort((a, b) => a.started - b.started),
+    table: (cycle) => engine.find(targetOf(cycle.parameters)),
+    commit: async (cycle, expected) => {
+      const result = await cycle.commit(expected);
+      if (typeof result === "object") return result;
+      if (result) begin(cycle);
+      return undefined;
+    },
+    cancel: async (cycle) => {
+      if (await cycle.cancel(cancelled())) return;
+      const job = loading.get(cycle);
+      job?.controller.abort(new UnavailableError("the load was cancelled"));
+      await job?.over;
+    },
+    close: async () => {
+      clearInterval(timer);
+      stopping.abort(new UnavailableError("the service is stopping"));
+      await Promise.all([...loading.values()].map((job) => job.over));
+      await sweeping;
+    },
+  };
+}

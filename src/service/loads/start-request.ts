@@ -1,0 +1,52 @@
+import type { TableName } from "#service/engine/engine.ts";
+import { loadParameters } from "#wire/loads.ts";
+import type { LoadParameters } from "#wire/loads.ts";
+import type { LoadFormat } from "./format.ts";
+
+/** What errors are described at the most, whatever a client asks for: they are in the status, which is one value. */
+const mostErrors = 10_000;
+
+/** Reads the body of StartLoad (A.3). Undefined: it is not valid. */
+export function readStartRequest(body: string): LoadParameters | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  const parsed = loadParameters.safeParse(value);
+  return parsed.success ? parsed.data : undefined;
+}
+
+export function targetOf({ target }: LoadParameters): TableName {
+  return target;
+}
+
+export function maxErrorsOf({ advanced_options: { max_reported_parsing_errors: wanted } }: LoadParameters): number {
+  return Math.min(wanted, mostErrors);
+}
+
+/** How the rows are written. */
+export function formatOf({ format }: LoadParameters): LoadFormat {
+  const { date_time: dateTime, boolean } = format;
+  const isCsv = format.type === "csv";
+  return {
+    type: format.type,
+    fieldSeparator: format.field_separator,
+    trailingFieldSeparator: format.trailing_field_separator,
+    enclosingCharacter: isCsv ? format.enclosing_character : "",
+    escapeCharacter: isCsv ? "" : format.escape_character,
+    nullValue: format.null_value,
+    hasHeaderRow: format.has_header_row,
+    flexible: format.flexible,
+    convertedToEpoch: isCsv && dateTime.converted_to_epoch,
+    dateTimeFormat: dateTime.date_time_format,
+    dateFormat: dateTime.date_format,
+    timeFormat: dateTime.time_format,
+    skipSecondFraction: dateTime.skip_second_fraction,
+    secondFractionStart: dateTime.second_fraction_start,
+    useBitValues: isCsv && boolean.use_bit_values,
+    trueFormat: boolean.true_format,
+    falseFormat: boolean.false_format,
+  };
+}

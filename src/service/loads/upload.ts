@@ -1,0 +1,45 @@
+import { randomUUID } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { writeError } from "./capacity.ts";
+import type { Room } from "./capacity.ts";
+
+/** The part of an upload that has arrived, in a file of its own until it is complete. */
+export interface Arriving {
+  readonly path: string;
+  /** In bytes, so far. */
+  size(): number;
+  /** Writes everything, and has it on disk when it returns (A.24). @throws {CapacityError} */
+  write(body: Readable, signal: AbortSignal): Promise<void>;
+  /** Removes the file if it is still there. */
+  discard(): Promise<void>;
+}
+
+export function createArriving(folder: string, room: Room): Arriving {
+  const path = join(folder, `${randomUUID()}.part`);
+  let size = 0;
+  async function* counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const piece of pieces) {
+      await room(piece.length);
+      size += piece.length;
+      yield piece;
+    }
+  }
+
+  return {
+    path,
+    size: () => size,
+    write: async (body, signal) => {
+      const file = createWriteStream(path, { flags: "wx", mode: 0o600, flush: true, highWaterMark: 2 ** 20 });
+      try {
+        await pipeline(body, counted, file, { signal });
+      } catch (error) {
+        throw writeError(error);
+      }
+    },
+    discard: () => rm(path, { force: true }),
+  };
+}
