@@ -1,0 +1,153 @@
+import { literal } from "#plan/database.ts";
+import type { Column } from "#service/engine/engine.ts";
+import type { LoadFormat } from "./format.ts";
+import { parseTime } from "./strptime.ts";
+
+/** How the fields of one column become its values. All are SQL expressions. */
+export interface Conversion {
+  /** The column's type. */
+  readonly type: string;
+  /** The field without what surrounds it (A.15), null where it stands for null (A.17). */
+  readonly text: string;
+  /** The value of `text`: NULL when it does not convert. */
+  readonly value: (text: string) => string;
+  /** What is wrong with a text that does not convert, to be read behind the text in quotes. */
+  readonly complaint: string;
+}
+
+/** The longest text that an error shows, in characters. */
+const longestShown = 100;
+
+/** @throws {InputError} for a format of dates and times that is not understood */
+export function conversionOf(column: Column, field: string, format: LoadFormat): Conversion {
+  const type =
+    column.type === "DECIMAL" ? `DECIMAL(${String(column.width ?? 18)}, ${String(column.scale ?? 3)})` : column.type;
+  if (column.type === "VARCHAR") return { type, text: field, value: (text) => text, complaint: "" };
+  if (column.type === "BOOLEAN" && bitsOrWords(format).some((word) => word !== word.trim())) {
+    return { type, text: `nullif(${field}, '')`, ...checked(column, type, format) };
+  }
+  const trimmed = `CASE WHEN starts_with(${field}, ' ') OR ends_with(${field}, ' ') THEN trim(${field}, ' ') ELSE ${field} END`;
+  return { type, text: `nullif(${trimmed}, '')`, ...checked(column, type, format) };
+}
+
+function checked(column: Column, type: string, format: LoadFormat): Pick<Conversion, "value" | "complaint"> {
+  const not = `is not ${/^[AIEOU]/.test(type) ? "an" : "a"} ${type}`;
+  switch (column.type) {
+    case "VARCHAR":
+      return { value: (text) => text, complaint: "" };
+    case "BIGINT":
+    case "INTEGER":
+    case "SMALLINT":
+      return guarded("[+-]?[0-9]+", type, not);
+    case "DOUBLE":
+    case "FLOAT":
+      return {
+        value: (text) => `CASE WHEN regexp_full_match(${text}, '${decimal}([eE][+-]?[0-9]+)?')
+          THEN nullif(nullif(try_cast(${text} AS ${type}), 'Infinity'), '-Infinity')
+          WHEN ${text} IN ('NaN', 'Infinity', '+Infinity', '-Infinity') THEN try_cast(ltrim(${text}, '+') AS ${type}) END`,
+        complaint: not,
+      };
+    case "DECIMAL":
+      return guarded(decimalOf(column.scale ?? 3), type, not);
+    case "BOOLEAN":
+      return booleans(format);
+    case "UUID":
+      return guarded("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", type, not);
+    case "DATE":
+      if (format.convertedToEpoch) return epochDate();
+      return {
+        value: (text) => `CAST(${times(text, format.dateFormat, format)} AS DATE)`,
+        complaint: matches(format.dateFormat),
+      };
+    case "TIME":
+      return {
+        value: (text) => `CAST(${times(text, format.timeFormat, format)} AS TIME)`,
+        complaint: matches(format.timeFormat),
+      };
+    case "TIMESTAMP":
+      break;
+  }
+  if (format.convertedToEpoch) return epochTimestamp(format);
+  return { value: (text) => times(text, format.dateTimeFormat, format), complaint: matches(format.dateTimeFormat) };
+}
+
+const decimal = "[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)";
+
+/** Numbers with at most that many fraction digits, zeros at the end apart. */
+function decimalOf(scale: number): string {
+  if (scale === 0) return "[+-]?([0-9]+([.]0*)?|[.]0+)";
+  return `[+-]?([0-9]+([.][0-9]{0,${scale}}0*)?|[.][0-9]{1,${scale}}0*)`;
+}
+
+/** DuckDB's cast takes more than A.15 does: `1.5`, `0x1f` and `1_000` for integers. */
+function guarded(pattern: string, type: string, complaint: string): Pick<Conversion, "value" | "complaint"> {
+  return {
+    value: (text) => `CASE WHEN regexp_full_match(${text}, '${pattern}') THEN try_cast(${text} AS ${type}) END`,
+    complaint,
+  };
+}
+
+function booleans(format: LoadFormat): Pick<Conversion, "value" | "complaint"> {
+  const [yes, no] = bitsOrWords(format);
+  return {
+    value: (text) => `CASE ${text} WHEN ${literal(yes)} THEN true WHEN ${literal(no)} THEN false END`,
+    complaint: `is neither "${yes}" nor "${no}"`,
+  };
+}
+
+/** The texts for true and false (A.20). */
+function bitsOrWords(format: LoadFormat): readonly [yes: string, no: string] {
+  return format.useBitValues && format.type === "csv" ? ["0x1", "0x0"] : [format.trueFormat, format.falseFormat];
+}
+
+function times(text: string, pattern: string, format: LoadFormat): string {
+  return parseTime(text, {
+    format: pattern,
+    skipSecondFraction: format.skipSecondFraction,
+    secondFractionStart: format.secondFractionStart,
+  });
+}
+
+function matches(pattern: string): string {
+  return `does not match ${pattern}`;
+}
+
+/** What a TIMESTAMP holds, in seconds. */
+const lastSecond = 9_223_372_036_853;
+
+function integer(text: string): string {
+  return `try_cast(${text} AS BIGINT)`;
+}
+
+/** The sign and the first six digits of the fraction; the rest is cut off. */
+function micros(text: string): string {
+  return `CAST(concat(CASE WHEN ${text} LIKE '-%' THEN '-' ELSE '' END,
+    rpad(left(regexp_extract(${text}, '[.]([0-9]+)$', 1), 6), 6, '0')) AS BIGINT)`;
+}
+
+function moment(seconds: string, fraction: string): string {
+  return `CASE WHEN ${seconds} BETWEEN -${lastSecond} AND ${lastSecond} THEN make_timestamp(${seconds} * 1000000 + ${fraction}) END`;
+}
+
+function epochTimestamp(format: LoadFormat): Pick<Conversion, "value" | "complaint"> {
+  return {
+    value: (text) => `CASE WHEN regexp_full_match(${text}, '[+-]?[0-9]+') THEN ${moment(integer(text), "0")}
+      WHEN regexp_full_match(${text}, '[+-]?[0-9]+[.][0-9]+')
+      THEN ${moment(integer(`split_part(${text}, '.', 1)`), format.skipSecondFraction ? "0" : micros(text))} END`,
+    complaint: "is not a number of seconds since 1970-01-01",
+  };
+}
+
+function epochDate(): Pick<Conversion, "value" | "complaint"> {
+  return {
+    value: (text) => `CASE WHEN regexp_full_match(${text}, '[+-]?[0-9]+')
+      AND ${integer(text)} BETWEEN -${lastSecond} AND ${lastSecond}
+      THEN CAST(make_timestamp(${integer(text)} * 1000000) AS DATE) END`,
+    complaint: "is not a whole number of seconds since 1970-01-01",
+  };
+}
+
+/** An SQL expression for a text in quotes, cut where it is long. */
+export function shown(text: string): string {
+  return `concat('"', left(${text}, ${longestShown}), CASE WHEN length(${text}) > ${longestShown} THEN '…' ELSE '' END, '"')`;
+}

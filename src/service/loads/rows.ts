@@ -1,0 +1,116 @@
+import { identifier, literal } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
+import type { Column } from "#service/engine/engine.ts";
+import { conversionOf, shown } from "./convert.ts";
+import type { LoadFormat } from "./format.ts";
+import type { LoadInput, Parse, Parsed } from "./parsing.ts";
+import { writeRejects } from "./rejects.ts";
+import { rewritten } from "./rewrite.ts";
+import { findSections } from "./sections.ts";
+
+/**
+ * Parses, converts and checks the rows of a load. They are in the stage's table `parsed` then, one row each in the order
+ * they were sent, so that `rowid` tells the row's number; a rejected one says what its `flaw` is. `accepted` is a view
+ * of the others. Files of up to 128 MiB are written beside `badRecords` meanwhile.
+ * @throws {InputError} for a format of dates and times that is not understood; the signal's reason
+ */
+export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
+  const { connection } = stage;
+  const { format, columns, chunks } = input;
+  const interrupt = () => {
+    connection.interrupt();
+  };
+  signal.throwIfAborted();
+  signal.addEventListener("abort", interrupt, { once: true });
+  try {
+    const names = columns.map((column) => column.name);
+    await createParsed(connection, columns, format);
+    const sections = await findSections(chunks, format, names, signal);
+    for (const section of sections) {
+      let writing: Promise<void> | undefined;
+      try {
+        for await (const segment of rewritten(section, format, names, `${input.badRecords}.rows`, signal)) {
+          await writing;
+          signal.throwIfAborted();
+          writing = insert(connection, converted(columns, format, segment.from), segment.remove);
+          // A failure is met where the insert is waited for.
+          writing.catch(() => undefined);
+        }
+      } finally {
+        await writing;
+      }
+    }
+    return await outcome(connection, input, async (rejected) => {
+      await writeRejects(input.badRecords, sections, format, names, rejected, signal);
+    });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", interrupt);
+  }
+};
+
+async function createParsed(connection: Connection, columns: readonly Column[], format: LoadFormat): Promise<void> {
+  const types = columns.map((column, i) => `v${String(i)} ${conversionOf(column, "", format).type}`);
+  await connection.run(`CREATE OR REPLACE TABLE parsed (${types.join(", ")}, flaw VARCHAR)`);
+  const values = columns.map((column, i) => `v${String(i)} AS ${identifier(column.name)}`);
+  await connection.run(
+    `CREATE OR REPLACE VIEW accepted AS SELECT ${values.join(", ")}, rowid + 1 AS row_number FROM parsed WHERE flaw IS NULL`,
+  );
+}
+
+async function insert(connection: Connection, select: string, after: () => Promise<void>): Promise<void> {
+  try {
+    await connection.run(`INSERT INTO parsed ${select}`);
+  } finally {
+    await after();
+  }
+}
+
+/** The rows of `parsed` from an SQL table expression with the columns `flaw`, `f0`, `f1`… */
+function converted(columns: readonly Column[], format: LoadFormat, from: string): string {
+  const conversions = columns.map((column, i) => conversionOf(column, `f${String(i)}`, format));
+  const texts = conversions.map(({ text }, i) => `${text} AS t${String(i)}`);
+  const values = conversions.map(({ value }, i) => `${value(`t${String(i)}`)} AS v${String(i)}`);
+  const flaws = columns.flatMap(({ name, type, nullable }, i) => {
+    const place = `column ${name}: `;
+    const found: string[] = [];
+    if (type !== "VARCHAR") {
+      const complaint = literal(` ${conversions[i]?.complaint ?? ""}`);
+      found.push(
+        `WHEN t${String(i)} IS NOT NULL AND v${String(i)} IS NULL THEN concat(${literal(place)}, ${shown(`t${String(i)}`)}, ${complaint})`,
+      );
+    }
+    if (!nullable) found.push(`WHEN t${String(i)} IS NULL THEN ${literal(`${place}null, and the column is NOT NULL`)}`);
+    return found;
+  });
+  return `SELECT ${columns.map((_, i) => `v${String(i)}`).join(", ")}, CASE WHEN flaw IS NOT NULL THEN flaw ${flaws.join(" ")} END
+    FROM (SELECT *, ${values.join(", ")} FROM (SELECT flaw, ${texts.join(", ")} FROM ${from}))`;
+}
+
+/** Counts the rows, describes the first that were rejected and has all of them written. */
+async function outcome(
+  connection: Connection,
+  input: LoadInput,
+  write: (rejected: AsyncIterable<number>) => Promise<void>,
+): Promise<Parsed> {
+  const [counts] = await connection.rows<{ rows: bigint; rejected: bigint }>(
+    "SELECT count(*) AS rows, count(flaw) AS rejected FROM parsed",
+  );
+  const rejected = Number(counts?.rejected ?? 0);
+  const accepted = Number(counts?.rows ?? 0) - rejected;
+  if (rejected === 0) return { accepted, rejected, errors: [] };
+  const flaws = await connection.rows<{ number: bigint; flaw: string }>(
+    `SELECT rowid + 1 AS number, flaw FROM parsed WHERE flaw IS NOT NULL ORDER BY rowid LIMIT ${String(input.maxErrors)}`,
+  );
+  await write(rejectedRows(connection));
+  return { accepted, rejected, errors: flaws.map(({ number, flaw }) => `row ${String(number)}, ${flaw}`) };
+}
+
+async function* rejectedRows(connection: Connection): AsyncGenerator<number> {
+  const query = "SELECT rowid + 1 AS number FROM parsed WHERE flaw IS NOT NULL ORDER BY rowid";
+  for await (const rows of connection.batches<{ number: bigint }>(query)) {
+    for (const { number } of rows) yield Number(number);
+  }
+}

@@ -1,0 +1,113 @@
+import { open } from "node:fs/promises";
+import type { LoadFormat } from "./format.ts";
+import { createSplitter } from "./split.ts";
+
+/** The rows of one chunk: its bytes without a byte order mark and without the header (A.7). */
+export interface Section {
+  readonly path: string;
+  /** Where the rows begin, in bytes. */
+  readonly from: number;
+}
+
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+/** A header that takes more bytes is not looked for in later chunks. */
+const longestHeader = 1024 * 1024;
+const blockSize = 128 * 1024;
+
+/**
+ * The bytes of a file from a place on, in blocks. A block is valid until the next one is asked for.
+ * @throws the signal's reason
+ */
+export async function* blocks(path: string, from: number, signal?: AbortSignal): AsyncGenerator<Buffer> {
+  const file = await open(path);
+  try {
+    const buffer = Buffer.allocUnsafe(blockSize);
+    let at = from;
+    for (;;) {
+      signal?.throwIfAborted();
+      const { bytesRead } = await file.read(buffer, 0, blockSize, at);
+      if (bytesRead === 0) return;
+      at += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Finds where the rows of each chunk begin. Empty lines before the header are no lines, as anywhere. */
+export async function findSections(
+  chunks: readonly string[],
+  format: LoadFormat,
+  columnNames: readonly string[],
+  signal: AbortSignal,
+): Promise<Section[]> {
+  const sections: Section[] = [];
+  let header: Buffer | undefined;
+  for (const path of chunks) {
+    let from = (await read(path, 0, byteOrderMark.length)).equals(byteOrderMark) ? byteOrderMark.length : 0;
+    if (format.hasHeaderRow && header === undefined) {
+      const row = await firstRow({ path, from }, format, columnNames, signal);
+      if (row !== undefined) {
+        const bytes = await read(path, row.from, Math.min(row.to - row.from, longestHeader + 2));
+        header = bytes.subarray(0, bytes.length - endOfLine(bytes));
+        from = row.to;
+      }
+    } else if (header !== undefined && header.length <= longestHeader) {
+      const bytes = await read(path, from, header.length + 2);
+      const rest = bytes.subarray(header.length);
+      const ends = rest.length === 0 || rest[0] === 0x0a || rest.equals(Buffer.from("\r\n"));
+      if (ends && bytes.subarray(0, header.length).equals(header)) {
+        from += header.length + (rest.length === 0 ? 0 : rest[0] === 0x0a ? 1 : 2);
+      }
+    }
+    sections.push({ path, from });
+  }
+  return sections;
+}
+
+/** How many bytes at the end are the end of a line. */
+function endOfLine(bytes: Buffer): number {
+  if (bytes.at(-1) !== 0x0a) return 0;
+  return bytes.at(-2) === 0x0d ? 2 : 1;
+}
+
+async function read(path: string, from: number, length: number): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, from);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Where the first row is; its first line, when an enclosing character in it has no second one. */
+async function firstRow(
+  section: Section,
+  format: LoadFormat,
+  columnNames: readonly string[],
+  signal: AbortSignal,
+): Promise<{ from: number; to: number } | undefined> {
+  let first: { from: number; to: number } | undefined;
+  const splitter = createSplitter({
+    format,
+    columnNames,
+    onRow: (from, to) => {
+      first ??= { from: section.from + from, to: section.from + to };
+    },
+  });
+  let firstLine: number | undefined;
+  let at = section.from;
+  for await (const block of blocks(section.path, section.from, signal)) {
+    const newline = block.indexOf(0x0a);
+    if (newline !== -1) firstLine ??= at + newline + 1;
+    at += block.length;
+    splitter.scan(block);
+    splitter.take();
+    if (first !== undefined) return first;
+  }
+  splitter.end();
+  if (splitter.unterminated && first !== undefined) return { from: first.from, to: firstLine ?? first.to };
+  return first;
+}

@@ -1,0 +1,159 @@
+import { InputError } from "#errors.ts";
+import { literal } from "#plan/database.ts";
+
+/** What a format is for, and the options that go with it (A.19). */
+export interface TimeOptions {
+  readonly format: string;
+  readonly skipSecondFraction: boolean;
+  readonly secondFractionStart: string;
+}
+
+/** Directives that stand for others, as in the C locale. */
+const combined: Readonly<Record<string, string>> = {
+  c: "%a %b %e %H:%M:%S %Y",
+  D: "%m/%d/%y",
+  F: "%Y-%m-%d",
+  r: "%I:%M:%S %p",
+  R: "%H:%M",
+  T: "%H:%M:%S",
+  x: "%m/%d/%y",
+  X: "%H:%M:%S",
+};
+
+/** Directives under the name that DuckDB has for them, and what they match. */
+const directives: Readonly<Record<string, readonly [names: readonly string[], pattern: string]>> = {
+  a: [["%a", "%A"], "[A-Za-z]+"],
+  A: [["%A", "%a"], "[A-Za-z]+"],
+  b: [["%b", "%B"], "[A-Za-z]+"],
+  B: [["%B", "%b"], "[A-Za-z]+"],
+  h: [["%b", "%B"], "[A-Za-z]+"],
+  d: [["%d"], "\\s*\\d{1,2}"],
+  e: [["%d"], "\\s*\\d{1,2}"],
+  f: [["%f"], "\\d+"],
+  g: [["%g"], "\\d{1,2}"],
+  G: [["%G"], "\\d{1,4}"],
+  H: [["%H"], "\\s*\\d{1,2}"],
+  I: [["%I"], "\\s*\\d{1,2}"],
+  j: [["%j"], "\\s*\\d{1,3}"],
+  k: [["%H"], "\\s*\\d{1,2}"],
+  l: [["%I"], "\\s*\\d{1,2}"],
+  m: [["%m"], "\\s*\\d{1,2}"],
+  M: [["%M"], "\\s*\\d{1,2}"],
+  n: [[" "], "\\s*"],
+  p: [["%p"], "[AaPp][Mm]"],
+  P: [["%p"], "[AaPp][Mm]"],
+  S: [["%S"], "\\s*\\d{1,2}"],
+  t: [[" "], "\\s*"],
+  u: [["%u"], "\\d"],
+  U: [["%U"], "\\d{1,2}"],
+  V: [["%V"], "\\d{1,2}"],
+  w: [["%w"], "\\d"],
+  W: [["%W"], "\\d{1,2}"],
+  y: [["%y"], "\\s*\\d{1,2}"],
+  Y: [["%Y"], "\\s*\\d{1,4}"],
+  z: [["%z"], "\\s*(?:Z|[+-]\\d{2}(?::?\\d{2})?)"],
+  "%": [["%%"], "%"],
+};
+
+/** A directive's letter, or text that stands for itself. */
+interface Part {
+  readonly letter?: string;
+  readonly text: string;
+}
+
+/**
+ * An SQL expression for the moment that a text stands for: a TIMESTAMP in UTC, or NULL when the text does not match.
+ * @param value an SQL expression, cheap and without effects
+ * @throws {InputError} when the format has a directive that is not understood
+ */
+export function parseTime(value: string, options: TimeOptions): string {
+  const parts = partsOf(options.format);
+  const second = parts.findLastIndex((part) => part.letter === "S");
+  if (second === -1) {
+    if (parts.some((part) => part.letter === "f")) throw unknown(options.format, "%f without %S before it");
+    return withoutSpecials(value, moment(value, parts));
+  }
+  // `%S.%f` names the fraction: then it must be there.
+  const fraction = parts.findIndex((part) => part.letter === "f");
+  const between = parts.slice(second + 1, fraction);
+  const isNamed = fraction !== -1;
+  if (isNamed && (fraction < second || between.some((part) => part.letter !== undefined))) {
+    throw unknown(options.format, "%f that does not follow %S");
+  }
+  const mark = isNamed ? between.map((part) => part.text).join("") : options.secondFractionStart;
+  const head = parts.slice(0, second + 1);
+  const tail = parts.slice(isNamed ? fraction + 1 : second + 1);
+  const plain = [...head, ...tail];
+  const named: Part[] = [...head, { text: mark }, { letter: "f", text: "%f" }, ...tail];
+  const pattern = literal(
+    `(?s)^(${head.map(patternOf).join("")})${quoteMeta(mark)}(\\d+)(${tail.map(patternOf).join("")})\\s*$`,
+  );
+  const matches = `regexp_matches(${value}, ${pattern})`;
+  const bare = `concat(regexp_extract(${value}, ${pattern}, 1), regexp_extract(${value}, ${pattern}, 3))`;
+  const micros = `CAST(rpad(left(regexp_extract(${value}, ${pattern}, 2), 6), 6, '0') AS BIGINT)`;
+  let result: string;
+  if (options.skipSecondFraction) {
+    result = `coalesce(${moment(value, plain)}, CASE WHEN ${matches} THEN ${moment(bare, plain)} END)`;
+  } else {
+    const direct = isNamed ? moment(value, named) : moment(value, plain);
+    result = `coalesce(${direct}, CASE WHEN ${matches} THEN ${moment(bare, plain)} + to_microseconds(${micros}) END)`;
+  }
+  return withoutSpecials(value, result);
+}
+
+/** DuckDB's strptime takes `infinity` and `epoch` for 1900-01-01. */
+function withoutSpecials(value: string, result: string): string {
+  return `CASE WHEN regexp_matches(${value}, '(?i)^\\s*[+-]?(inf|epoch)') OR regexp_matches(${value}, '^\\s|\\s$') THEN NULL ELSE ${result} END`;
+}
+
+/** The moment by DuckDB's strptime. */
+function moment(value: string, parts: readonly Part[]): string {
+  let formats = [""];
+  for (const part of parts) {
+    const names = part.letter === undefined ? [part.text.replaceAll("%", "%%")] : (directives[part.letter]?.[0] ?? []);
+    formats = names.flatMap((name) => formats.map((format) => format + name));
+  }
+  const list = `[${formats.map(literal).join(", ")}]`;
+  if (!parts.some((part) => part.letter === "z")) return `try_strptime(${value}, ${list})`;
+  // `Z` is an offset as well. The result has a time zone here.
+  const withOffset =
+    parts.at(-1)?.letter === "z"
+      ? `CASE WHEN ${value} LIKE '%Z' THEN concat(left(${value}, -1), '+00') ELSE ${value} END`
+      : value;
+  return `make_timestamp(epoch_us(try_strptime(${withOffset}, ${list})))`;
+}
+
+function partsOf(format: string): Part[] {
+  const parts: Part[] = [];
+  for (const [token, flagged] of format.matchAll(/%[-_0^#EO]?(.)|%|[^%]+/gsu)) {
+    if (flagged === undefined) {
+      if (token === "%") throw unknown(format, "a % at the end");
+      parts.push({ text: token });
+    } else if (combined[flagged] !== undefined) {
+      parts.push(...partsOf(combined[flagged]));
+    } else if (directives[flagged] === undefined) {
+      throw unknown(format, token);
+    } else if (flagged === "%") {
+      parts.push({ text: "%" });
+    } else {
+      parts.push({ letter: flagged, text: token });
+    }
+  }
+  return parts;
+}
+
+function unknown(format: string, what: string): InputError {
+  const known = [...Object.keys(directives), ...Object.keys(combined)].sort().join("");
+  return new InputError(
+    `The format ${JSON.stringify(format)} has ${what}, which is not understood: use strptime directives with one of the letters ${known}`,
+  );
+}
+
+function patternOf(part: Part): string {
+  if (part.letter !== undefined) return directives[part.letter]?.[1] ?? "";
+  return quoteMeta(part.text).replaceAll(/\s+/g, "\\s*");
+}
+
+function quoteMeta(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+}
