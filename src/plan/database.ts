@@ -41,6 +41,8 @@ export interface DatabaseOptions {
   readonly spill: string;
   /** Opens an existing file beside other readers. */
   readonly readOnly?: boolean;
+  /** The only folders whose files SQL can reach, from here on; absent: every file. Nothing can widen it later. */
+  readonly folders?: readonly string[];
 }
 
 /**
@@ -55,12 +57,21 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     autoinstall_known_extensions: "false",
     autoload_known_extensions: "false",
   });
+  if (options.folders !== undefined) await confine(instance, options.folders);
   return {
     connect: async () => connection(await instance.connect()),
     close: () => {
       instance.closeSync();
     },
   };
+}
+
+/** Neither can be given to `create`: the binding passes strings alone, and the list must be there before the lock. */
+async function confine(instance: DuckDBInstance, folders: readonly string[]): Promise<void> {
+  const connection = await instance.connect();
+  await connection.run(`SET allowed_directories = [${folders.map(literal).join(", ")}]`);
+  await connection.run("SET enable_external_access = false");
+  connection.closeSync();
 }
 
 function connection(raw: DuckDBConnection): Connection {

@@ -1,0 +1,178 @@
+import { InputError } from "#errors.ts";
+import type { Connection } from "#plan/database.ts";
+
+/** What a query may name: read once from DuckDB's own catalogue. */
+export interface Vocabulary {
+  /** Functions that come with DuckDB, by name in lower case: whether a query may use them. */
+  readonly functions: ReadonlyMap<string, boolean>;
+  /** Views that come with DuckDB and tell of the whole instance, in lower case. */
+  readonly views: ReadonlySet<string>;
+}
+
+/** What one database holds; names in lower case. */
+export interface Holdings {
+  readonly database: string;
+  readonly defaultSchema: string;
+  /** Tables and views as `schema` NUL `name`. */
+  readonly relations: ReadonlySet<string>;
+  /** Macros of any database: they hide what they read. */
+  readonly macros: ReadonlySet<string>;
+}
+
+/** The table functions that make rows out of their arguments alone. */
+const tableFunctions = new Set(["range", "generate_series", "unnest", "repeat", "json_each", "json_tree"]);
+/** Functions whose value changes, yet which tell nothing and change nothing. */
+const harmless = new Set(["random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid", "error", "setseed"]);
+/** They tell of the process, its settings and its other databases, or run text as SQL. */
+const telling =
+  /setting|variable|^current_(?:query|schemas|connection|transaction)|^txid_|sql$|checkpoint|^pg_get_|^nextval|^currval/;
+const references = new Set(["EMPTY", "BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT"]);
+
+export async function readVocabulary(connection: Connection): Promise<Vocabulary> {
+  const functions = await connection.rows<{ name: string; kind: string; changing: boolean }>(
+    `SELECT lower(function_name) AS name, function_type AS kind,
+       coalesce(stability = 'VOLATILE', false) OR coalesce(has_side_effects, false)
+         OR regexp_matches(coalesce(macro_definition, ''), '(?i)select|duckdb_|pragma') AS changing
+     FROM duckdb_functions() WHERE internal`,
+  );
+  const allowed = new Map<string, boolean>();
+  for (const { name, kind, changing } of functions) {
+    const scalar = kind === "scalar" || kind === "aggregate" || kind === "macro";
+    const fine = tableFunctions.has(name) || (scalar && (!changing || harmless.has(name)) && !telling.test(name));
+    // A name that means several things is allowed only when scalar use of it is, as table functions are checked apart.
+    allowed.set(name, (allowed.get(name) ?? false) || fine);
+  }
+  for (const { name, kind, changing } of functions) {
+    if ((kind === "scalar" || kind === "macro") && changing && !harmless.has(name)) allowed.set(name, false);
+  }
+  const views = await connection.rows<{ name: string }>(
+    "SELECT lower(view_name) AS name FROM duckdb_views() WHERE internal",
+  );
+  return { functions: allowed, views: new Set(views.map(({ name }) => name)) };
+}
+
+/**
+ * Refuses a statement that is not one SELECT over its own database. It is judged by DuckDB's own syntax tree, so
+ * that nothing is read differently here than there. The instance's file access is confined apart from this.
+ * @throws {InputError} what is wrong and where
+ */
+export async function checkQuery(
+  connection: Connection,
+  vocabulary: Vocabulary,
+  holdings: Holdings,
+  sql: string,
+): Promise<void> {
+  const [row] = await connection.rows<{ tree: string }>("SELECT json_serialize_sql($1::VARCHAR)::VARCHAR AS tree", [
+    sql,
+  ]);
+  const parsed = JSON.parse(row?.tree ?? "{}") as {
+    readonly error: boolean;
+    readonly error_type?: string;
+    readonly error_message?: string;
+    readonly statements?: readonly unknown[];
+  };
+  if (parsed.error) {
+    throw new InputError(
+      parsed.error_type === "not implemented"
+        ? "a query is one SELECT statement: nothing else can be run here (a PIVOT needs its values: ON column IN (…))"
+        : `the SQL cannot be read: ${parsed.error_message ?? "it is malformed"}`,
+    );
+  }
+  if (parsed.statements?.length !== 1) {
+    throw new InputError(`a query is one SELECT statement, not ${parsed.statements?.length ?? 0}`);
+  }
+  check(parsed.statements, vocabulary, holdings);
+}
+
+/** A node of the tree; its other members are walked whatever they are. */
+type Node = Readonly<Record<string, unknown>>;
+
+function check(tree: unknown, vocabulary: Vocabulary, holdings: Holdings): void {
+  const nodes = [...walk(tree)];
+  const locals = new Set<string>();
+  for (const node of nodes) {
+    for (const name of localNames(node)) locals.add(checkLocal(name, vocabulary));
+  }
+  for (const node of nodes) {
+    const { type } = node;
+    const isReference = "sample" in node && "alias" in node && !("class" in node);
+    if (isReference && !references.has(String(type))) {
+      throw new InputError("DESCRIBE, SHOW and SUMMARIZE cannot be used in a query");
+    }
+    if (type === "BASE_TABLE") checkTable(node, holdings, locals);
+    if (type === "TABLE_FUNCTION") checkTableFunction(node);
+    if (typeof node["function_name"] === "string") checkFunction(node["function_name"], vocabulary, holdings);
+    if (type === "VALUE_PARAMETER")
+      throw new InputError("a query has no parameters: write the value where ? or $ stands");
+  }
+}
+
+/** Every object of the tree. Not recursive, so that a deeply nested query does not exhaust the stack. */
+function* walk(tree: unknown): Generator<Node> {
+  const open: unknown[] = [tree];
+  while (open.length > 0) {
+    const value = open.pop();
+    if (typeof value !== "object" || value === null) continue;
+    if (!Array.isArray(value)) yield value as Node;
+    for (const member of Object.values(value)) open.push(member);
+  }
+}
+
+/** The names a WITH clause gives. */
+function localNames(node: Node): string[] {
+  const map = (node["cte_map"] as { readonly map?: readonly { readonly key: string }[] } | undefined)?.map ?? [];
+  return map.map(({ key }) => key);
+}
+
+/**
+ * A name of a WITH clause hides tables only where it is in scope. So it must not be one that means a file or a view of
+ * the engine elsewhere in the same query.
+ */
+function checkLocal(name: string, vocabulary: Vocabulary): string {
+  const folded = name.toLowerCase();
+  if (!/^[\p{L}_][\p{L}\p{N}_ ]*$/u.test(name) || vocabulary.views.has(folded)) {
+    throw new InputError(`WITH "${name}": give it a name of letters, digits and _ that the engine does not use itself`);
+  }
+  return folded;
+}
+
+function checkTable(node: Node, holdings: Holdings, locals: ReadonlySet<string>): void {
+  const [catalog, schema, table] = ["catalog_name", "schema_name", "table_name"].map((key) => textOf(node, key));
+  const parts = [catalog, schema, table].flatMap((part) => part || []);
+  const [first = "", second, third] = parts.map((part) => part.toLowerCase());
+  if (second === undefined && locals.has(first)) return;
+  const known = (schema: string, name: string): boolean => holdings.relations.has(`${schema}\0${name}`);
+  const own = first === holdings.database.toLowerCase();
+  const found =
+    third !== undefined
+      ? own && known(second ?? "", third)
+      : second !== undefined
+        ? known(own ? holdings.defaultSchema : first, second)
+        : known(holdings.defaultSchema, first);
+  if (!found) {
+    throw new InputError(`${parts.join(".")} is not a table of the database ${holdings.database}`);
+  }
+}
+
+function textOf(node: Node, key: string): string {
+  const value = node[key];
+  return typeof value === "string" ? value : "";
+}
+
+function checkTableFunction(node: Node): void {
+  const name = textOf((node["function"] ?? {}) as Node, "function_name");
+  if (!tableFunctions.has(name.toLowerCase())) {
+    throw new InputError(`the table function ${name} cannot be used in a query`);
+  }
+}
+
+function checkFunction(name: string, vocabulary: Vocabulary, holdings: Holdings): void {
+  const folded = name.toLowerCase();
+  if (holdings.macros.has(folded)) {
+    throw new InputError(`${name} is a macro, which a query cannot use: write out what it stands for`);
+  }
+  // What DuckDB does not list is syntax of its own, or does not exist, which it then says itself.
+  if (vocabulary.functions.get(folded) === false) {
+    throw new InputError(`the function ${name} cannot be used in a query`);
+  }
+}

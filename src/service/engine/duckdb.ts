@@ -1,0 +1,193 @@
+import { availableParallelism } from "node:os";
+import { InputError, UnavailableError } from "#errors.ts";
+import { identifier } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
+import { checkQuery, readVocabulary } from "./confine.ts";
+import type { Holdings } from "./confine.ts";
+import { ledgerName, openDatabases } from "./databases.ts";
+import { define } from "./define.ts";
+import type { Engine, Query, Table } from "./engine.ts";
+import { execute, refuseUnplaced } from "./execute.ts";
+import { openGate } from "./gate.ts";
+import { interruptible, meaningOf } from "./interrupt.ts";
+import { readPage, soleStatement } from "./query.ts";
+import { findTable } from "./tables.ts";
+import { writeTable } from "./write.ts";
+
+export interface DuckDbOptions {
+  /** The folder of the databases, a file each. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes; beyond it, it spills. */
+  readonly memory: number;
+  /** The schema every database has (A.22). */
+  readonly defaultSchema?: string;
+  /** Other names of schemas, in lower case (A.22). */
+  readonly schemaAliases?: Readonly<Record<string, string>>;
+  /** The folders of what loads read and write: SQL reaches no other file. */
+  readonly files?: readonly string[];
+}
+
+/**
+ * Opens the embedded engine: every database is a DuckDB file, all of them attached to one instance.
+ * @throws {InputError} naming the file that cannot be opened
+ */
+export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> {
+  const defaultSchema = options.defaultSchema ?? "core_default_schema";
+  const aliases = options.schemaAliases ?? { falcon_default_schema: defaultSchema };
+  const databases = await openDatabases({
+    folder: options.folder,
+    memory: options.memory,
+    defaultSchema,
+    files: options.files ?? [],
+  });
+  const vocabulary = await databases.use(readVocabulary);
+  const schemaOf = (name: string | undefined): string =>
+    name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
+  // A query occupies a thread of Node's pool of four, which files and the loads need too.
+  const gate = openGate(Math.min(3, Math.max(2, availableParallelism())));
+  const queues = new Map<string, Promise<unknown>>();
+  /** What was read of a database, until a statement may have changed it. */
+  const holdings = new Map<string, Promise<Holdings>>();
+
+  const holdingsOf = async (database: string): Promise<Holdings> => {
+    const known = holdings.get(database);
+    if (known !== undefined) return known;
+    const read = databases.use(async (connection) => readHoldings(connection, database, defaultSchema));
+    holdings.set(database, read);
+    read.catch(() => holdings.delete(database));
+    return read;
+  };
+
+  const existing = (name: string): string => {
+    const database = databases.find(name);
+    if (database === undefined) {
+      throw new InputError(`there is no database ${name}: there are ${databases.names().join(", ") || "none"}`);
+    }
+    return database;
+  };
+
+  /** One load at a time writes to a table: two would conflict over its keys. */
+  const inTurn = async (table: Table, work: () => Promise<void>): Promise<void> => {
+    const key = [table.database, table.schema, table.name].join("\0").toLowerCase();
+    const turn = (queues.get(key) ?? Promise.resolve()).then(work);
+    const settled = turn.catch(() => undefined);
+    queues.set(key, settled);
+    try {
+      await turn;
+    } finally {
+      if (queues.get(key) === settled) queues.delete(key);
+    }
+  };
+
+  return {
+    define: async (sql, origin) => {
+      await define(databases, sql, origin, schemaOf);
+      holdings.clear();
+    },
+    execute: async (name, sql, signal) => {
+      const [only, ...more] = databases.names();
+      const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name);
+      return databases.use(async (connection) => {
+        try {
+          if (database !== undefined) await connection.run(useOf(database, defaultSchema));
+          const page = await interruptible(connection, signal, async () => execute(databases, connection, sql));
+          if (database === undefined) await refuseUnplaced(connection);
+          return page;
+        } catch (error) {
+          throw meaningOf(error);
+        } finally {
+          holdings.clear();
+        }
+      });
+    },
+    find: async (name) => {
+      const database = databases.find(name.database);
+      if (database === undefined) return undefined;
+      return databases.use(async (connection) =>
+        findTable(connection, { database, schema: schemaOf(name.schema), table: name.table }),
+      );
+    },
+    openStage: async () => {
+      const connection = await databases.connect();
+      return {
+        connection,
+        close: async () => {
+          connection.close();
+        },
+      };
+    },
+    write: async ({ connection }, table, writing, signal) => {
+      await inTurn(table, async () => {
+        try {
+          await writeTable(connection, table, writing, signal);
+        } catch (error) {
+          throw signal.aborted ? error : meaningOf(error);
+        }
+      });
+    },
+    query: async (query, signal) => {
+      const database = existing(query.database);
+      const statement = soleStatement(query.sql);
+      return inTime(query, signal, async (limited) =>
+        gate(limited, async () =>
+          databases.use(async (connection) =>
+            interruptible(connection, limited, async () => {
+              await connection.run(useOf(database, defaultSchema));
+              return connection.transaction(async () => {
+                await checkQuery(connection, vocabulary, await holdingsOf(database), statement);
+                return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit });
+              });
+            }).catch((error: unknown) => {
+              throw limited.aborted ? error : meaningOf(error);
+            }),
+          ),
+        ),
+      );
+    },
+    close: async () => {
+      await Promise.all(queues.values());
+      databases.close();
+    },
+  };
+}
+
+function useOf(database: string, schema: string): string {
+  return `USE ${identifier(database)}.${identifier(schema)}`;
+}
+
+async function inTime<Result>(
+  query: Query,
+  signal: AbortSignal,
+  work: (limited: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const limit = new AbortController();
+  const timer = setTimeout(() => {
+    limit.abort(new UnavailableError(`the query took longer than ${query.timeout / 1000} s and was stopped`));
+  }, query.timeout);
+  try {
+    return await work(AbortSignal.any([signal, limit.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readHoldings(connection: Connection, database: string, defaultSchema: string): Promise<Holdings> {
+  const relations = await connection.rows<{ schema: string; name: string }>(
+    `SELECT schema_name AS schema, table_name AS name FROM duckdb_tables() WHERE database_name = $1
+     UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = $1 AND NOT internal`,
+    [database],
+  );
+  const macros = await connection.rows<{ name: string }>(
+    "SELECT DISTINCT lower(function_name) AS name FROM duckdb_functions() WHERE NOT internal",
+  );
+  return {
+    database,
+    defaultSchema,
+    relations: new Set(
+      relations
+        .filter(({ name }) => name !== ledgerName)
+        .map(({ schema, name }) => `${schema.toLowerCase()}\0${name.toLowerCase()}`),
+    ),
+    macros: new Set(macros.map(({ name }) => name)),
+  };
+}

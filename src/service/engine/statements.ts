@@ -1,0 +1,118 @@
+/** A piece of SQL: an identifier or keyword, a quoted identifier, a string, or one character of anything else. */
+export interface Token {
+  readonly kind: "word" | "quoted" | "string" | "symbol";
+  /** As written; of a quoted identifier, the name it stands for. */
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** One statement of a script, without its semicolon. */
+export interface Statement {
+  readonly sql: string;
+  /** Its tokens; positions are those of the script. */
+  readonly tokens: readonly Token[];
+  /** The line its first token is on, from 1. */
+  readonly line: number;
+}
+
+const pieces = new RegExp(
+  [
+    String.raw`(?<space>\s+|--[^\n]*)`,
+    String.raw`(?<quoted>"(?:[^"]|"")*")`,
+    String.raw`(?<escaped>[eE]'(?:[^'\\]|''|\\[^])*')`,
+    String.raw`(?<string>'(?:[^']|'')*')`,
+    String.raw`(?<dollar>\$(?<tag>(?:[\p{L}_][\p{L}\p{N}_]*)?)\$[^]*?\$\k<tag>\$)`,
+    String.raw`(?<word>[\p{L}_][\p{L}\p{N}_$]*)`,
+    // A number is one piece, so that the letters in 1e5 are not a word.
+    String.raw`(?<number>\d[\p{L}\p{N}_]*)`,
+    String.raw`(?<symbol>[^])`,
+  ].join("|"),
+  "uy",
+);
+
+/**
+ * Splits a script at its semicolons. Only quoting and comments are understood here; what a statement means is
+ * DuckDB's to say.
+ */
+export function splitStatements(script: string): Statement[] {
+  const statements: Statement[] = [];
+  let tokens: Token[] = [];
+  const finish = (): void => {
+    const [first, last] = [tokens[0], tokens.at(-1)];
+    if (first === undefined || last === undefined) return;
+    statements.push({ sql: script.slice(first.start, last.end), tokens, line: lineOf(script, first.start) });
+    tokens = [];
+  };
+  for (const token of tokenize(script)) {
+    if (token.kind === "symbol" && token.text === ";") finish();
+    else tokens.push(token);
+  }
+  finish();
+  return statements;
+}
+
+function* tokenize(script: string): Generator<Token> {
+  let at = 0;
+  while (at < script.length) {
+    if (script.startsWith("/*", at)) {
+      at = endOfComment(script, at);
+      continue;
+    }
+    pieces.lastIndex = at;
+    const groups = pieces.exec(script)?.groups;
+    const text = groups === undefined ? "" : script.slice(at, pieces.lastIndex);
+    const start = at;
+    // The last piece matches anything, so there is always progress.
+    at = Math.max(pieces.lastIndex, start + 1);
+    if (groups === undefined || groups["space"] !== undefined) continue;
+    if (groups["quoted"] !== undefined) {
+      yield { kind: "quoted", text: text.slice(1, -1).replaceAll('""', '"'), start, end: at };
+      continue;
+    }
+    const isString = (groups["escaped"] ?? groups["string"] ?? groups["dollar"]) !== undefined;
+    const kind = isString ? "string" : groups["word"] === undefined ? "symbol" : "word";
+    yield { kind, text, start, end: at };
+  }
+}
+
+/** Comments nest, as in PostgreSQL. */
+function endOfComment(script: string, start: number): number {
+  const marks = /\/\*|\*\//g;
+  marks.lastIndex = start;
+  let depth = 0;
+  for (let mark = marks.exec(script); mark !== null; mark = marks.exec(script)) {
+    depth += mark[0] === "/*" ? 1 : -1;
+    if (depth === 0) return marks.lastIndex;
+  }
+  return script.length;
+}
+
+function lineOf(script: string, position: number): number {
+  return script.slice(0, position).split("\n").length;
+}
+
+/** Whether the tokens from `from` on are these keywords, in any case. */
+export function hasWords(tokens: readonly Token[], from: number, words: readonly string[]): boolean {
+  return words.every((word, index) => {
+    const token = tokens[from + index];
+    return token?.kind === "word" && token.text.toUpperCase() === word;
+  });
+}
+
+/** The dotted name that starts at `from`: its parts, and where the tokens go on. No parts when there is no name. */
+export function nameAt(tokens: readonly Token[], from: number): { parts: string[]; next: number } {
+  const parts: string[] = [];
+  let next = from;
+  for (;;) {
+    const token = tokens[next];
+    if (token === undefined || (token.kind !== "word" && token.kind !== "quoted") || token.text === "") {
+      return { parts: [], next: from };
+    }
+    parts.push(token.text);
+    next += 1;
+    const dot = tokens[next];
+    if (dot?.kind !== "symbol" || dot.text !== ".") return { parts, next };
+    next += 1;
+  }
+}

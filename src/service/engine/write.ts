@@ -1,0 +1,114 @@
+import { InputError } from "#errors.ts";
+import { identifier } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
+import type { Table } from "./engine.ts";
+import { interruptible } from "./interrupt.ts";
+import { ledgerName } from "./databases.ts";
+import { nameAt, splitStatements } from "./statements.ts";
+
+/**
+ * Writes the rows of `accepted` into the table, all or nothing (A.15, A.21). Deleting from a table with a primary key
+ * is far too slow in DuckDB (its index removes keys one by one: 30 s for a million), so known keys are updated in
+ * place, and a table to be emptied is made anew where nothing hangs on it.
+ */
+export async function writeTable(
+  connection: Connection,
+  table: Table,
+  options: { readonly empty: boolean; readonly load: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const ledger = `${identifier(table.database)}.main.${identifier(ledgerName)}`;
+  await connection.transaction(async () => {
+    await interruptible(connection, signal, async () => {
+      const written = await connection.rows(`FROM ${ledger} WHERE load = $1`, [options.load]);
+      if (written.length > 0) return;
+      await writeRows(connection, table, options.empty);
+      await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [options.load]);
+    });
+    // From here on the load is committed, whatever the signal says: it can no longer be half done.
+  });
+}
+
+async function writeRows(connection: Connection, table: Table, empty: boolean): Promise<void> {
+  const target = `${identifier(table.database)}.${identifier(table.schema)}.${identifier(table.name)}`;
+  if (table.primaryKey.length === 0) {
+    if (empty) await connection.run(`DELETE FROM ${target}`);
+    await connection.run(`INSERT INTO ${target} ${await latest(connection, table)}`);
+    return;
+  }
+  const { indexed, referenced } = await dependentsOf(connection, table);
+  if (empty && !indexed && !referenced) {
+    await replace(connection, table, target);
+  } else if (empty || indexed) {
+    const key = table.primaryKey.map((name) => `kept.${identifier(name)} = accepted.${identifier(name)}`);
+    await connection.run(
+      empty ? `DELETE FROM ${target}` : `DELETE FROM ${target} AS kept USING accepted WHERE ${key.join(" AND ")}`,
+    );
+    await connection.run(`INSERT INTO ${target} ${await latest(connection, table)}`);
+  } else {
+    await upsert(connection, table, target);
+  }
+}
+
+/** The rows to write: of several with one key the last, which is looked for only where there are such keys. */
+async function latest(connection: Connection, table: Table): Promise<string> {
+  const columns = table.columns.map(({ name }) => identifier(name)).join(", ");
+  const rows = `SELECT ${columns} FROM accepted`;
+  if (table.primaryKey.length === 0) return rows;
+  const key = table.primaryKey.map(identifier).join(", ");
+  const [count] = await connection.rows<{ all: bigint; distinct: bigint }>(
+    `SELECT (SELECT count(*) FROM accepted) AS "all",
+       (SELECT count(*) FROM (SELECT DISTINCT ${key} FROM accepted)) AS "distinct"`,
+  );
+  if (count?.all === count?.distinct) return rows;
+  return `${rows} SEMI JOIN (SELECT max(row_number) AS row_number FROM accepted GROUP BY ${key}) USING (row_number)`;
+}
+
+async function upsert(connection: Connection, table: Table, target: string): Promise<void> {
+  const others = table.columns
+    .filter(({ name }) => !table.primaryKey.includes(name))
+    .map(({ name }) => identifier(name));
+  const update = others.map((name) => `${name} = excluded.${name}`).join(", ");
+  await connection.run(
+    `INSERT INTO ${target} ${await latest(connection, table)}
+     ON CONFLICT (${table.primaryKey.map(identifier).join(", ")}) DO ${update === "" ? "NOTHING" : `UPDATE SET ${update}`}`,
+  );
+}
+
+/** Puts a new table with the same definition in the place of the old one. */
+async function replace(connection: Connection, table: Table, target: string): Promise<void> {
+  const [old] = await connection.rows<{ sql: string }>(
+    "SELECT sql FROM duckdb_tables() WHERE database_name = $1 AND schema_name = $2 AND table_name = $3",
+    [table.database, table.schema, table.name],
+  );
+  // DuckDB's text of the definition: CREATE TABLE, the name, and the columns in parentheses.
+  const tokens = splitStatements(old?.sql ?? "")[0]?.tokens ?? [];
+  const columns = tokens[nameAt(tokens, 2).next];
+  if (old === undefined || columns === undefined) throw new InputError(`the table ${table.name} is gone`);
+  const made = `${identifier(table.database)}.${identifier(table.schema)}.${identifier(`${table.name} (loading)`)}`;
+  await connection.run(`CREATE TABLE ${made} ${old.sql.slice(columns.start)}`);
+  await connection.run(`INSERT INTO ${made} ${await latest(connection, table)}`);
+  await connection.run(`DROP TABLE ${target}`);
+  await connection.run(`ALTER TABLE ${made} RENAME TO ${identifier(table.name)}`);
+}
+
+/** What keeps a table from being updated in place, or from being made anew. */
+async function dependentsOf(connection: Connection, table: Table): Promise<{ indexed: boolean; referenced: boolean }> {
+  const name = [table.database, table.schema, table.name];
+  const [indexes, references, unique] = await Promise.all([
+    connection.rows(
+      "FROM duckdb_indexes() WHERE database_name = $1 AND schema_name = $2 AND table_name = $3 LIMIT 1",
+      name,
+    ),
+    connection.rows(
+      `FROM duckdb_constraints() WHERE database_name = $1 AND schema_name = $2 AND referenced_table = $3 LIMIT 1`,
+      name,
+    ),
+    connection.rows(
+      `FROM duckdb_constraints() WHERE database_name = $1 AND schema_name = $2 AND table_name = $3
+         AND constraint_type IN ('UNIQUE', 'FOREIGN KEY') LIMIT 1`,
+      name,
+    ),
+  ]);
+  return { indexed: indexes.length > 0 || unique.length > 0, referenced: references.length > 0 };
+}
