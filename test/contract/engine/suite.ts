@@ -1,0 +1,377 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { identifier } from "#plan/database.ts";
+import type { Engine, Stage, Table } from "#service/engine/engine.ts";
+
+/** Opens an engine that keeps its tables in the folder. */
+export type OpenEngine = (folder: string) => Promise<Engine>;
+
+const never = new AbortController().signal;
+const people = { database: "shop", schema: "core_default_schema", table: "people" };
+
+/** What every engine does, whatever holds its tables. */
+export function engineSuite(name: string, open: OpenEngine): void {
+  describe(`engine ${name}`, () => {
+    let folder: string;
+    let engine: Engine;
+    let loads = 0;
+
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+      engine = await open(folder);
+      await engine.define(definition, "tables.sql");
+    });
+    afterAll(async () => {
+      await engine.close();
+      await rm(folder, { recursive: true });
+    });
+
+    const tableOf = async (table: string, schema = people.schema): Promise<Table> =>
+      (await engine.find({ database: "shop", schema, table }))!;
+    const rowsOf = async (sql: string): Promise<unknown> =>
+      (await engine.query({ database: "shop", sql, limit: 1000, timeout: 60_000 }, never)).rows;
+
+    /** Loads the rows that a query makes, with a `row_number`. */
+    const load = async (
+      table: string,
+      rows: string,
+      options: { empty?: boolean; load?: string; signal?: AbortSignal } = {},
+    ): Promise<void> => {
+      const stage = await stageOf(engine, rows);
+      loads += 1;
+      const writing = { empty: options.empty ?? false, load: options.load ?? `load ${loads}` };
+      try {
+        await engine.write(stage, await tableOf(table), writing, options.signal ?? never);
+      } finally {
+        await stage.close();
+      }
+    };
+
+    test("finds a table with its columns, their types, and its primary key", async () => {
+      expect(await tableOf("everything")).toEqual({
+        database: "shop",
+        schema: "core_default_schema",
+        name: "everything",
+        columns: [
+          { name: "v", type: "VARCHAR", nullable: false },
+          { name: "b", type: "BIGINT", nullable: true },
+          { name: "i", type: "INTEGER", nullable: true },
+          { name: "s", type: "SMALLINT", nullable: true },
+          { name: "d", type: "DOUBLE", nullable: true },
+          { name: "f", type: "FLOAT", nullable: true },
+          { name: "n", type: "DECIMAL", width: 12, scale: 4, nullable: true },
+          { name: "o", type: "BOOLEAN", nullable: true },
+          { name: "day", type: "DATE", nullable: true },
+          { name: "t", type: "TIME", nullable: true },
+          { name: "ts", type: "TIMESTAMP", nullable: true },
+          { name: "u", type: "UUID", nullable: true },
+        ],
+        primaryKey: [],
+      });
+      expect((await tableOf("Orders", "Second Schema")).primaryKey).toEqual(["Customer", "no"]);
+      expect(await engine.find({ ...people, table: "nobody" })).toBeUndefined();
+      expect(await engine.find({ ...people, schema: "nothing" })).toBeUndefined();
+      expect(await engine.find({ ...people, database: "nowhere" })).toBeUndefined();
+    });
+
+    test("A.22 finds names without regard to case, and the schema by its alias", async () => {
+      const found = await engine.find({ database: "SHOP", schema: "FALCON_Default_Schema", table: "PeoPle" });
+      expect(found).toMatchObject({ database: "shop", schema: "core_default_schema", name: "people" });
+      expect(await tableOf("OrDERS", "second SCHEMA")).toMatchObject({ schema: "Second Schema", name: "Orders" });
+      expect(
+        await engine.find({ database: "müll & söhne/ß", schema: "core_default_schema", table: "t" }),
+      ).toMatchObject({ database: "Müll & Söhne/ß" });
+    });
+
+    test("a definition that is applied again changes nothing", async () => {
+      await load("plain", "SELECT 1 AS a, 'x' AS b", { empty: true });
+      await engine.define(definition, "tables.sql");
+      expect(await rowsOf("SELECT * FROM plain")).toEqual([[1, "x"]]);
+    });
+
+    test.each([
+      ["CREATE TABLE IF NOT EXISTS shop.x (a INT); DROP TABLE shop.x", "t.sql:1: a definition holds nothing but"],
+      [
+        "-- one\n/* two\n /* nested; */ */\nINSERT INTO shop.people VALUES (1)",
+        "t.sql:4: a definition holds nothing but",
+      ],
+      ["CREATE TABLE shop.x (a INT)", "t.sql:1: write CREATE TABLE IF NOT EXISTS"],
+      ["CREATE TABLE IF NOT EXISTS x (a INT)", "t.sql:1: the name does not fit"],
+      ["CREATE TABLE IF NOT EXISTS shop.x AS SELECT 1", "t.sql:1: the columns are missing"],
+      [
+        "\nCREATE TABLE IF NOT EXISTS shop.x (a INT, b HUGEINT, c INT[])",
+        /t.sql:2: .*column b .*HUGEINT.*column c .*INTEGER\[\]/,
+      ],
+      ["CREATE TABLE IF NOT EXISTS shop.x (a NOTATYPE)", /t.sql:1: .*NOTATYPE/],
+      ["CREATE TABLE IF NOT EXISTS shop.x (a INT, b INT GENERATED ALWAYS AS (a + 1))", /t.sql:1: .*cannot be loaded/],
+      ["CREATE TABLE IF NOT EXISTS nowhere.x (a INT)", "t.sql:1: there is no database nowhere"],
+      ["CREATE TABLE IF NOT EXISTS shop.nothing.x (a INT)", /t.sql:1: .*nothing/],
+    ])("refuses the definition %s", async (sql, message) => {
+      await expect(engine.define(sql, "t.sql")).rejects.toThrow(message);
+      expect(await engine.find({ ...people, table: "x" })).toBeUndefined();
+    });
+
+    test("names every problem of a definition, and makes nothing of it", async () => {
+      const sql = "CREATE DATABASE IF NOT EXISTS other;\nDROP TABLE a;\nCREATE TABLE IF NOT EXISTS other.x (a BLOB)";
+      await expect(engine.define(sql, "t.sql")).rejects.toMatchObject({
+        name: "InputError",
+        problems: [expect.stringContaining("t.sql:2: "), expect.stringContaining("t.sql:3: ")],
+      });
+      expect(await engine.find({ database: "other", schema: "core_default_schema", table: "x" })).toBeUndefined();
+      await expect(
+        engine.query({ database: "other", sql: "SELECT 1", limit: 1, timeout: 60_000 }, never),
+      ).rejects.toThrow("there is no database other");
+    });
+
+    test("appends to a table without a key, or empties it first", async () => {
+      await load("plain", "SELECT 1 AS a, 'x' AS b", { empty: true });
+      await load("plain", "SELECT 1 AS a, 'y' AS b");
+      expect(await rowsOf("SELECT * FROM plain ORDER BY b")).toEqual([
+        [1, "x"],
+        [1, "y"],
+      ]);
+      await load("plain", "SELECT 2 AS a, '\uFEFFz' AS b WHERE true", { empty: true });
+      expect(await rowsOf("SELECT * FROM plain")).toEqual([[2, "\uFEFFz"]]);
+      await load("plain", "SELECT 2 AS a, 'z' AS b WHERE false", { empty: true });
+      expect(await rowsOf("SELECT * FROM plain")).toEqual([]);
+    });
+
+    test("A.21 replaces rows of known keys, and keeps the last of several with one key", async () => {
+      await load("people", "SELECT i AS id, 'old ' || i AS name FROM range(5) r(i)", { empty: true });
+      await load("people", "SELECT unnest([3, 4, 9, 3, 9]) AS id, unnest(['a', 'b', 'c', 'd', NULL]) AS name");
+      expect(await rowsOf("SELECT * FROM people ORDER BY id")).toEqual([
+        [0, "old 0"],
+        [1, "old 1"],
+        [2, "old 2"],
+        [3, "d"],
+        [4, "b"],
+        [9, null],
+      ]);
+      await load("people", "SELECT unnest([3, 7, 7]) AS id, unnest(['x', 'y', 'z']) AS name", { empty: true });
+      expect(await rowsOf("SELECT * FROM people ORDER BY id")).toEqual([
+        [3, "x"],
+        [7, "z"],
+      ]);
+      // The key still holds, and the table can be loaded on.
+      await load("people", "SELECT 7 AS id, 'again' AS name");
+      expect(await rowsOf("SELECT name FROM people WHERE id = 7")).toEqual([["again"]]);
+      expect((await tableOf("people")).primaryKey).toEqual(["id"]);
+    });
+
+    test("A.21 upserts by a key of several columns, and where every column is of the key", async () => {
+      const loadOrders = async (rows: string): Promise<void> => {
+        const stage = await stageOf(engine, rows);
+        loads += 1;
+        await engine.write(stage, await tableOf("orders", "second schema"), { empty: false, load: `o${loads}` }, never);
+        await stage.close();
+      };
+      await loadOrders(`SELECT 'a' AS "Customer", 1 AS no, 1.5 AS "sum ""net"""`);
+      await loadOrders(
+        `SELECT unnest(['a', 'a', 'b']) AS "Customer", unnest([2, 1, 1]) AS no, unnest([2, 9, 3]) AS "sum ""net"""`,
+      );
+      expect(await rowsOf(`SELECT * FROM "Second Schema"."Orders" ORDER BY 1, 2`)).toEqual([
+        ["a", 1, "9.00"],
+        ["a", 2, "2.00"],
+        ["b", 1, "3.00"],
+      ]);
+      await load("pairs", "SELECT unnest([1, 1, 2]) AS a, 1 AS b");
+      await load("pairs", "SELECT unnest([2, 3]) AS a, 1 AS b");
+      expect(await rowsOf("SELECT * FROM pairs ORDER BY a")).toEqual([
+        [1, 1],
+        [2, 1],
+        [3, 1],
+      ]);
+    });
+
+    test("A.15 a load that fails or is stopped leaves the table as it was, emptying included", async () => {
+      await load("people", "SELECT 1 AS id, 'kept' AS name", { empty: true });
+      await load("checked", "SELECT 1 AS a", { empty: true });
+      const kept = [[1, "kept"]];
+      await expect(load("checked", "SELECT unnest([2, -1]) AS a", { empty: true })).rejects.toMatchObject({
+        name: "InputError",
+      });
+      expect(await rowsOf("SELECT * FROM checked")).toEqual([[1]]);
+      const early = AbortSignal.abort(new Error("cancelled"));
+      await expect(load("people", "SELECT 1 AS id, 'x' AS name", { empty: true, signal: early })).rejects.toThrow(
+        "cancelled",
+      );
+      for (const empty of [true, false]) {
+        const late = new AbortController();
+        const writing = load("people", "SELECT i AS id, 'x' AS name FROM range(3000000) r(i)", {
+          empty,
+          signal: late.signal,
+          load: "stopped",
+        });
+        // Long enough for the stage's rows to be there or not: either way the load cannot have ended.
+        setTimeout(() => {
+          late.abort(new Error("cancelled"));
+        }, 100);
+        await expect(writing).rejects.toThrow("cancelled");
+        expect(await rowsOf("SELECT * FROM people")).toEqual(kept);
+      }
+    });
+
+    test("A.24 a load is written once, however often it is started", async () => {
+      await load("plain", "SELECT 1 AS a, 'once' AS b", { empty: true, load: "the same" });
+      await load("plain", "SELECT 1 AS a, 'once' AS b", { load: "the same" });
+      expect(await rowsOf("SELECT * FROM plain")).toEqual([[1, "once"]]);
+    });
+
+    test("concurrent loads into one table follow each other, and readers see whole loads only", async () => {
+      await load("people", "SELECT i AS id, 'load 0' AS name FROM range(20000) r(i)", { empty: true });
+      const reader = { done: false };
+      const states: unknown[] = [];
+      const reading = (async () => {
+        while (!reader.done) states.push(await rowsOf("SELECT count(*), count(DISTINCT name) FROM people"));
+      })();
+      await Promise.all(
+        [1, 2, 3, 4].map(async (number) =>
+          load("people", `SELECT i AS id, 'load ${number}' AS name FROM range(20000) r(i)`, { empty: number > 2 }),
+        ),
+      );
+      reader.done = true;
+      await reading;
+      expect(new Set(states.map((state) => JSON.stringify(state)))).toEqual(new Set(["[[20000,1]]"]));
+    });
+
+    test("B.15 gives values as JSON holds them", async () => {
+      const sql = `SELECT 9007199254740992::BIGINT, 9007199254740993::BIGINT, -9007199254740993::BIGINT, 12.5::DECIMAL(10,4),
+        -0.05::DECIMAL(3,2), DATE '2024-02-29', TIME '10:00:00', TIME '23:59:59.5', TIMESTAMP '2024-02-29 10:11:12',
+        TIMESTAMP '2024-02-29 10:11:12.000001', 'NaN'::DOUBLE, '-Infinity'::DOUBLE, 'inf'::FLOAT, 0.1::FLOAT, 0.1::DOUBLE,
+        true, NULL, '\uFEFFbom', 'a2a4b0a6-9e4b-4c5d-8a3d-111213141516'::UUID, sum(1)`;
+      expect(await rowsOf(sql)).toEqual([
+        [
+          9007199254740992,
+          "9007199254740993",
+          "-9007199254740993",
+          "12.5000",
+          "-0.05",
+          "2024-02-29",
+          "10:00:00",
+          "23:59:59.500000",
+          "2024-02-29T10:11:12",
+          "2024-02-29T10:11:12.000001",
+          null,
+          null,
+          null,
+          0.1,
+          0.1,
+          true,
+          null,
+          "\uFEFFbom",
+          "a2a4b0a6-9e4b-4c5d-8a3d-111213141516",
+          1,
+        ],
+      ]);
+    });
+
+    test("a page is cut by the engine and says how many rows there are", async () => {
+      const page = async (offset: number | undefined, limit: number): Promise<unknown> => {
+        const sql = "SELECT i AS x, i AS x FROM range(10) r(i) ORDER BY i DESC; -- the end";
+        const where = offset === undefined ? {} : { offset };
+        return engine.query({ database: "shop", sql, limit, timeout: 60_000, ...where }, never);
+      };
+      const columnNames = ["x", "x"];
+      expect(await page(undefined, 2)).toEqual({
+        columnNames,
+        rows: [
+          [9, 9],
+          [8, 8],
+        ],
+        totalRowCount: 10,
+      });
+      expect(await page(8, 2)).toEqual({
+        columnNames,
+        rows: [
+          [1, 1],
+          [0, 0],
+        ],
+        totalRowCount: 10,
+      });
+      expect(await page(9, 5)).toEqual({ columnNames, rows: [[0, 0]], totalRowCount: 10 });
+      expect(await page(20, 5)).toEqual({ columnNames, rows: [], totalRowCount: 10 });
+    });
+
+    test("a query that takes too long is stopped, and others are answered meanwhile", async () => {
+      const forever = "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)";
+      const away = new AbortController();
+      const query = { database: "shop", sql: forever, limit: 1 };
+      const stopped = engine.query({ ...query, timeout: 100 }, never).catch((error: unknown) => error);
+      const left = engine.query({ ...query, timeout: 600_000 }, away.signal).catch((error: unknown) => error);
+      expect(await stopped).toMatchObject({ name: "UnavailableError", message: expect.stringContaining("0.1 s") });
+      expect(await rowsOf("SELECT 1")).toEqual([[1]]);
+      const reason = new Error("gone away");
+      away.abort(reason);
+      expect(await left).toBe(reason);
+    });
+
+    test("an administrator runs any statements, and gets the rows of the last", async () => {
+      await engine.execute(undefined, "CREATE DATABASE IF NOT EXISTS made", never);
+      const sql =
+        "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR); INSERT INTO t VALUES (1, 'a;b'), (2, NULL); TABLE t;";
+      expect(await engine.execute("MADE", sql, never)).toEqual({
+        columnNames: ["a", "b"],
+        rows: [
+          [1, "a;b"],
+          [2, null],
+        ],
+        totalRowCount: 2,
+      });
+      expect(await engine.find({ database: "made", schema: "core_default_schema", table: "t" })).toBeDefined();
+      await expect(engine.execute("made", "SELECT nosuch FROM t", never)).rejects.toMatchObject({ name: "InputError" });
+      await expect(engine.execute("made", "ATTACH '/tmp/x.db'", never)).rejects.toThrow("ATTACH cannot be run here");
+      await expect(engine.execute("made", "SELECT * FROM read_text('/etc/passwd')", never)).rejects.toThrow("passwd");
+      await expect(engine.execute(undefined, "CREATE TABLE lost (a INT)", never)).rejects.toThrow(
+        "belongs to no database",
+      );
+    });
+
+    test("everything is there after a restart", async () => {
+      await load("people", "SELECT unnest([1, 2]) AS id, 'before' AS name", { empty: true });
+      await engine.close();
+      engine = await open(folder);
+      expect(await rowsOf("SELECT * FROM people ORDER BY id")).toEqual([
+        [1, "before"],
+        [2, "before"],
+      ]);
+      await load("people", "SELECT 2 AS id, 'after' AS name");
+      expect(await rowsOf("SELECT * FROM people ORDER BY id")).toEqual([
+        [1, "before"],
+        [2, "after"],
+      ]);
+      expect(
+        await engine.find({ database: "müll & söhne/ß", schema: "falcon_default_schema", table: "T" }),
+      ).toBeDefined();
+    });
+  });
+}
+
+const definition = `
+  -- What the suite loads; and a ; in a comment.
+  CREATE DATABASE IF NOT EXISTS shop;
+  create schema if not exists shop."Second Schema";
+  CREATE TABLE IF NOT EXISTS shop.people (id INTEGER PRIMARY KEY, name VARCHAR);
+  CREATE TABLE IF NOT EXISTS shop.falcon_default_schema.plain (a INTEGER, b VARCHAR DEFAULT 'a;b(' /* ; */);
+  CREATE TABLE IF NOT EXISTS shop.pairs (a INTEGER, b INTEGER, PRIMARY KEY (a, b));
+  CREATE TABLE IF NOT EXISTS shop.checked (a INTEGER CHECK (a > 0));
+  CREATE TABLE IF NOT EXISTS shop."Second Schema"."Orders" (
+    "Customer" VARCHAR, no INTEGER, "sum ""net""" DECIMAL(10, 2), PRIMARY KEY ("Customer", no)
+  );
+  CREATE TABLE IF NOT EXISTS shop.core_default_schema.everything (
+    v TEXT NOT NULL, b BIGINT, i INT, s SMALLINT, d DOUBLE, f REAL, n NUMERIC(12, 4), o BOOL, day DATE, t TIME,
+    ts DATETIME, u UUID
+  );
+  CREATE DATABASE IF NOT EXISTS "Müll & Söhne/ß";
+  CREATE TABLE IF NOT EXISTS "Müll & Söhne/ß".t (a INTEGER);
+`;
+
+/** A stage with the rows of a query as what a load accepted. */
+export async function stageOf(engine: Engine, rows: string): Promise<Stage> {
+  const stage = await engine.openStage();
+  await stage.connection.run(
+    `CREATE TEMP TABLE accepted AS SELECT *, row_number() OVER () AS ${identifier("row_number")} FROM (${rows})`,
+  );
+  return stage;
+}
