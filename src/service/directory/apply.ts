@@ -65,8 +65,8 @@ async function hashOwnPasswords(connection: Connection, changes: string, signal:
   let last = -1n;
   for (;;) {
     const users = await connection.rows<{ index: bigint; name: string; password: string }>(
-      `SELECT l.rowid AS index, l.name, l.password FROM ${listed} l JOIN ${changes} c USING (kind, name)
-       WHERE c.action = 'create' AND c.kind = 'user' AND l.rowid > $1 ORDER BY l.rowid LIMIT ${batch}`,
+      `SELECT l.index, l.name, l.password FROM ${listed} l JOIN ${changes} c USING (kind, name)
+       WHERE c.action = 'create' AND c.kind = 'user' AND l.index > $1 ORDER BY l.index LIMIT ${batch}`,
       [last],
     );
     const lastUser = users.at(-1);

@@ -2,7 +2,7 @@ import { InputError } from "#errors.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { principalTypes } from "#wire/principals.ts";
-import { listed } from "./listed.ts";
+import { listed, wrongTypes } from "./listed.ts";
 
 /** How many problems are named (B.5). */
 const most = 100;
@@ -17,8 +17,6 @@ export interface Checks {
   readonly desired: string;
   /** Whether a default password is set: then no user needs one. */
   readonly hasDefaultPassword: boolean;
-  /** A query of further problems, `(index, problem)`. */
-  readonly more: string | undefined;
 }
 
 /**
@@ -27,24 +25,24 @@ export interface Checks {
  * @throws {InputError} naming the first hundred problems by element
  */
 export async function checkList(connection: Connection, checks: Checks): Promise<void> {
-  const { changes, desired, hasDefaultPassword, more } = checks;
+  const { changes, desired, hasDefaultPassword } = checks;
   await connection.run(`
     CREATE TEMP TABLE repeated AS
-      SELECT kind, name, min(rowid) AS first FROM ${listed} WHERE kind <> '' AND name <> ''
+      SELECT kind, name, min(index) AS first FROM ${listed} WHERE kind <> '' AND name <> ''
       GROUP BY kind, name HAVING count(*) > 1;
     CREATE TEMP TABLE changed AS
-      SELECT l.rowid AS index, l.* EXCLUDE (description, mail), c.action FROM ${listed} l JOIN ${changes} c USING (kind, name);`);
+      SELECT l.* EXCLUDE (description, mail), c.action FROM ${listed} l JOIN ${changes} c USING (kind, name);`);
   const [going] = await connection.rows(`FROM ${changes} WHERE action = 'delete' AND kind = 'group' LIMIT 1`);
-  const members = going === undefined ? "changed" : `(SELECT rowid AS index, group_names FROM ${listed})`;
+  const members = going === undefined ? "changed" : listed;
 
   const queries = [
     ofValues(hasDefaultPassword),
-    `SELECT l.rowid, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
-     FROM ${listed} l JOIN repeated r USING (kind, name) WHERE l.rowid > r.first`,
+    `SELECT l.index, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
+     FROM ${listed} l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
     `SELECT index, '.groupNames: ' || to_json(group_name) || ' is neither in the list nor stays in the service'
      FROM (SELECT index, unnest(group_names) AS group_name FROM ${members})
      WHERE group_name NOT IN (SELECT name FROM ${desired} WHERE kind = 'group')`,
-    ...(more === undefined ? [] : [more]),
+    `SELECT index, problem FROM ${wrongTypes}`,
   ];
   const rows = await connection.rows<{ text: string }>(`
     SELECT DISTINCT index, 'principals[' || index || ']' || problem AS text

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { ListTraits } from "./list-traits.ts";
+import type { ReceivedSync } from "./upload.ts";
 
 /** The users and groups of the service, in its database. */
 export interface Directory {
@@ -9,6 +9,18 @@ export interface Directory {
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
   /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: what was there when it was asked for. */
   list(): Promise<Readable>;
+  /**
+   * Receives the form of `user/sync` (B.2 to B.4, 0.3); the list lies in `folder` on its way.
+   * @returns undefined when it is no form, or has no list: a 415 without a body
+   * @throws {InputError} when a parameter or the list is not what it must be
+   */
+  receive(
+    body: Readable,
+    contentType: string | undefined,
+    query: URLSearchParams,
+    folder: string,
+    signal: AbortSignal,
+  ): Promise<ReceivedSync | undefined>;
   /**
    * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
    * @returns the JSON answer of specification 2.8 as a stream of bytes
@@ -24,18 +36,8 @@ export interface Account {
   readonly passwordHash: string;
 }
 
-/** A list as `receiveSync` has received it, and what is to be done with it. */
-export interface DirectorySync {
-  /** A file on disk that holds the list, an element a line. */
-  readonly principals: string;
-  /** What the list was seen to be as it arrived. */
-  readonly traits: ListTraits;
-  /** False: preview (B.3). */
-  readonly apply: boolean;
-  /** False: objects that are not in the list stay (B.4). */
-  readonly removeDeleted: boolean;
-  /** When set, every created user gets it (B.3). */
-  readonly defaultPassword?: string;
+/** What was received, and who sent it. */
+export interface DirectorySync extends Omit<ReceivedSync, "discard"> {
   /** The name of the user who is calling: never deleted (0.7). */
   readonly caller: string;
 }

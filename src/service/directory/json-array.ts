@@ -20,6 +20,9 @@ export interface ArrayScanner {
   end(): void;
   /** What is wrong with the text, and at which byte, as soon as it is known. */
   readonly problem: string | undefined;
+  /** How many elements have ended, and where the line that follows them starts, counted from the first byte. */
+  readonly elements: number;
+  readonly line: number;
   /** The length of the longest line so far, in bytes. */
   readonly longestLine: number;
 }
@@ -88,7 +91,7 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
   /** How many bytes were scanned before the current ones. */
   let offset = 0;
   let problem: string | undefined;
-  /** Where the current line starts, counted as `offset` is. */
+  let elements = 0;
   let line = 0;
   let longestLine = 0;
 
@@ -107,6 +110,7 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
   function endLine(at: number): void {
     longestLine = Math.max(longestLine, offset + at - line);
     line = offset + at + 1;
+    elements++;
   }
 
   function showString(text: Buffer): void {
@@ -229,7 +233,7 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
         level--;
         now = level === 0 ? atEnd : afterValue;
         if (level === 0) {
-          bytes[at] = space;
+          bytes[at] = newline;
           endLine(at);
         }
       } else if (byte === newline || byte === carriageReturn) {
@@ -261,6 +265,12 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
     },
     get problem() {
       return problem;
+    },
+    get elements() {
+      return elements;
+    },
+    get line() {
+      return line;
     },
     get longestLine() {
       return longestLine;

@@ -9,14 +9,12 @@ export interface ListTraits {
   readonly plain: boolean;
   /** Every `groupNames` is sorted by code point and names no group twice. */
   readonly ordered: boolean;
-  /** The length of the longest element, in bytes. */
-  readonly longestLine: number;
 }
 
 /** Watches a list as it goes by. */
 export interface ListObserver extends ArrayObserver {
   /** What holds so far. */
-  traits(): Omit<ListTraits, "longestLine">;
+  traits(): ListTraits;
   /** The first field of a principal that an element gives twice, as `principals[<index from 0>].<field>`. */
   readonly duplicate: string | undefined;
 }

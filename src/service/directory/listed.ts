@@ -2,70 +2,85 @@ import { InputError, messageOf } from "#errors.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { principalTypes } from "#wire/principals.ts";
-import type { ListTraits } from "./list-traits.ts";
+import type { Loader, Piece } from "./intake.ts";
 
 /**
- * The table of what the list says: `principalColumns`, `password` and, as `rowid`, the index of the element. What is
- * absent, null or of another type is empty in a required field and NULL in an optional one; `kind` is empty when
- * `principalTypeEnum` is neither of its two values.
+ * The temporary view of what a list says: `index` (from 0), `principalColumns` and `password`. What is absent, null or
+ * of another type is empty in a required field and NULL in an optional one; `kind` is empty when `principalTypeEnum`
+ * is neither of its two values.
  */
 export const listed = "listed";
 
-/** What DuckDB sets aside for a line at least, in bytes: small, so that both threads have lines to read. */
+/** The temporary table of what has the wrong type and `listed` cannot tell: `(index, problem)`. */
+export const wrongTypes = "wrong_types";
+
+/** What DuckDB sets aside for a line at least, in bytes. */
 const smallestLine = 1024 * 1024;
 
-export interface ListSource {
-  readonly principals: string;
-  readonly traits: ListTraits;
-  /** Whether the passwords of the list are of interest. */
-  readonly passwords: boolean;
-}
-
-/**
- * Reads the list into `listed`.
- * @returns a query of what has the wrong type, `(index, problem)`; undefined when nothing has
- * @throws {InputError} when it is not JSON after all: bytes that are not UTF-8, half a surrogate pair
- */
-export async function readList(connection: Connection, source: ListSource): Promise<string | undefined> {
-  const { plain } = source.traits;
-  try {
-    await connection.run(plain ? readPlain(source) : readAny(source));
-  } catch (cause) {
-    const reason = /Malformed JSON in file .*: ([^.]*)\./.exec(messageOf(cause))?.[1];
-    // The library's own message quotes the list.
-    if (reason !== undefined) throw new InputError(`principals: not valid JSON: ${reason}`);
-    if (messageOf(cause).includes("has duplicate key")) throw new InputError("principals: an element has a key twice");
-    throw cause;
-  }
-  return plain ? undefined : wrongTypes;
-}
-
-/** Every field is a string or null, as the list went by: one pass reads it all. */
-function readPlain({ principals, traits, passwords }: ListSource): string {
-  const fields = ["name", "displayName", "description", "mail", "principalTypeEnum"].map(
-    (name) => `${name}: 'VARCHAR'`,
-  );
-  const password = passwords ? ["password: 'VARCHAR'"] : [];
-  const columns = `{${[...fields, ...password, "groupNames: 'VARCHAR[]'"].join(", ")}}`;
-  const values: Values = {
-    text: (field) => (field === "password" && !passwords ? "NULL::VARCHAR" : `"${field}"`),
-    groupNames: "groupNames",
+/** Loads a list into `listed` and `wrongTypes` of a connection. Each piece has a table: appending would copy it once more. */
+export function createLoader(connection: Connection): Loader {
+  let tables: string[] = [];
+  return {
+    load: async (piece) => {
+      const table = `${listed}_${tables.length}`;
+      tables.push(table);
+      try {
+        await connection.run(piece.plain ? loadPlain(table, piece) : loadAny(table, piece));
+      } catch (cause) {
+        const message = messageOf(cause);
+        // The library's own message quotes the list.
+        const reason = /Malformed JSON in file .*: ([^.]*)\./.exec(message)?.[1];
+        if (reason !== undefined) throw new InputError(`principals: not valid JSON: ${reason}`);
+        throw cause;
+      }
+    },
+    clear: async () => {
+      await connection.run(tables.map((table) => `DROP TABLE IF EXISTS ${table};`).join("") + createWrongTypes);
+      tables = [];
+    },
+    complete: () =>
+      connection.run(`CREATE TEMP VIEW ${listed} AS ${tables.map((table) => `FROM ${table}`).join(" UNION ALL ")}`),
   };
-  return `CREATE TEMP TABLE ${listed} AS ${select(values, traits)} FROM ${readJson(principals, traits, `columns = ${columns}`)}`;
+}
+
+const createWrongTypes = `
+  CREATE OR REPLACE TEMP TABLE ${wrongTypes} (index BIGINT NOT NULL, problem VARCHAR NOT NULL);`;
+
+/** Every field is a string or null, as was seen when the list went by: one pass reads it all. */
+function loadPlain(table: string, piece: Piece): string {
+  const fields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password"];
+  const columns = [...fields.map((field) => `${field}: 'VARCHAR'`), "groupNames: 'VARCHAR[]'"].join(", ");
+  const source = readJson(piece, `columns = {${columns}}`);
+  return create(table, `(SELECT ${index(piece)}, * FROM ${source})`, piece.ordered, {
+    text: (field) => `"${field}"`,
+    groupNames: "groupNames",
+  });
 }
 
 /** Some element is not as it should be, or a group has what is ignored for groups: every type is looked at. */
-function readAny({ principals, traits, passwords }: ListSource): string {
-  const values: Values = {
-    text: (field) =>
-      field === "password" && !passwords
-        ? "NULL::VARCHAR"
-        : `CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN (json ->> '$.${field}') END`,
-    groupNames: `CASE WHEN ${areGroupNames} THEN (json ->> '$.groupNames[*]') END`,
-  };
+function loadAny(table: string, piece: Piece): string {
+  const source = readJson(piece, "records = false, columns = {json: 'JSON'}");
   return `
-    CREATE TEMP TABLE raw AS FROM ${readJson(principals, traits, "records = false, columns = {json: 'JSON'}")};
-    CREATE TEMP TABLE ${listed} AS ${select(values, traits)} FROM raw`;
+    CREATE OR REPLACE TEMP TABLE elements AS SELECT ${index(piece)}, json FROM ${source};
+    INSERT INTO ${wrongTypes} SELECT index, problem FROM (${problems}) WHERE problem IS NOT NULL;
+    ${create(table, "elements", false, {
+      text: (field) => `CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN json ->> '$.${field}' END`,
+      groupNames: `CASE WHEN ${areGroupNames} THEN json ->> '$.groupNames[*]' END`,
+    })};
+    DROP TABLE elements`;
+}
+
+/**
+ * The index of an element, as a column. Counting takes one thread, which is what is wanted: with several, DuckDB
+ * works twice as long on tables as small as these.
+ */
+function index({ first }: Piece): string {
+  return `${first} - 1 + row_number() OVER () AS index`;
+}
+
+function readJson({ file, longestLine }: Piece, rest: string): string {
+  const size = Math.max(longestLine + 2, smallestLine);
+  return `read_json(${literal(file)}, format = 'newline_delimited', maximum_object_size = ${size}, ${rest})`;
 }
 
 /** SQL expressions for what an element gives. */
@@ -74,25 +89,19 @@ interface Values {
   readonly groupNames: string;
 }
 
-function select({ text, groupNames }: Values, { ordered, plain }: ListTraits): string {
-  const type = text("principalTypeEnum");
-  const kind = `CASE ${type} WHEN '${principalTypes.user}' THEN 'user' WHEN '${principalTypes.group}' THEN 'group' ELSE '' END`;
-  const forUsers = (field: string): string =>
-    `CASE WHEN ${type} = '${principalTypes.user}' THEN nullif(${text(field)}, '') END`;
+function create(table: string, source: string, isOrdered: boolean, { text, groupNames }: Values): string {
   return `
+    CREATE TEMP TABLE ${table} AS
     SELECT
-      ${kind} AS kind,
+      index,
+      CASE type WHEN '${principalTypes.user}' THEN 'user' WHEN '${principalTypes.group}' THEN 'group' ELSE '' END AS kind,
       coalesce(${text("name")}, '') AS name,
       coalesce(${text("displayName")}, '') AS display_name,
       nullif(${text("description")}, '') AS description,
-      ${forUsers("mail")} AS mail,
-      coalesce(${ordered && plain ? groupNames : `list_sort(list_distinct(${groupNames}))`}, []::VARCHAR[]) AS group_names,
-      ${forUsers("password")} AS password`;
-}
-
-function readJson(file: string, { longestLine }: ListTraits, rest: string): string {
-  const size = Math.max(longestLine + 2, smallestLine);
-  return `read_json(${literal(file)}, format = 'newline_delimited', maximum_object_size = ${size}, ${rest})`;
+      CASE WHEN type = '${principalTypes.user}' THEN nullif(${text("mail")}, '') END AS mail,
+      coalesce(${isOrdered ? groupNames : `list_sort(list_distinct(${groupNames}))`}, []) AS group_names,
+      CASE WHEN type = '${principalTypes.user}' THEN nullif(${text("password")}, '') END AS password
+    FROM (SELECT *, ${text("principalTypeEnum")} AS type FROM ${source})`;
 }
 
 const areGroupNames = `
@@ -101,16 +110,17 @@ const areGroupNames = `
 
 const isOptionalText = (field: string): string =>
   `coalesce(json_type(json, '$.${field}'), 'NULL') IN ('VARCHAR', 'NULL')`;
-const isGroup = `json_type(json, '$.principalTypeEnum') = 'VARCHAR' AND (json ->> '$.principalTypeEnum') = '${principalTypes.group}'`;
+const isGroup = `coalesce(json_type(json, '$.principalTypeEnum') = 'VARCHAR'
+  AND (json ->> '$.principalTypeEnum') = '${principalTypes.group}', false)`;
 
 /** What `listed` cannot tell: an element that is no object, and an optional field of another type. */
-const wrongTypes = `
-  SELECT rowid AS index, unnest([
+const problems = `
+  SELECT index, unnest([
     CASE WHEN coalesce(json_type(json), 'NULL') <> 'OBJECT' THEN ': must be an object' END,
     CASE WHEN NOT ${isOptionalText("description")} THEN '.description: must be a string' END,
-    CASE WHEN NOT (${isOptionalText("mail")} OR coalesce(${isGroup}, false)) THEN '.mail: must be a string' END,
-    CASE WHEN NOT (${isOptionalText("password")} OR coalesce(${isGroup}, false)) THEN '.password: must be a string' END,
+    CASE WHEN NOT (${isOptionalText("mail")} OR ${isGroup}) THEN '.mail: must be a string' END,
+    CASE WHEN NOT (${isOptionalText("password")} OR ${isGroup}) THEN '.password: must be a string' END,
     CASE WHEN coalesce(json_type(json, '$.groupNames'), 'NULL') <> 'NULL' AND NOT (${areGroupNames})
       THEN '.groupNames: must be an array of strings' END
   ]) AS problem
-  FROM raw`;
+  FROM elements`;

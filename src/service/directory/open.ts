@@ -8,6 +8,7 @@ import { createQueue } from "#service/queue.ts";
 import { bootstrap, createTables } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
 import { sync } from "./sync.ts";
+import { receiveSync } from "./upload.ts";
 
 export interface DirectoryOptions {
   readonly database: Database;
@@ -32,6 +33,7 @@ export async function openDirectory({ database, folder, administrator }: Directo
   // A statement keeps a thread of the pool busy until it ends, and passwords and files need some too: one of each at a time.
   const lookup = createQueue(1);
   const list = createQueue(1);
+  const load = createQueue(1);
   const change = createQueue(1);
 
   return {
@@ -47,25 +49,26 @@ export async function openDirectory({ database, folder, administrator }: Directo
           connection.close();
         }
       }),
-    sync: (request, signal) =>
-      change(async () => {
-        const connection = await database.connect();
-        const interrupt = (): void => {
-          connection.interrupt();
-        };
+    receive: (body, contentType, query, uploads, signal) =>
+      receiveSync(body, contentType, query, { folder: uploads, database, turn: load }, signal),
+    sync: (request, signal) => {
+      const interrupt = (): void => {
+        request.list.interrupt();
+      };
+      return change(async () => {
         signal.addEventListener("abort", interrupt);
         try {
-          return await sync(connection, { ...request, administrator: administrator.name, answers, signal });
+          return await sync(request.list, { ...request, administrator: administrator.name, answers, signal });
         } catch (error) {
           signal.throwIfAborted();
           throw error;
         } finally {
           signal.removeEventListener("abort", interrupt);
-          connection.close();
         }
-      }, signal),
+      }, signal);
+    },
     close: async () => {
-      await Promise.all([lookup, list, change].map((queue) => queue(() => Promise.resolve())));
+      await Promise.all([lookup, list, load, change].map((queue) => queue(() => Promise.resolve())));
       lookups.close();
     },
   };

@@ -7,7 +7,7 @@ import type { Answers } from "./answers.ts";
 import { applyChanges } from "./apply.ts";
 import { checkList } from "./checks.ts";
 import type { DirectorySync } from "./directory.ts";
-import { listed, readList } from "./listed.ts";
+import { listed } from "./listed.ts";
 import { everything, lastingGroups } from "./schema.ts";
 import { syncAnswer } from "./sync-answer.ts";
 
@@ -21,18 +21,16 @@ export interface SyncWork extends DirectorySync {
 const columns = principalColumns.join(", ");
 
 /**
- * Makes users and groups what the list says (specification 4.2), or says what that would change. The connection is
- * for this call alone: it leaves temporary tables behind.
+ * Makes users and groups what the list says (specification 4.2), or says what that would change. The connection has
+ * the list, and is for this call alone: it leaves temporary tables behind.
  * @throws {InputError} B.5
  */
 export async function sync(connection: Connection, work: SyncWork): Promise<Readable> {
-  const { principals, traits, defaultPassword, apply, signal } = work;
+  const { defaultPassword, apply, signal } = work;
   const hasDefaultPassword = defaultPassword !== undefined;
-  const wrongTypes = await readList(connection, { principals, traits, passwords: !hasDefaultPassword });
-  signal.throwIfAborted();
   await createDesired(connection, work);
   await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
-  await checkList(connection, { changes: "changes", desired: "desired", hasDefaultPassword, more: wrongTypes });
+  await checkList(connection, { changes: "changes", desired: "desired", hasDefaultPassword });
   signal.throwIfAborted();
   // The answer comes first: what is applied is always answered.
   const answer = await work.answers.compute(connection, syncAnswer("changes"));

@@ -1,34 +1,42 @@
 import { randomUUID } from "node:crypto";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
+import type { Connection, Database } from "#plan/database.ts";
+import type { Queue } from "#service/queue.ts";
 import { createFormDecoder } from "./form.ts";
 import type { FormFields } from "./form.ts";
-import { createListFile } from "./list-file.ts";
-import type { ListFile } from "./list-file.ts";
-import type { ListTraits } from "./list-traits.ts";
+import { createIntake } from "./intake.ts";
+import type { Intake } from "./intake.ts";
+import { createLoader } from "./listed.ts";
 import { readMultipart } from "./multipart.ts";
 import { readSyncParameters, syncParameterNames } from "./sync-parameters.ts";
 import type { SyncParameters } from "./sync-parameters.ts";
 
 /** A call of `user/sync` that has arrived as a whole. */
 export interface ReceivedSync extends SyncParameters {
-  /** The file that holds the list, an element a line. */
-  readonly principals: string;
-  /** What the list was seen to be as it arrived. */
-  readonly traits: ListTraits;
-  /** Removes the file. Never throws. */
+  /** The connection whose temporary tables `listed` and `wrongTypes` hold the list. */
+  readonly list: Connection;
+  /** Forgets the list. Never throws. */
   discard(): Promise<void>;
+}
+
+/** What a list is received with. */
+export interface Reception {
+  /** Lists lie in a folder of their own below it while they are loaded. */
+  readonly folder: string;
+  readonly database: Database;
+  /** Loads wait for their turn here: one at a time, whoever's list it is. */
+  readonly turn: Queue;
 }
 
 /** The longest value of a parameter other than the list, in bytes. */
 const longestParameter = 64 * 1024;
 
 /**
- * Receives the form of `user/sync` (B.2 to B.4, 0.3): the list goes to a file in `folder` as it arrives.
- * When anything fails, no file is left.
+ * Receives the form of `user/sync` (B.2 to B.4, 0.3): the list goes to disk, and from there into a table, as it arrives.
+ * When anything fails, nothing is left of it.
  * @param contentType of the request
  * @param query gives the parameters that the form does not
  * @returns undefined when it is no form, or has no list: a 415 without a body
@@ -38,34 +46,41 @@ export async function receiveSync(
   body: Readable,
   contentType: string | undefined,
   query: URLSearchParams,
-  folder: string,
+  { folder, database, turn }: Reception,
   signal: AbortSignal,
 ): Promise<ReceivedSync | undefined> {
   const type = contentType?.split(";", 1)[0]?.trim().toLowerCase();
   if (type !== "application/x-www-form-urlencoded" && type !== "multipart/form-data") return undefined;
   signal.throwIfAborted();
   addAbortSignal(signal, body);
-  const principals = join(folder, `${randomUUID()}.list`);
-  const list = await createListFile(principals);
-  const form = createForm(list);
-  const discard = (): Promise<void> => rm(principals, { force: true }).catch(() => undefined);
+  const connection = await database.connect();
+  const loader = createLoader(connection);
+  const list = await createIntake(join(folder, randomUUID()), {
+    clear: () => turn(() => loader.clear(), signal),
+    load: (piece) => turn(() => loader.load(piece), signal),
+    complete: () => turn(() => loader.complete(), signal),
+  });
+  const discard = async (): Promise<void> => {
+    connection.interrupt();
+    await list.close().catch(() => undefined);
+    connection.close();
+  };
   try {
+    const form = createForm(list);
     if (type === "multipart/form-data") await readMultipart(body, contentType ?? "", form);
     else await readUrlencoded(body, form);
-    if (!form.hasList()) {
-      await discard();
-      return undefined;
+    if (form.hasList()) {
+      const parameters = readSyncParameters(new Map([...inLowerCase(query), ...form.values()]));
+      await list.finish();
+      return { list: connection, ...parameters, discard };
     }
-    const parameters = readSyncParameters(new Map([...inLowerCase(query), ...form.values()]));
-    const traits = await list.finish();
-    return { principals, traits, ...parameters, discard };
   } catch (error) {
     await discard();
     signal.throwIfAborted();
     throw error;
-  } finally {
-    await list.close();
   }
+  await discard();
+  return undefined;
 }
 
 interface SyncForm extends FormFields {
@@ -74,7 +89,7 @@ interface SyncForm extends FormFields {
   values(): [string, string][];
 }
 
-function createForm(list: ListFile): SyncForm {
+function createForm(list: Intake): SyncForm {
   let hasList = false;
   const values = new Map<string, Buffer[]>();
   return {

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from "fastify";
-import { receiveSync } from "#service/directory/upload.ts";
 import type { Directory } from "#service/directory/directory.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
@@ -69,7 +68,7 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       const caller = await callers.require(request, "administration");
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const { contentType } = request.exchange;
-      const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
+      const received = await directory.receive(request.raw, contentType, queryOf(request), uploads, signal);
       if (received === undefined) throw new HttpError(415, []);
       try {
         const { discard: _, ...wanted } = received;
