@@ -29,21 +29,17 @@ const telling =
 const references = new Set(["EMPTY", "BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT"]);
 
 export async function readVocabulary(connection: Connection): Promise<Vocabulary> {
-  const functions = await connection.rows<{ name: string; kind: string; changing: boolean }>(
-    `SELECT lower(function_name) AS name, function_type AS kind,
+  const functions = await connection.rows<{ name: string; changing: boolean }>(
+    `SELECT lower(function_name) AS name,
        coalesce(stability = 'VOLATILE', false) OR coalesce(has_side_effects, false)
          OR regexp_matches(coalesce(macro_definition, ''), '(?i)select|duckdb_|pragma') AS changing
-     FROM duckdb_functions() WHERE internal`,
+     FROM duckdb_functions() WHERE internal AND function_type IN ('scalar', 'aggregate', 'macro')`,
   );
+  // A name that means several functions is allowed when all of them are; table functions are checked where they stand.
   const allowed = new Map<string, boolean>();
-  for (const { name, kind, changing } of functions) {
-    const scalar = kind === "scalar" || kind === "aggregate" || kind === "macro";
-    const fine = tableFunctions.has(name) || (scalar && (!changing || harmless.has(name)) && !telling.test(name));
-    // A name that means several things is allowed only when scalar use of it is, as table functions are checked apart.
-    allowed.set(name, (allowed.get(name) ?? false) || fine);
-  }
-  for (const { name, kind, changing } of functions) {
-    if ((kind === "scalar" || kind === "macro") && changing && !harmless.has(name)) allowed.set(name, false);
+  for (const { name, changing } of functions) {
+    const fine = (!changing || harmless.has(name)) && !telling.test(name);
+    allowed.set(name, fine && (allowed.get(name) ?? true));
   }
   const views = await connection.rows<{ name: string }>(
     "SELECT lower(view_name) AS name FROM duckdb_views() WHERE internal",

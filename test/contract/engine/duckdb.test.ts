@@ -1,4 +1,225 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
+import type { Engine } from "#service/engine/engine.ts";
+import { rowsPerLoad, stageOf } from "./stage.ts";
 import { engineSuite } from "./suite.ts";
 
-engineSuite("DuckDB", async (folder) => openDuckDbEngine({ folder, memory: 512 * 2 ** 20 }));
+const open = async (folder: string): Promise<Engine> => openDuckDbEngine({ folder, memory: 512 * 2 ** 20 });
+const never = new AbortController().signal;
+
+engineSuite("DuckDB", open);
+
+describe("queries are confined to their database", () => {
+  let folder: string;
+  let engine: Engine;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+    engine = await open(folder);
+    const sql = "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a + 1 AS b FROM t; INSERT INTO t VALUES (1)";
+    for (const database of ["own", "other"]) {
+      await engine.execute(undefined, `CREATE DATABASE ${database}`, never);
+      await engine.execute(database, sql, never);
+    }
+    await engine.execute("own", "CREATE MACRO peek() AS (SELECT a FROM other.core_default_schema.t)", never);
+    await engine.execute(
+      "own",
+      'CREATE SEQUENCE s; CREATE SCHEMA elsewhere; CREATE TABLE elsewhere."x.csv" (a INT)',
+      never,
+    );
+    // In the one folder that the instance itself can read.
+    await writeFile(join(folder, "x.csv"), "a\nsecret\n");
+  });
+  afterAll(async () => {
+    await engine.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const ask = async (sql: string): Promise<unknown> =>
+    engine.query({ database: "own", sql: sql.replaceAll("FOLDER", folder), limit: 100, timeout: 60_000 }, never);
+
+  test.each([
+    "SELECT * FROM other.core_default_schema.t",
+    "SELECT * FROM other.t",
+    "SELECT peek()",
+    "SELECT (SELECT max(a) FROM OTHER.t)",
+    "SELECT * FROM t WHERE a IN (SELECT a FROM other.t)",
+    "WITH x AS (SELECT * FROM other.t) SELECT * FROM x",
+    "SELECT * FROM t ORDER BY (SELECT a FROM other.t)",
+    "FROM (PIVOT other.t ON a IN (1) USING count(*))",
+    "SELECT * FROM t, LATERAL (SELECT * FROM other.t)",
+    "SELECT 1 LIMIT (SELECT a FROM other.t)",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM 'FOLDER/x.csv'",
+    'WITH "FOLDER/x.csv" AS (SELECT * FROM "FOLDER/x.csv") SELECT * FROM "FOLDER/x.csv"',
+    'SELECT * FROM (WITH "FOLDER/x.csv" AS (SELECT 1) SELECT 1), "FOLDER/x.csv"',
+    'SELECT * FROM "x.csv"',
+    "SELECT * FROM read_csv('FOLDER/x.csv')",
+    "SELECT * FROM read_csv_auto(['FOLDER/x.csv'])",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_blob('FOLDER/own.duckdb')",
+    "SELECT * FROM read_json('FOLDER/x.csv')",
+    "SELECT * FROM sniff_csv('FOLDER/x.csv')",
+    "SELECT * FROM parquet_scan('https://example.com/x.parquet')",
+    "SELECT * FROM glob('FOLDER/*')",
+    "SELECT * FROM query('SELECT * FROM other.t')",
+    "SELECT * FROM query_table('other.t')",
+    "SELECT json_execute_serialized_sql(json_serialize_sql('SELECT * FROM other.t'))",
+    "FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM other.t'))",
+    "SELECT * FROM duckdb_secrets()",
+    "SELECT * FROM duckdb_databases()",
+    "SELECT * FROM duckdb_tables",
+    "WITH duckdb_tables AS (SELECT * FROM duckdb_tables) SELECT * FROM duckdb_tables",
+    "SELECT * FROM information_schema.tables",
+    "SELECT * FROM pg_catalog.pg_class",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM pragma_database_list",
+    "SELECT current_setting('temp_directory')",
+    "SELECT getenv('HOME')",
+    "SELECT getvariable('x')",
+    "SELECT nextval('s')",
+    "SELECT write_log('x')",
+    "SELECT sleep_ms(10)",
+    "SELECT * FROM checkpoint()",
+    "SHOW ALL TABLES",
+    "SELECT * FROM (SHOW DATABASES)",
+    "DESCRIBE other.t",
+    "EXPLAIN ANALYZE SELECT 1",
+    "COPY t TO 'FOLDER/out.csv'",
+    "COPY t FROM 'FOLDER/x.csv'",
+    "EXPORT DATABASE 'FOLDER/out'",
+    "ATTACH 'FOLDER/other.duckdb' AS x",
+    "DETACH other",
+    "USE other",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET memory_limit = '1GB'",
+    "SET enable_external_access = true",
+    "RESET memory_limit",
+    "PRAGMA database_list",
+    "CALL pragma_version()",
+    "INSERT INTO t VALUES (2)",
+    "WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x",
+    "UPDATE t SET a = 2",
+    "DELETE FROM t",
+    "TRUNCATE t",
+    "DROP TABLE t",
+    "CREATE TABLE x (a INT)",
+    "CREATE TEMP TABLE x AS SELECT 1",
+    "PREPARE x AS SELECT 1",
+    "BEGIN",
+    "COMMIT",
+    "CHECKPOINT",
+    "VACUUM",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; COMMIT; DROP TABLE t",
+    "SELECT 1) ; DROP TABLE t; SELECT * FROM (SELECT 1",
+    "SELECT $1",
+    "SELECT ?",
+    "",
+    "-- nothing",
+  ])("refuses %s", async (sql) => {
+    await expect(ask(sql)).rejects.toMatchObject({ name: "InputError" });
+  });
+
+  test.each([
+    ["SELECT * FROM t", [[1]]],
+    ["SELECT * FROM v", [[2]]],
+    ["SELECT t.a FROM own.t AS t JOIN OWN.Core_Default_Schema.T AS u USING (a)", [[1]]],
+    ['FROM elsewhere."x.csv"', []],
+    ["WITH t AS (SELECT 7 AS a) SELECT * FROM t", [[7]]],
+    ["WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT max(i) FROM n", [[3]]],
+    ["SELECT ';' AS x /* ; */; -- ;", [[";"]]],
+    ['SELECT $$a;\'b$$ || e\'\\\';\' || "a"";" FROM (SELECT \'c\' AS "a"";")', [["a;'b';c"]]],
+    ["SELECT count(*) FILTER (a > 0), string_agg(a, ','), row_number() OVER () FROM t GROUP BY ALL", [[1, "1", 1]]],
+    ["VALUES (1), (2)", [[1], [2]]],
+    ["SELECT * FROM range(2) UNION ALL SELECT unnest([5])", [[0], [1], [5]]],
+    [
+      "SELECT extract(year FROM DATE '2024-02-29'), upper('a'), [x + 1 FOR x IN [1]], 'ab' LIKE 'a%'",
+      [[2024, "A", [2], true]],
+    ],
+  ])("allows %s", async (sql, rows) => {
+    expect(await ask(sql)).toMatchObject({ rows });
+  });
+
+  test("not even an administrator reaches other files", async () => {
+    const refusal = /file system operations are disabled/;
+    await expect(engine.execute("own", "FROM read_text('/etc/passwd')", never)).rejects.toThrow(refusal);
+    await expect(engine.execute("own", "FROM '/etc/hosts.csv'", never)).rejects.toThrow(refusal);
+    await expect(engine.execute("own", "FROM 'https://example.com/x.csv'", never)).rejects.toThrow(/https?/);
+  });
+});
+
+test("A.24 a process killed while it loads leaves whole loads, and none that it reported is lost", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  let written = 0;
+  for (const delay of [50, 120, 190, 260, 330, 400]) {
+    const loader = spawn(process.execPath, [
+      fileURLToPath(new URL("loader.ts", import.meta.url)),
+      folder,
+      String(written + 1),
+    ]);
+    let output = "";
+    loader.stdout.on("data", (data: Buffer) => {
+      output += data.toString();
+    });
+    let complaint = "";
+    loader.stderr.on("data", (data: Buffer) => {
+      complaint += data.toString();
+    });
+    await Promise.race([once(loader.stdout, "data"), once(loader, "exit")]);
+    await after(delay);
+    const ended = once(loader, "exit");
+    loader.kill("SIGKILL");
+    await ended;
+    expect(complaint).toBe("");
+    const reported = Number(output.trim().split("\n").at(-1));
+    expect(reported).toBeGreaterThan(written);
+
+    const engine = await open(folder);
+    for (const name of ["keyed", "plain"]) {
+      const sql = `SELECT count(*), count(DISTINCT id), count(DISTINCT load), max(load) FROM ${name}`;
+      const query = { database: "shop", sql, limit: 1, timeout: 60_000 };
+      const [[rows, keys, loads, load] = []] = (await engine.query(query, never)).rows;
+      expect([rows, keys, loads], name).toEqual([rowsPerLoad, rowsPerLoad, 1]);
+      expect(Number(load)).toBeGreaterThanOrEqual(reported);
+      // What a restarted service does with the commit that was cut off: nothing, if it was written.
+      const stage = await stageOf(engine, "SELECT -1 AS id, 'twice' AS name, -1 AS load");
+      const table = await engine.find({ database: "shop", schema: "core_default_schema", table: name });
+      await engine.write(stage, table!, { empty: false, load: `${name} ${String(load)}` }, never);
+      await stage.close();
+      expect((await engine.query(query, never)).rows).toEqual([[rows, keys, loads, load]]);
+      written = Math.max(written, Number(load));
+    }
+    await engine.close();
+  }
+  await rm(folder, { recursive: true });
+});
+
+test("a database that was being made when the process died is not there, and can be made", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  await writeFile(join(folder, "half.duckdb.new"), "half");
+  const engine = await open(folder);
+  expect(await readdir(folder)).toEqual([]);
+  await engine.define("CREATE DATABASE IF NOT EXISTS half", "tables.sql");
+  await engine.close();
+  expect(await readdir(folder)).toEqual(["half.duckdb"]);
+  await rm(folder, { recursive: true });
+});
+
+test("a file that is no database is named", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  await writeFile(join(folder, "broken.duckdb"), "this is no database at all".repeat(1000));
+  await expect(open(folder)).rejects.toMatchObject({
+    name: "InputError",
+    message: expect.stringContaining(join(folder, "broken.duckdb")),
+  });
+  await rm(folder, { recursive: true });
+});

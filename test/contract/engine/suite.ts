@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { identifier } from "#plan/database.ts";
-import type { Engine, Stage, Table } from "#service/engine/engine.ts";
+import type { Engine, Table } from "#service/engine/engine.ts";
+import { stageOf } from "./stage.ts";
 
 /** Opens an engine that keeps its tables in the folder. */
 export type OpenEngine = (folder: string) => Promise<Engine>;
@@ -366,12 +366,3 @@ const definition = `
   CREATE DATABASE IF NOT EXISTS "Müll & Söhne/ß";
   CREATE TABLE IF NOT EXISTS "Müll & Söhne/ß".t (a INTEGER);
 `;
-
-/** A stage with the rows of a query as what a load accepted. */
-export async function stageOf(engine: Engine, rows: string): Promise<Stage> {
-  const stage = await engine.openStage();
-  await stage.connection.run(
-    `CREATE TEMP TABLE accepted AS SELECT *, row_number() OVER () AS ${identifier("row_number")} FROM (${rows})`,
-  );
-  return stage;
-}
