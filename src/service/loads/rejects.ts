@@ -10,7 +10,7 @@ const bufferSize = 256 * 1024;
 
 /**
  * Writes rejected rows as they were sent, in their order; one that ended without a newline gets one (A.13).
- * @param rejected the numbers of the rejected rows, counted from 1 over all sections, ascending
+ * @param rejected the numbers of the rejected rows, counted from 1 over all sections, ascending, in batches
  * @throws the signal's reason
  */
 export async function writeRejects(
@@ -18,30 +18,81 @@ export async function writeRejects(
   sections: readonly Section[],
   format: LoadFormat,
   columnNames: readonly string[],
-  rejected: AsyncIterable<number>,
+  rejected: AsyncIterable<readonly number[]>,
   signal: AbortSignal,
 ): Promise<void> {
-  const numbers = rejected[Symbol.asyncIterator]();
-  const target = await open(path, "w");
+  const batches = rejected[Symbol.asyncIterator]();
+  const target = createWriter(await open(path, "w"));
+  let batch: readonly number[] = [];
+  let at = 0;
+  let isOver = false;
+  let number = 0;
+
+  /** Takes the places of the rejected rows among these, neighbours as one. */
+  async function choose(rows: Rows["rows"]): Promise<[number, number][]> {
+    const chosen: [number, number][] = [];
+    for (const [from, to] of rows) {
+      number++;
+      while (at === batch.length && !isOver) {
+        const next = await batches.next();
+        isOver = next.done === true;
+        batch = next.done === true ? [] : next.value;
+        at = 0;
+      }
+      if (isOver) break;
+      if (batch[at] !== number) continue;
+      at++;
+      const last = chosen.at(-1);
+      if (last?.[1] === from) last[1] = to;
+      else chosen.push([from, to]);
+    }
+    return chosen;
+  }
+
   try {
-    let next = await numbers.next();
-    let number = 0;
     for (const section of sections) {
-      if (next.done === true) break;
+      if (isOver) break;
       for await (const { rows, read } of rowsOf(section, format, columnNames, signal)) {
-        for (const [from, to] of rows) {
-          number++;
-          if (next.done === true || number !== next.value) continue;
-          await copy(from, to, read, target);
-          next = await numbers.next();
-        }
-        if (next.done === true) break;
+        for (const [from, to] of await choose(rows)) await copy(from, to, read, target);
+        if (isOver) break;
       }
     }
+    await target.flush();
   } finally {
     await target.close();
-    await numbers.return?.();
+    await batches.return?.();
   }
+}
+
+/** Collects small pieces. What it is given may change afterwards. */
+interface Writer {
+  write(bytes: Uint8Array): Promise<void>;
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
+
+function createWriter(file: FileHandle): Writer {
+  const buffer = Buffer.allocUnsafe(bufferSize);
+  let length = 0;
+  const flush = async () => {
+    await file.writeFile(buffer.subarray(0, length));
+    length = 0;
+  };
+  return {
+    write: async (bytes) => {
+      if (length + bytes.length > buffer.length) await flush();
+      if (bytes.length > buffer.length) {
+        await file.writeFile(bytes);
+        return;
+      }
+      buffer.set(bytes, length);
+      length += bytes.length;
+    },
+    flush,
+    close: async () => {
+      await file.close();
+    },
+  };
 }
 
 type Read = (from: number, to: number) => Promise<Buffer>;
@@ -92,13 +143,13 @@ async function* rowsOf(
   }
 }
 
-async function copy(from: number, to: number, read: Read, target: FileHandle): Promise<void> {
+async function copy(from: number, to: number, read: Read, target: Writer): Promise<void> {
   let last: number | undefined;
   for (let at = from; at < to; at += bufferSize) {
     const bytes = await read(at, Math.min(to, at + bufferSize));
     if (bytes.length === 0) break;
-    await target.writeFile(bytes);
+    await target.write(bytes);
     last = bytes.at(-1);
   }
-  if (last !== 0x0a) await target.writeFile(newline);
+  if (last !== 0x0a) await target.write(newline);
 }

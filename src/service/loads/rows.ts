@@ -93,7 +93,7 @@ function converted(columns: readonly Column[], format: LoadFormat, from: string)
 async function outcome(
   connection: Connection,
   input: LoadInput,
-  write: (rejected: AsyncIterable<number>) => Promise<void>,
+  write: (rejected: AsyncIterable<number[]>) => Promise<void>,
 ): Promise<Parsed> {
   const [counts] = await connection.rows<{ rows: bigint; rejected: bigint }>(
     "SELECT count(*) AS rows, count(flaw) AS rejected FROM parsed",
@@ -108,9 +108,7 @@ async function outcome(
   return { accepted, rejected, errors: flaws.map(({ number, flaw }) => `row ${String(number)}, ${flaw}`) };
 }
 
-async function* rejectedRows(connection: Connection): AsyncGenerator<number> {
+async function* rejectedRows(connection: Connection): AsyncGenerator<number[]> {
   const query = "SELECT rowid + 1 AS number FROM parsed WHERE flaw IS NOT NULL ORDER BY rowid";
-  for await (const rows of connection.batches<{ number: bigint }>(query)) {
-    for (const { number } of rows) yield Number(number);
-  }
+  for await (const rows of connection.batches<{ number: bigint }>(query)) yield rows.map((row) => Number(row.number));
 }

@@ -255,7 +255,8 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
 
   function scan(bytes: Uint8Array, isLast: boolean): void {
     const all = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
-    rest = all.slice(scanBytes(all, isLast));
+    // A copy: a Buffer's own slice would share its memory.
+    rest = new Uint8Array(all.subarray(scanBytes(all, isLast)));
   }
 
   return {

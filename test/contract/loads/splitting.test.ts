@@ -99,6 +99,19 @@ describe("A.7 rows", () => {
       [1, 1],
     ]);
   });
+  test("A.7 A.13 rows, separators and ends of lines that lie across blocks", async () => {
+    const wide = { fieldSeparator: "→", enclosingCharacter: "€" };
+    const line = (i: number) => `€${i}€€→\n€→${"é".repeat(i % 40)}${i % 97 === 0 ? "→" : ""}\r\n`;
+    const all = Array.from({ length: 30_000 }, (_, i) => i);
+    const { rows, bad } = await load(two, wide, all.map(line).join(""));
+    expect(rows).toEqual(all.filter((i) => i % 97 !== 0).map((i) => [`${i}€→\n`, "é".repeat(i % 40)]));
+    expect(Buffer.from(bad ?? "", "latin1").toString()).toBe(
+      all
+        .filter((i) => i % 97 === 0)
+        .map(line)
+        .join(""),
+    );
+  });
   test("A.13 a row longer than 64 MiB is rejected, and comes back whole", async () => {
     const long = `${"x".repeat(68_000_000)},2\n`;
     const { rows, errors, bad } = await load(two, {}, `1,2\n${long}3,4\n`);
