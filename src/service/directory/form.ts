@@ -74,7 +74,10 @@ export function createFormDecoder(open: (name: string) => FieldSink | undefined)
     value = undefined;
   }
 
-  function decode(bytes: Buffer, end: number): void {
+  /** @param isLast what may be the start of an escape is none */
+  function decode(bytes: Buffer, isLast: boolean): void {
+    const end = isLast ? bytes.length : bytes.length - escapeStart(bytes);
+    rest = end === bytes.length ? undefined : Buffer.from(bytes.subarray(end));
     const cursor = { from: 0, to: 0 };
     while (cursor.from < end) {
       const start = cursor.from;
@@ -87,14 +90,16 @@ export function createFormDecoder(open: (name: string) => FieldSink | undefined)
   }
 
   return {
-    write: (next) => {
-      const bytes = rest === undefined ? next : Buffer.concat([rest, next]);
-      const end = bytes.length - escapeStart(bytes);
-      rest = end === bytes.length ? undefined : Buffer.from(bytes.subarray(end));
-      decode(bytes, end);
+    write: (bytes) => {
+      let at = 0;
+      while (rest !== undefined && at < bytes.length) {
+        decode(Buffer.concat([rest, bytes.subarray(at, at + 1)]), false);
+        at++;
+      }
+      if (at < bytes.length) decode(bytes.subarray(at), false);
     },
     end: () => {
-      if (rest !== undefined) decode(rest, rest.length);
+      if (rest !== undefined) decode(rest, true);
       endField();
     },
   };

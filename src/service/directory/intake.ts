@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
-import { mkdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { InputError } from "#errors.ts";
@@ -51,9 +51,8 @@ export interface Loader {
 const pieceSize = (before: number): number => Math.max(4 * 1024 * 1024, before / 4);
 const buffer = 512 * 1024;
 
-/** @param folder is created, for the pieces: readable by its owner alone, since a list may hold passwords */
-export async function createIntake(folder: string, loader: Loader): Promise<Intake> {
-  await mkdir(folder, { mode: 0o700 });
+/** @param folder for the pieces: empty, and readable by its owner alone, since a list may hold passwords */
+export function createIntake(folder: string, loader: Loader): Intake {
   let pieces = 0;
   let file = openPiece();
   let observer = createListObserver();

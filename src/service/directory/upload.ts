@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
@@ -53,9 +54,11 @@ export async function receiveSync(
   if (type !== "application/x-www-form-urlencoded" && type !== "multipart/form-data") return undefined;
   signal.throwIfAborted();
   addAbortSignal(signal, body);
+  const pieces = join(folder, randomUUID());
+  await mkdir(pieces, { mode: 0o700 });
   const connection = await database.connect();
   const loader = createLoader(connection);
-  const list = await createIntake(join(folder, randomUUID()), {
+  const list = createIntake(pieces, {
     clear: () => turn(() => loader.clear(), signal),
     load: (piece) => turn(() => loader.load(piece), signal),
     complete: () => turn(() => loader.complete(), signal),
