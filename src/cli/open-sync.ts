@@ -15,13 +15,16 @@ export async function openSync(configuration: Configuration, name: string, embed
   const sync = configuration.syncs[name];
   if (sync === undefined)
     throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(configuration.syncs))}`);
+  const rules = compileRules(sync.rules);
   return {
     name,
     sources: sync.from.map((source) => ({ name: source, source: openSource(configuration, source) })),
-    rules: compileRules(sync.rules),
+    rules,
     target: await openConfiguredTarget(configuration, sync.to, embedded),
+    place: placeOf(configuration, sync.to),
     protection: {
       manage: sync.manage,
+      makesGroups: rules.makesGroups,
       users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
       groups: [...builtIn.groups, ...sync.protect.groups],
     },
@@ -62,6 +65,12 @@ export async function openConfiguredTarget(
     credentials: { username, password },
     ...(ca === undefined ? {} : { ca: await readCertificate(ca, name) }),
   });
+}
+
+/** What tells a target from every other: of the embedded service, that it is this data folder's; else where it is. */
+export function placeOf(configuration: Configuration, name: string): string {
+  const target = configuration.targets[name];
+  return target === undefined || target === "embedded" ? "embedded" : `${new URL(target.url).origin}${target.prefix}`;
 }
 
 /** The account that a sync works as: it is never deleted by its own sync (0.7). */

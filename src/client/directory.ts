@@ -13,6 +13,8 @@ export interface Submission {
   readonly principals: string;
   /** False: the service only computes the difference. */
   readonly applyChanges: boolean;
+  /** Whether objects that are not in the list are deleted (B.4). */
+  readonly deleteOthers: boolean;
   /** The password of every user that is created; empty: each user brings its own (B.3). */
   readonly defaultPassword: string;
 }
@@ -22,8 +24,8 @@ export interface Directory {
   /** Writes the answer of `user/list` (B.9) to a file: complete, or not at all. */
   list(destination: string, signal: AbortSignal): Promise<void>;
   /**
-   * Sends a list to `user/sync` and writes the answer (specification 2.8) to a file. What is not in the list is
-   * deleted (B.4). An apply is not repeated once the service may have the whole request.
+   * Sends a list to `user/sync` and writes the answer (specification 2.8) to a file. An apply is
+   * not repeated once the service may have the whole request.
    */
   sync(submission: Submission, destination: string, signal: AbortSignal): Promise<void>;
   /** Asks for the list without reading it: lines on what was reached and as whom, for a person. */
@@ -38,14 +40,14 @@ export function createDirectory(session: Session): Directory {
 
   const submit = async (
     kind: FormKind,
-    { principals, applyChanges, defaultPassword }: Submission,
+    { principals, applyChanges, deleteOthers, defaultPassword }: Submission,
     destination: string,
     signal: AbortSignal,
   ): Promise<void> => {
     const fields = {
       applyChanges: String(applyChanges),
       ...(defaultPassword === "" ? {} : { defaultPassword }),
-      remoteDeleted: "true",
+      remoteDeleted: String(deleteOthers),
     };
     const body = await formBody(kind, { fields, file: { field: "principals", path: principals } }, signal);
     const operation: Operation = {

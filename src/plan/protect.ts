@@ -6,6 +6,8 @@ import type { Connection } from "./database.ts";
 export interface Protection {
   /** `owned`: what is neither in the source nor in the ledger stays as it is. `everything`: it is deleted. */
   readonly manage: "owned" | "everything";
+  /** False: the rules make no groups. Then nothing is known of the groups of the target, and all of them stay. */
+  readonly makesGroups: boolean;
   /** Names, with `*` for any characters, that are never created, changed or deleted. */
   readonly users: readonly string[];
   readonly groups: readonly string[];
@@ -26,12 +28,12 @@ export interface Frozen {
  * `quarantined`, `actual` and `ledger (kind, name, source, source_id)`; makes `desired` and `frozen`.
  *
  * A principal of the target is frozen when its name is protected, when its record is quarantined (unknown is not
- * absent), or when it is unmanaged. Memberships in a frozen group stay as they are; the rules may add some to a group
+ * absent), or when it is unmanaged. While it is unknown which principal a quarantined record is, every one of its kind
+ * that is not known by the ledger to be another may be it. Memberships in a frozen group stay as they are; the rules may add some to a group
  * that is not protected. What is frozen loses only its memberships in groups that are deleted.
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function protect(connection: Connection, protection: Protection): Promise<Frozen> {
-  const owned = protection.manage === "owned";
   await connection.run(`
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
       CASE k WHEN 'user' THEN ${matches("n", protection.users)} ELSE ${matches("n", protection.groups)} END;
@@ -42,7 +44,13 @@ export async function protect(connection: Connection, protection: Protection): P
     SELECT kind, name, 'protected' AS reason FROM actual WHERE is_protected(kind, name);
     INSERT INTO frozen
     SELECT a.kind, a.name, 'quarantined' FROM actual a SEMI JOIN in_doubt USING (kind, name) ANTI JOIN frozen USING (kind, name);
-    ${owned ? "INSERT INTO frozen SELECT a.kind, a.name, 'unmanaged' FROM actual a ANTI JOIN ledger USING (kind, name) ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name);" : ""}
+    CREATE OR REPLACE TEMP TABLE unidentified AS
+    SELECT DISTINCT q.kind FROM quarantined q ANTI JOIN ledger l USING (kind, source, source_id) WHERE q.name IS NULL;
+    INSERT INTO frozen
+    SELECT a.kind, a.name, CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE 'quarantined' END
+    FROM actual a ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)
+    WHERE ${unmanaged(protection)}
+      OR (a.kind IN (FROM unidentified) AND (a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger));
     CREATE OR REPLACE TEMP TABLE managed AS
     SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
     FROM assembled s ANTI JOIN frozen f USING (kind, name)
@@ -75,6 +83,12 @@ export async function protect(connection: Connection, protection: Protection): P
     unmanaged: Number(counts?.unmanaged ?? 0),
     withheld: Number(counts?.withheld ?? 0),
   };
+}
+
+/** An SQL condition: the principal `a` of the target, which the sources do not have, is not the sync's to delete. */
+function unmanaged({ manage, makesGroups }: Protection): string {
+  const notOwned = manage === "owned" ? "(a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger)" : "false";
+  return makesGroups ? notOwned : `(a.kind = 'group' OR ${notOwned})`;
 }
 
 /** In `managed`: adds each principal's memberships in frozen groups, and drops new ones in protected groups. */

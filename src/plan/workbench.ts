@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isAlive } from "./alive.ts";
 import { openDatabase } from "./database.ts";
 import type { Connection } from "./database.ts";
+import { makeFolder } from "./folder.ts";
 
 /** Where one plan is made: a database in memory that spills to disk, and a folder for lists. Gone when it is closed. */
 export interface Workbench {
@@ -19,7 +20,7 @@ export interface Workbench {
  * @param options.memory DuckDB's memory limit in bytes
  */
 export async function openWorkbench(options: { folder: string; memory: number }): Promise<Workbench> {
-  await mkdir(options.folder, { recursive: true });
+  await makeFolder(options.folder, "the folder of the workbenches");
   await removeAbandoned(options.folder);
   const place = join(options.folder, `${process.pid}-${randomUUID()}`);
   await mkdir(place, { mode: 0o700 });

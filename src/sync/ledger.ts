@@ -1,12 +1,14 @@
-import { mkdir, stat } from "node:fs/promises";
-import { dirname } from "node:path";
-import { UnavailableError, messageOf } from "#errors.ts";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { InputError, UnavailableError, messageOf } from "#errors.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { exists, makeFolder } from "#plan/folder.ts";
 
 /**
- * What a sync owns in its target: the principals it created or adopted, each with the source and the immutable id of
- * the record it came from. A DuckDB file; whoever applies holds its lock, so that a sync never runs twice at once.
+ * What syncs own in one target: the principals they created or adopted, each with the source and the immutable id of
+ * the record it came from. A DuckDB file for each target; whoever applies to it holds its lock, so that no two runs
+ * write to one target at once: each would delete what the other has just created.
  */
 export interface Ledger {
   /** Writes down, before anything is applied, what the run is about to own as well. */
@@ -17,47 +19,63 @@ export interface Ledger {
   close(): Promise<void>;
 }
 
+export interface LedgerOptions {
+  /** The folder of the ledgers. */
+  readonly folder: string;
+  /** What tells the target from every other, and stays while it is the same service. */
+  readonly place: string;
+  /** The name of the sync. */
+  readonly sync: string;
+  /** `read` for a dry run: the file is only read, and is not created. */
+  readonly mode: "read" | "write";
+  readonly signal: AbortSignal;
+}
+
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
+
+/** How long another run to the same target is waited for, and how often it is looked after, in milliseconds. */
+const patience = { limit: 5000, pause: 200 };
 
 /**
  * Opens the ledger and makes the table `ledger` of the workbench from it. `claim` and `settle` expect the tables
- * that `protect` makes. For a dry run the file is only read, and is not created.
- * @throws {UnavailableError} when another process is applying the same sync
+ * that `protect` makes.
+ * @throws {UnavailableError} when another process is applying to the same target
+ * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
  */
-export async function openLedger(connection: Connection, file: string, mode: "read" | "write"): Promise<Ledger> {
+export async function openLedger(connection: Connection, options: LedgerOptions): Promise<Ledger> {
+  const { folder, mode } = options;
+  const file = join(folder, `${encodeURIComponent(options.place)}.duckdb`);
+  const sync = literal(options.sync);
   await connection.run(`CREATE OR REPLACE TEMP TABLE ledger (${columns})`);
-  if (mode === "read" && !(await exists(file))) return { claim: refuse, settle: refuse, close: async () => {} };
-  await mkdir(dirname(file), { recursive: true });
+  const closed: Ledger = { claim: refuse, settle: refuse, close: async () => {} };
+  if (mode === "read" && !(await exists(file))) return closed;
+  await makeFolder(folder, "the folder of the ledgers");
+  await attach(connection, file, options);
   try {
-    await connection.run(`ATTACH ${literal(file)} AS owned ${mode === "read" ? "(READ_ONLY)" : ""}`);
-  } catch (error) {
-    if (!messageOf(error).includes("lock")) throw error;
-    const pid = /PID (\d+)/.exec(messageOf(error))?.[1];
-    throw new UnavailableError(
-      `another run of this sync is under way${pid === undefined ? "" : ` (process ${pid})`}: wait until it has ended, then try again`,
-      { cause: error },
+    if (mode === "write")
+      await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
+    await connection.run(
+      `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${sync}`,
     );
+    if (mode === "read") await connection.run("DETACH owned");
+  } catch (error) {
+    throw unreadable(file, error);
   }
-  if (mode === "write") await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (${columns})`);
-  await connection.run("INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal");
-  if (mode === "read") {
-    await connection.run("DETACH owned");
-    return { claim: refuse, settle: refuse, close: async () => {} };
-  }
+  if (mode === "read") return closed;
   return {
     claim: () =>
       connection.run(`
         INSERT INTO owned.principal
-        SELECT s.kind, s.name, s.source, s.source_id
-        FROM assembled s SEMI JOIN managed USING (kind, name) ANTI JOIN owned.principal USING (kind, name)`),
+        SELECT ${sync}, s.kind, s.name, s.source, s.source_id
+        FROM assembled s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`),
     settle: () =>
       connection.transaction(() =>
         connection.run(`
-          DELETE FROM owned.principal;
+          DELETE FROM owned.principal WHERE sync = ${sync};
           INSERT INTO owned.principal
-          SELECT s.kind, s.name, s.source, s.source_id FROM assembled s SEMI JOIN managed USING (kind, name)
+          SELECT ${sync}, s.kind, s.name, s.source, s.source_id FROM assembled s SEMI JOIN managed USING (kind, name)
           UNION ALL
-          SELECT l.kind, l.name, l.source, l.source_id
+          SELECT ${sync}, l.kind, l.name, l.source, l.source_id
           FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name)`),
       ),
     close: async () => {
@@ -66,13 +84,37 @@ export async function openLedger(connection: Connection, file: string, mode: "re
   };
 }
 
-async function refuse(): Promise<never> {
-  throw new Error("a dry run does not write the ledger");
+async function attach(connection: Connection, file: string, { mode, signal }: LedgerOptions): Promise<void> {
+  const patienceEnds = performance.now() + patience.limit;
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      await connection.run(`ATTACH ${literal(file)} AS owned ${mode === "read" ? "(READ_ONLY)" : ""}`);
+      return;
+    } catch (error) {
+      if (!messageOf(error).includes("Could not set lock")) throw unreadable(file, error);
+      if (performance.now() > patienceEnds) throw lockedBy(error);
+    }
+    await delay(patience.pause, undefined, { signal }).catch(() => undefined);
+  }
 }
 
-async function exists(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
+function lockedBy(error: unknown): UnavailableError {
+  const pid = /PID (\d+)/.exec(messageOf(error))?.[1];
+  return new UnavailableError(
+    `another run to this target is under way${pid === undefined ? "" : ` (process ${pid})`}: wait until it has ended, then try again`,
+    { cause: error },
   );
+}
+
+function unreadable(file: string, error: unknown): InputError {
+  return new InputError(
+    `the ledger ${file} cannot be read (${messageOf(error).split("\n", 1)[0]}): restore it from a backup, or remove it. ` +
+      "Without it the syncs own only what they find in their sources again; who has left since must then be deleted by hand",
+    { cause: error },
+  );
+}
+
+async function refuse(): Promise<never> {
+  throw new Error("a dry run does not write the ledger");
 }

@@ -9,7 +9,7 @@ export interface Target {
   list(destination: string, signal: AbortSignal): Promise<void>;
   /**
    * Sends the file `request.principals`, a JSON array of principal objects (B.3), to `user/sync` and writes the answer
-   * (specification 2.8) to the file `destination`. Objects that are not in the list are deleted (B.4).
+   * (specification 2.8) to the file `destination`.
    * An apply is never repeated on its own once the request may have arrived.
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
@@ -29,6 +29,8 @@ export interface SyncRequest {
   readonly principals: string;
   /** False: the service only computes the difference. */
   readonly applyChanges: boolean;
+  /** Whether objects that are not in the list are deleted (B.4). */
+  readonly deleteOthers: boolean;
   /** The password of every user that is created (B.3). */
   readonly defaultPassword: string;
 }

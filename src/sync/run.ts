@@ -26,6 +26,8 @@ export interface Sync {
   readonly sources: readonly { readonly name: string; readonly source: Source }[];
   readonly rules: CompiledRules;
   readonly target: Target;
+  /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
+  readonly place: string;
   readonly protection: Protection;
   /** The password of every user that is created; absent: a random one for this run, known to nobody. */
   readonly defaultPassword?: string;
@@ -81,8 +83,13 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
   const watching = watch(connection, options.interruption);
   let ledger: Ledger | undefined;
   try {
-    const ledgerFile = join(options.folder, "ledgers", `${sync.name}.duckdb`);
-    ledger = await openLedger(connection, ledgerFile, options.apply ? "write" : "read");
+    ledger = await openLedger(connection, {
+      folder: join(options.folder, "ledgers"),
+      place: sync.place,
+      sync: sync.name,
+      mode: options.apply ? "write" : "read",
+      signal: watching.signal(),
+    });
     progress?.("read");
     const assembly = await readSources(sync, workbench, watching.signal(), options);
     progress?.("list");
@@ -91,10 +98,11 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const frozen = await protect(connection, sync.protection);
     const plan = await createPlan(connection);
     progress?.("preview");
-    const send = await prepare(sync, workbench);
+    const send = await prepare(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
     await options.report?.({ sync: sync.name, target: sync.target.name, plan, assembly, frozen });
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
+    holdIfNobodyIsLeft(assembly, plan);
     const changed = changes(plan.counts) > 0;
     if (options.apply) {
       watching.enterApply();
@@ -155,17 +163,34 @@ function holdUnlessAgreed(
   }
 }
 
-/** Writes the list once; the preview and the apply send the same bytes. */
+/** So many deletions are no accident that a run should be held for. */
+const few = 10;
+
+/** A misspelled rule `include` leaves everybody out: that is not the same as that everybody has left. */
+function holdIfNobodyIsLeft({ users, excluded }: Assembly, { counts }: Plan): void {
+  if (users > 0 || counts.users.delete <= few) return;
+  throw new HeldError(
+    `no record of the sources becomes a user (${excluded} are excluded), and ${counts.users.delete} users would be ` +
+      "deleted; nothing was applied. Look at the rule `users.include` and at the sources",
+  );
+}
+
+/**
+ * Writes the list once; the preview and the apply send the same one. A plan that deletes nobody is applied without the
+ * leave to delete: what somebody else has created in the target since it was listed stays.
+ */
 async function prepare(
   sync: Sync,
   workbench: Workbench,
+  { counts }: Plan,
 ): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
   const principals = workbench.file("desired.json");
   await writePrincipals(workbench.connection, "desired", principals);
   const defaultPassword = sync.defaultPassword ?? randomBytes(24).toString("base64url");
   return async (applyChanges, signal) => {
     const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
-    await sync.target.sync({ principals, applyChanges, defaultPassword }, answer, signal);
+    const deleteOthers = !applyChanges || counts.users.delete + counts.groups.delete > 0;
+    await sync.target.sync({ principals, applyChanges, deleteOthers, defaultPassword }, answer, signal);
     return answer;
   };
 }

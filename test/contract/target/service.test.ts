@@ -46,7 +46,12 @@ test("list, preview, apply and list again; the list sent back changes nothing", 
     user("Änne", ["ldap-staff"]),
     { name: "ldap-staff", displayName: "Staff", principalTypeEnum: "LOCAL_GROUP" },
   ];
-  const submission = { principals: await principals(JSON.stringify(wanted)), applyChanges: false, defaultPassword };
+  const submission = {
+    principals: await principals(JSON.stringify(wanted)),
+    applyChanges: false,
+    deleteOthers: true,
+    defaultPassword,
+  };
   await opened.sync(submission, destination, soon());
   const preview = syncResult.parse(JSON.parse(await answer()));
   expect(preview).toEqual({
@@ -75,7 +80,12 @@ test("list, preview, apply and list again; the list sent back changes nothing", 
 test("B.5 what the service finds wrong with a list is passed on", async () => {
   const { client, destination, principals, failure } = await bench();
   const wrong = [user("a", ["nowhere"]), { ...user("b"), displayName: "" }];
-  const submission = { principals: await principals(JSON.stringify(wrong)), applyChanges: true, defaultPassword };
+  const submission = {
+    principals: await principals(JSON.stringify(wrong)),
+    applyChanges: true,
+    deleteOthers: true,
+    defaultPassword,
+  };
   const error = await failure(client(service.url, { credentials }).sync(submission, destination, soon()));
   expect(error).toBeInstanceOf(RefusedError);
   expect(error.message).toMatch(
@@ -92,7 +102,7 @@ test("a wrong password and a missing privilege are refused", async () => {
   const opened = client(service.url, { credentials });
   await opened.login(soon());
   const file = await principals(JSON.stringify([user("bob")]));
-  await opened.sync({ principals: file, applyChanges: true, defaultPassword }, destination, soon());
+  await opened.sync({ principals: file, applyChanges: true, deleteOthers: true, defaultPassword }, destination, soon());
   const bob = client(service.url, { credentials: { username: "bob", password: defaultPassword } });
   expect((await failure(bob.list(destination, soon()))).message).toBe(
     "target analytics: user/list was refused (403): bob lacks the administration privilege",
@@ -110,7 +120,7 @@ test("a session that ended in between is opened again; one that was given is not
   await expect(given.list(destination, soon())).rejects.toThrow(
     "user/list was refused (401): the session is not valid",
   );
-  const submission = { principals: await principals("[]"), applyChanges: true, defaultPassword };
+  const submission = { principals: await principals("[]"), applyChanges: true, deleteOthers: true, defaultPassword };
   await opened.sync(submission, destination, soon());
   expect(syncResult.parse(JSON.parse(await answer())).usersDeleted).toEqual([]);
   expect(log).toEqual(["target analytics: user/sync (apply): the session has ended; logging in again"]);

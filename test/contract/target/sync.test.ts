@@ -11,7 +11,7 @@ const result = JSON.stringify({ usersAdded: ["ann"] });
 
 async function setUp(): Promise<Awaited<ReturnType<typeof bench>> & Record<"preview" | "apply", Submission>> {
   const at = await bench();
-  const preview = { principals: await at.principals(), applyChanges: false, defaultPassword };
+  const preview = { principals: await at.principals(), applyChanges: false, deleteOthers: true, defaultPassword };
   return { ...at, preview, apply: { ...preview, applyChanges: true } };
 }
 
@@ -31,7 +31,7 @@ test("B.3 B.4 a list is sent as an urlencoded form, the flags before it, and its
   const opened = client(server.url);
   await opened.sync(preview, destination, soon());
   expect(await written()).toBe(result);
-  await opened.sync({ ...apply, defaultPassword: "" }, destination, soon());
+  await opened.sync({ ...apply, deleteOthers: false, defaultPassword: "" }, destination, soon());
   const [first, second] = server.to("user/sync");
   expect(first?.headers["content-type"]).toBe("application/x-www-form-urlencoded");
   expect(first?.headers["content-length"]).toBe(String(first?.body.length));
@@ -43,7 +43,7 @@ test("B.3 B.4 a list is sent as an urlencoded form, the flags before it, and its
   ]);
   expect([...new URLSearchParams(second?.body.toString())].slice(0, 2)).toEqual([
     ["applyChanges", "true"],
-    ["remoteDeleted", "true"],
+    ["remoteDeleted", "false"],
   ]);
 });
 

@@ -211,6 +211,7 @@ test("an abort while a list is being sent ends the call at once", async () => {
   const submission = {
     principals: await principals(Buffer.alloc(30_000_000, "[")),
     applyChanges: true,
+    deleteOthers: true,
     defaultPassword: "",
   };
   const call = client(server.url).sync(submission, destination, controller.signal);

@@ -171,6 +171,7 @@ describe("interrupted", () => {
     await delay(200);
     applying.process.kill("SIGKILL");
     await applying.ended;
+    expect((await command("plan")).code).not.toBe(1);
     const { code, stderr } = await command("apply");
     expect(code, stderr).toBe(0);
     expect((await list()).filter(({ name }) => name.startsWith("user"))).toHaveLength(20_000);
@@ -188,6 +189,8 @@ test("two applies of one sync do not run at once", async () => {
   const second = await command("apply");
   first.process.kill("SIGCONT");
   expect(second.code).toBe(1);
-  expect(second.stderr).toMatch(new RegExp(`another run of this sync is under way \\(process ${first.process.pid}\\)`));
+  expect(second.stderr).toMatch(
+    new RegExp(`another run to this target is under way \\(process ${first.process.pid}\\)`),
+  );
   expect((await first.ended).code).toBe(0);
 });

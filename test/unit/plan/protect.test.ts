@@ -52,7 +52,13 @@ async function desiredOf({ sources, target, owns = [], quarantined = [], protect
   }
   for (const [kind, name] of owns)
     await connection.run("INSERT INTO ledger VALUES (?, ?, 'hr', ? || '#')", [kind, name, name]);
-  const frozen = await protect(connection, { manage: "owned", users: [], groups: [], ...protection });
+  const frozen = await protect(connection, {
+    manage: "owned",
+    makesGroups: true,
+    users: [],
+    groups: [],
+    ...protection,
+  });
   const rows = await connection.rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
     "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
   );
@@ -99,6 +105,65 @@ describe("manage: everything", () => {
       target: [user("ada"), user("local", ["ops"]), group("ops")],
       protection: { manage: "everything" },
     });
+    expect(desired).toEqual(['user ada "ada" []']);
+  });
+});
+
+describe("what the sources say nothing about is not absent", () => {
+  test.each(["owned", "everything"] as const)(
+    "rules that make no groups leave every group alone (manage: %s)",
+    async (manage) => {
+      const { desired } = await desiredOf({
+        sources: [user("ada")],
+        target: [user("ada", ["once", "local"]), user("gone"), group("once"), group("local")],
+        owns: [
+          ["group", "once"],
+          ["user", "gone"],
+        ],
+        protection: { manage, makesGroups: false },
+      });
+      expect(desired).toEqual(['group local "local" []', 'group once "once" []', 'user ada "ada" [local once]']);
+    },
+  );
+
+  test("while a record has no name and nobody knows whose it was, it may be anybody that is not known to be another", async () => {
+    const scene = {
+      sources: [],
+      target: [user("maybe"), user("known"), group("other")],
+      owns: [["user", "known"]],
+      protection: { manage: "everything" },
+    } as const satisfies Scene;
+    const { desired, frozen } = await desiredOf({ ...scene, quarantined: [{ kind: "user", name: null, id: "9" }] });
+    expect(desired).toEqual(['user maybe "maybe" []']);
+    expect(frozen).toMatchObject({ quarantined: 1, unmanaged: 0 });
+    expect((await desiredOf({ ...scene, quarantined: [{ kind: "user", name: null, id: "known#" }] })).desired).toEqual([
+      'user known "known" []',
+    ]);
+  });
+
+  test("a login that was renamed is another user; one that differs in case too", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("Ada"), user("grace-new")],
+      target: [user("ada"), user("grace")],
+      owns: [
+        ["user", "ada"],
+        ["user", "grace"],
+      ],
+    });
+    expect(desired).toEqual(['user Ada "Ada" []', 'user grace-new "grace-new" []']);
+  });
+
+  test("a group that loses its last member stays", async () => {
+    const { desired } = await desiredOf({
+      sources: [user("ada"), group("staff")],
+      target: [user("ada", ["staff"]), group("staff")],
+      owns: [["group", "staff"]],
+    });
+    expect(desired).toEqual(['group staff "staff" []', 'user ada "ada" []']);
+  });
+
+  test("a target that lists nothing is a target to be filled, whatever the ledger remembers", async () => {
+    const { desired } = await desiredOf({ sources: [user("ada")], target: [], owns: [["user", "gone"]] });
     expect(desired).toEqual(['user ada "ada" []']);
   });
 });
