@@ -1,11 +1,13 @@
 import type { Logger } from "pino";
+import { RollcallError } from "#errors.ts";
 import { renderText } from "#plan/render/text.ts";
 import { keep } from "#sync/schedule.ts";
 import type { Keeper } from "#sync/schedule.ts";
 import type { Report } from "#sync/run.ts";
 import type { Context } from "./context.ts";
 import { execute, notesOf } from "./execute.ts";
-import { describeError } from "./output.ts";
+import { placeOf } from "./open-sync.ts";
+import { describeError, errorDocument } from "./output.ts";
 
 /** The schedules that are being kept. */
 export interface Daemon {
@@ -21,6 +23,13 @@ export function startDaemon(base: Omit<Context, "interruption">): Daemon {
   const abandon = new AbortController();
   const context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
   const keepers: Keeper[] = [];
+  const turns = new Map<string, Promise<void>>();
+  /** Syncs to one target take turns: a list that was made while another one changes the target would undo that. */
+  const inTurn = (place: string, work: () => Promise<void>): Promise<void> => {
+    const turn = (turns.get(place) ?? Promise.resolve()).then(work);
+    turns.set(place, turn);
+    return turn;
+  };
   for (const [name, sync] of Object.entries(context.configuration.syncs)) {
     const log = context.log.child({ sync: name });
     if (sync.schedule === undefined) {
@@ -34,7 +43,7 @@ export function startDaemon(base: Omit<Context, "interruption">): Daemon {
     };
     const keeper = keep(
       schedule,
-      () => runOnce(context, name, log),
+      () => inTurn(placeOf(context.configuration, sync.to), () => runOnce(context, name, log)),
       () => {
         log.warn(`sync ${name}: a slot was skipped because the run before is still under way`);
       },
@@ -54,6 +63,7 @@ export function startDaemon(base: Omit<Context, "interruption">): Daemon {
 }
 
 async function runOnce(context: Context, name: string, log: Logger): Promise<void> {
+  if (context.interruption.stop.aborted) return;
   const started = performance.now();
   const warn = (message: string): void => {
     log.warn(`sync ${name}: ${message}`);
@@ -66,8 +76,10 @@ async function runOnce(context: Context, name: string, log: Logger): Promise<voi
       `sync ${name}: ${result.outcome === "applied" ? "applied and verified" : result.outcome} (${took})`,
     );
   } catch (error) {
-    if (context.interruption.stop.aborted) log.info(`sync ${name}: ${describeError(error)}`);
-    else log.error({ err: error }, `sync ${name}: ${describeError(error)}`);
+    const said = `sync ${name}: ${describeError(error)}`;
+    if (context.interruption.stop.aborted) log.info(said);
+    // What is raised on purpose says all there is to know; where in the program it was is for what nobody foresaw.
+    else log.error(error instanceof RollcallError ? errorDocument(error) : { err: error }, said);
   }
 }
 

@@ -17,20 +17,22 @@ export interface EmbeddedAccess {
 
 /** The embedded service as the commands see it: reached when a process serves it, else started for this command. */
 export interface Embedded {
+  /** Where it is now: a service that another process runs may have been started since, or again. */
   access(): Promise<EmbeddedAccess>;
   /** Stops what `access` started. */
   close(): Promise<void>;
 }
 
-/** Finds the service of the configuration's data folder at the first call of `access`, or starts it. */
+/** Finds the service of the configuration's data folder, or starts it once. */
 export function openEmbedded(
   configuration: Configuration,
   composition: Composition,
   options: { log: Logger; mayStart: boolean; announcePassword: (password: string) => void },
 ): Embedded {
-  let own: RunningService | undefined;
-  let found: Promise<EmbeddedAccess> | undefined;
-  const find = async (): Promise<EmbeddedAccess> => {
+  let started: RunningService | undefined;
+  let own: EmbeddedAccess | undefined;
+  const access = async (): Promise<EmbeddedAccess> => {
+    if (own !== undefined) return own;
     const { service } = configuration;
     if (service === undefined) throw new InputError("the target `embedded` needs a `service:` in the configuration");
     const present = await readPresence(configuration.data);
@@ -43,14 +45,15 @@ export function openEmbedded(
         `no service is running on the data folder ${configuration.data}: start it with \`rollcall start --only service\``,
       );
     }
-    own = await composition.startService(configuration, { log: options.log, private: true });
-    if (own.generatedPassword !== undefined) options.announcePassword(own.generatedPassword);
-    return { url: own.url, session: await own.openLocalSession() };
+    started = await composition.startService(configuration, { log: options.log, private: true });
+    if (started.generatedPassword !== undefined) options.announcePassword(started.generatedPassword);
+    own = { url: started.url, session: await started.openLocalSession() };
+    return own;
   };
   return {
-    access: () => (found ??= find()),
+    access,
     close: async () => {
-      await own?.stop();
+      await started?.stop();
     },
   };
 }

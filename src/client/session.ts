@@ -63,10 +63,13 @@ export function createSession(context: Context, credentials: Credentials): Sessi
 
 function givenSession(context: Context, value: string): Session {
   const cookie = `${sessionCookie}=${value}`;
+  const ended =
+    "the session is not valid: the service that gave it has been started again or is another one; try again";
   return {
     caller: "the owner of the given session",
     login: async () => undefined,
-    ask: (operation, use, signal) => ask(context, { ...operation, cookie }, use, signal),
+    ask: (operation, use, signal) =>
+      ask(context, { ...operation, cookie, advice: { 401: ended, ...operation.advice } }, use, signal),
     logout: async () => undefined,
   };
 }
