@@ -1,15 +1,23 @@
 #!/usr/bin/env node
-import { connectors } from "#connectors/index.ts";
-import { loadConnector } from "#connectors/load.ts";
-import { runProgram } from "./cli/program.ts";
-import { startService } from "./service/service.ts";
+import { enableCompileCache } from "node:module";
+import { join } from "node:path";
+
+// Half of what a short command does is to strip types and compile; a cache beside the libraries spares it from the
+// second start on. Where that folder cannot be written, there is none.
+enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compile"));
+
+const { connectors } = await import("#connectors/index.ts");
+const { loadConnector } = await import("#connectors/load.ts");
+const { runProgram } = await import("./cli/program.ts");
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
 process.exitCode = await runProgram(process.argv, {
   connectors,
   loadConnector,
-  startService: (configuration, { log, private: alone }) => {
+  startService: async (configuration, { log, private: alone }) => {
     if (configuration.service === undefined) throw new Error("the configuration has no service");
+    // Only when it is needed: a command beside a running service has no use for a server.
+    const { startService } = await import("./service/service.ts");
     const { tls, ...service } = configuration.service;
     const { data, memory } = configuration;
     if (alone) return startService({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, log });

@@ -50,11 +50,18 @@ async function applyAfterAsking(context: Context, sync: string, { warn, report }
 
 type Outcome = Parameters<RunDocument["end"]>[0];
 
-async function confirmed({ interruption }: Context): Promise<boolean> {
+async function confirmed({ interruption, output }: Context): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // While it asks, the keys come here: Ctrl-C is no signal then.
+  terminal.on("SIGINT", () => process.emit("SIGINT"));
   try {
     const answer = await terminal.question("Apply these changes? [y/N] ", { signal: interruption.stop });
     return /^y(es)?$/i.test(answer.trim());
+  } catch {
+    output.say("");
+    interruption.stop.throwIfAborted();
+    // Ctrl-D: no answer is no yes.
+    return false;
   } finally {
     terminal.close();
   }

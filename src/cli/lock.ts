@@ -1,8 +1,9 @@
-import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Configuration } from "#config/configuration.ts";
-import { InputError, messageOf } from "#errors.ts";
+import { messageOf } from "#errors.ts";
 import { openDatabase } from "#plan/database.ts";
+import { makeFolder } from "#plan/folder.ts";
+import { dataFolderInUse } from "./presence.ts";
 
 /** A claim to the data folder. The kernel gives it back whatever way the process ends. */
 export interface Lock {
@@ -15,7 +16,7 @@ export interface Lock {
  * @throws {InputError} naming the process that has it
  */
 export async function holdLock(file: string, configuration: Configuration): Promise<Lock> {
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  await makeFolder(dirname(file), "the daemon's folder");
   try {
     const database = await openDatabase({ path: file, memory: 16 * 1024 * 1024, spill: `${file}.spill` });
     return {
@@ -25,10 +26,6 @@ export async function holdLock(file: string, configuration: Configuration): Prom
     };
   } catch (error) {
     if (!messageOf(error).includes("lock")) throw error;
-    const pid = /PID (\d+)/.exec(messageOf(error))?.[1] ?? "unknown";
-    throw new InputError(
-      `another Rollcall (process ${pid}) is using the data folder ${configuration.data}: stop it first, or give this one another \`service.data\``,
-      { cause: error },
-    );
+    throw await dataFolderInUse(configuration.data, error);
   }
 }

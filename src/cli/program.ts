@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { Command, InvalidArgumentError, Option } from "commander";
+import { InputError, messageOf } from "#errors.ts";
 import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import type { Composition } from "./composition.ts";
@@ -24,17 +25,19 @@ const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml"];
 /** Runs the command line. Returns the exit code: 0 done, 1 failed, 2 there are changes (`plan`), 3 held. */
 export async function runProgram(argv: readonly string[], composition: Composition): Promise<ExitCode> {
   let code: ExitCode = exitCodes.done;
+  const json = argv.includes("--json");
   const program = new Command("rollcall")
     .description(
       "Keeps the users and groups of an analytics service in step with the directories a company already has.",
     )
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError("(see --help)")
+    .configureOutput(json ? { writeErr: () => {} } : {})
     .exitOverride();
   const act = async (options: CommonOptions, work: (file: string, output: Output, log: Log) => Promise<ExitCode>) => {
     const output = openOutput({ json: options.json === true });
     try {
-      code = await work(configurationFile(options), output, logOf(options, output, commandLog));
+      code = await work(configurationFile(options), output, await logOf(options, output, commandLog));
     } catch (error) {
       code = exitCodeOf(error);
       output.progress();
@@ -47,8 +50,8 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .description("run the service and the daemon until interrupted")
     .addOption(new Option("--only <part>", "run only one of them").choices(["service", "daemon"]))
     .action((options: CommonOptions & { only?: Only }) =>
-      act(options, (file, output) => {
-        const log = logOf(options, output, startLog);
+      act(options, async (file, output) => {
+        const log = await logOf(options, output, startLog);
         return start(file, composition, { log, output, ...(options.only === undefined ? {} : { only: options.only }) });
       }),
     );
@@ -78,8 +81,13 @@ export async function runProgram(argv: readonly string[], composition: Compositi
   try {
     await program.parseAsync([...argv]);
   } catch (error) {
-    // Commander has said already what is wrong with the command line, or shown the help that was asked for.
-    return (error as { exitCode?: number }).exitCode === 0 ? exitCodes.done : exitCodes.failed;
+    // Commander has shown the help that was asked for, or said already what is wrong with the command line.
+    if ((error as { exitCode?: number }).exitCode === 0) return exitCodes.done;
+    if (json) {
+      const problem = new InputError(`${messageOf(error).replace(/^error: /, "")} (see --help)`);
+      await openOutput({ json }).write(`${JSON.stringify({ error: errorDocument(problem) })}\n`);
+    }
+    return exitCodes.failed;
   }
   return code;
 }
@@ -125,6 +133,13 @@ function configurationFile({ config }: CommonOptions): string {
 const commandLog = { level: "silent", destination: 2 } as const;
 const startLog = { level: "info", destination: 1 } as const;
 
-function logOf({ verbose }: CommonOptions, { interactive }: Output, usual: typeof commandLog | typeof startLog): Log {
-  return openLog({ ...usual, level: verbose === true ? "debug" : usual.level, readable: interactive });
+function logOf({ verbose }: CommonOptions, output: Output, usual: typeof commandLog | typeof startLog): Promise<Log> {
+  const readable = (): void => {
+    output.progress();
+  };
+  return openLog({
+    ...usual,
+    level: verbose === true ? "debug" : usual.level,
+    ...(output.interactive ? { readable } : {}),
+  });
 }

@@ -13,7 +13,7 @@ import { holdLock } from "./lock.ts";
 import type { Lock } from "./lock.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
-import { announce, readPresence, withdraw } from "./presence.ts";
+import { announce, dataFolderInUse, withdraw } from "./presence.ts";
 
 export type Only = "service" | "daemon";
 
@@ -81,13 +81,7 @@ async function startService(
   const service = await composition
     .startService(configuration, { log, private: false })
     .catch(async (error: unknown) => {
-      const first = await readPresence(data);
-      if (!messageOf(error).includes("data folder") || first === undefined) throw error;
-      throw new InputError(
-        `another Rollcall (process ${first.pid}, ${first.url}, started ${first.startedAt}) is using the data folder ${data}: ` +
-          "stop it first, or give this one another `service.data`",
-        { cause: error },
-      );
+      throw messageOf(error).includes("data folder") ? await dataFolderInUse(data, error) : error;
     });
   await announce(data, {
     pid: process.pid,
@@ -95,7 +89,11 @@ async function startService(
     startedAt: new Date().toISOString(),
     session: await service.openLocalSession(),
   });
-  if (service.generatedPassword !== undefined) output.say(passwordNotice(configuration, service.generatedPassword));
+  if (service.generatedPassword !== undefined) {
+    const notice = passwordNotice(configuration, service.generatedPassword);
+    // What follows at a terminal is long; this is the one line that a person must not miss.
+    output.say(output.interactive ? `\n${output.colour ? `\u001B[1m${notice}\u001B[22m` : notice}\n` : notice);
+  }
   log.info({ url: service.url }, `the service is listening on ${service.url}`);
   return service;
 }

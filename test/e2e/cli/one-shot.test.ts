@@ -1,4 +1,5 @@
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeCompany, people } from "../../servers/company.ts";
 import type { CompanyFolder } from "../../servers/company.ts";
@@ -122,10 +123,37 @@ describe("wrong input", () => {
     });
   });
 
-  test("with --json an error is a document too", async () => {
-    const { code, stdout } = await command("plan", "stuff", "--json");
+  test.each([
+    [["plan", "stuff"], "stuff"],
+    [["plan", "--stuff"], "--stuff"],
+    [["plane"], "did you mean plan?"],
+  ])("with --json an error is a document too: %j", async ([name = "", ...rest], said) => {
+    const { code, stdout, stderr } = await command(name, ...rest, "--json");
     expect(code).toBe(1);
-    expect(JSON.parse(stdout).error).toMatchObject({ message: expect.stringContaining("stuff"), advice: "fix" });
+    expect(stderr).toBe("");
+    expect(JSON.parse(stdout).error).toMatchObject({
+      message: expect.stringMatching(new RegExp(said, "i")),
+      advice: "fix",
+    });
+  });
+
+  test.each([
+    ["start", "data", /^rollcall: the daemon's folder, .*data\/daemon, cannot be made: .*service\.data/],
+    ["plan", "data/daemon/work", /^staff: the folder of the workbenches, .*work, cannot be made: a file has that name/],
+    [
+      "apply",
+      "data/daemon/ledgers",
+      /^staff: the folder of the ledgers, .*ledgers, cannot be made: a file has that name/,
+    ],
+    ["apply", "data/daemon/ledgers/embedded.duckdb", /^staff: the ledger .*embedded\.duckdb cannot be read .*backup/],
+    ["plan", "data/daemon/ledgers/embedded.duckdb", /^staff: the ledger .*embedded\.duckdb cannot be read .*backup/],
+  ])("%s where %s is something else", async (name, path, said) => {
+    await mkdir(join(company.folder, dirname(path)), { recursive: true });
+    await company.write(path, "something else");
+    const { code, stdout, stderr } = await command(name);
+    expect(code, stdout).toBe(1);
+    expect(stderr).toMatch(said);
+    expect(stderr).not.toContain(".ts:");
   });
 });
 

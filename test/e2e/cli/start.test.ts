@@ -63,6 +63,7 @@ describe("a second start on the same data folder", () => {
       expect(second.code).toBe(1);
       expect(second.stderr).toContain(String(first.process.pid));
       expect(second.stderr).toContain("data folder");
+      expect(second.stderr).toMatch(/http:\/\/127\.0\.0\.1:\d+, started \d{4}-/);
       expect((await command("plan")).code).toBe(0);
     },
   );
@@ -87,4 +88,40 @@ test("--only service and --only daemon are two processes on one data folder", as
   expect((await daemon.ended).code).toBe(0);
   service.process.kill("SIGTERM");
   expect((await service.ended).code).toBe(0);
+});
+
+test("a daemon without its service waits for it: for one that starts later, and for one that is started again", async () => {
+  const yaml = await readFile(company.config, "utf8");
+  await company.write("rollcall.yaml", yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
+  const daemon = start("--only", "daemon");
+  await daemon.wrote("no service is running on the data folder");
+  const first = start("--only", "service");
+  await daemon.wrote("applied and verified");
+  first.process.kill("SIGTERM");
+  expect((await first.ended).code).toBe(0);
+  const second = start("--only", "service");
+  await second.wrote("listening on");
+  await company.write("people.csv", people.replace("Zoë Ünal", "Zoë Ünal-Lovelace"));
+  await daemon.wrote('displayName: \\"Zoë Ünal\\"');
+  daemon.process.kill("SIGTERM");
+  const { stdout, stderr } = await daemon.ended;
+  expect(stdout + stderr, "what is raised on purpose needs no stack trace").not.toContain(".ts:");
+});
+
+test("syncs to one target take turns: neither undoes what the other does", async () => {
+  const yaml = await readFile(company.config, "utf8");
+  const partner = yaml
+    .slice(yaml.indexOf("  staff:"))
+    .replace("staff:", "partners:")
+    .replace("[company]", "[partner]")
+    .replace(/ {4}groups:\n(?: {6}.*\n)*/, "");
+  const source = "  partner:\n    connector: csv\n    users: { file: partners.csv, id: id }\nsyncs:";
+  await company.write("rollcall.yaml", yaml.replace("syncs:", source) + partner);
+  const rows = Array.from({ length: 3000 }, (_, index) => `${index},partner${index},Partner ${index},,active,`);
+  await company.write("partners.csv", ["id,login,name,mail,status,groups", ...rows, ""].join("\n"));
+  const daemon = start();
+  await daemon.wrote("sync staff: applied and verified");
+  await daemon.wrote("sync partners: applied and verified");
+  const { code, stderr } = await command("plan");
+  expect(code, stderr).toBe(0);
 });
