@@ -4,6 +4,7 @@ import { InputError } from "#errors.ts";
 import type { Connection } from "#plan/database.ts";
 import type { Page } from "./engine.ts";
 import { splitStatements } from "./statements.ts";
+import { unordered } from "./syntax.ts";
 import { converterOf } from "./values.ts";
 
 /** The one statement of a query, as it can stand in parentheses: without its semicolon and what follows. */
@@ -33,7 +34,8 @@ export async function readPage(
   const rows = (await convert(result, limit + 1)).rows;
   const told = rows.length <= limit && (rows.length > 0 || offset === 0);
   if (told) return { columnNames, rows, totalRowCount: offset + rows.length };
-  const [count] = await connection.rows<{ total: bigint }>(`SELECT count(*) AS total FROM (\n${statement}\n)`);
+  const counted = await unordered(connection, statement);
+  const [count] = await connection.rows<{ total: bigint }>(`SELECT count(*) AS total FROM (\n${counted}\n)`);
   return { columnNames, rows: rows.slice(0, limit), totalRowCount: Number(count?.total ?? 0) };
 }
 

@@ -294,6 +294,23 @@ export function engineSuite(name: string, open: OpenEngine): void {
       expect(await page(20, 5)).toEqual({ columnNames, rows: [], totalRowCount: 10 });
     });
 
+    test.each([
+      ["SELECT i FROM range(10) r(i) ORDER BY i LIMIT 5", 5],
+      ["SELECT i FROM range(10) r(i) LIMIT 6", 6],
+      ["SELECT i FROM (SELECT * FROM range(10) r(i) ORDER BY i LIMIT 4)", 4],
+      ["SELECT i FROM range(10) r(i) UNION ALL SELECT 5 ORDER BY i DESC -- the end", 11],
+      ["SELECT DISTINCT ON (i % 3) i FROM range(10) r(i) ORDER BY i", 3],
+      ["SELECT i, rank() OVER (ORDER BY i) FROM range(10) r(i)", 10],
+      [
+        'WITH o AS (SELECT * FROM range(10) r(i) ORDER BY i) SELECT i AS "order" FROM o ORDER BY "order" NULLS FIRST',
+        10,
+      ],
+    ])("counts all rows of %s", async (sql, rows) => {
+      expect(await engine.query({ database: "shop", sql, limit: 2, timeout: 60_000 }, never)).toMatchObject({
+        totalRowCount: rows,
+      });
+    });
+
     test("a query that takes too long is stopped, and others are answered meanwhile", async () => {
       const forever = "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)";
       const away = new AbortController();
