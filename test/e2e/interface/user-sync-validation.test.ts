@@ -271,11 +271,17 @@ describe("B.5 every problem", () => {
   });
 
   test("wherever in a long list it is", async () => {
-    const groups = Array.from({ length: 20_000 }, (_, index) => group(`g${index}`));
-    const list = groups.with(12_345, { ...group("x"), displayName: "" }).with(19_999, group("y", ["nowhere"]));
+    const groups: unknown[] = Array.from({ length: 60_000 }, (_, index) => group(`g${index}`));
+    const list = groups
+      .with(12_345, { ...group("x"), displayName: "" })
+      .with(54_321, group("g0"))
+      .with(59_998, { ...group("z"), description: 5 })
+      .with(59_999, group("y", ["nowhere"]));
     expect(await it.problems(list, { remoteDeleted: "false" })).toEqual([
       "principals[12345].displayName: must be a string that is not empty",
-      'principals[19999].groupNames: "nowhere" is neither in the list nor stays in the service',
+      "principals[54321].name: is there before as principals[0]: names of one kind must differ",
+      "principals[59998].description: must be a string",
+      'principals[59999].groupNames: "nowhere" is neither in the list nor stays in the service',
     ]);
   });
 });

@@ -200,6 +200,13 @@ describe("0.3 parameters", () => {
     expect(await it.find("ada")).toBeDefined();
   });
 
+  test("the last of several lists wins, however much of the first is loaded already", async () => {
+    const long = JSON.stringify(Array.from({ length: 80_000 }, (_, index) => group(`g${index}`)));
+    const parts = [long, "[5]", JSON.stringify([ada])].map((list) => `principals=${encodeURIComponent(list)}`);
+    const answer = await it.send(parts.join("&"), urlencoded);
+    expect([answer.status, JSON.parse(answer.text)]).toEqual([200, result({ usersAdded: ["ada"] })]);
+  });
+
   test("the flags may come in the query, the form wins", async () => {
     await it.apply([ada]);
     const asked = await it.post({ principals: "[]" }, { query: "?remoteDeleted=false" });
