@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { SourceRecord } from "#principals/entry.ts";
 
-export type { AttributeValue, Entry, MemberReference, Membership, SourceRecord } from "#principals/entry.ts";
+export type { Entry, MemberReference, Membership, SourceRecord } from "#principals/entry.ts";
 
 /** What a read is given. */
 export interface ReadContext {

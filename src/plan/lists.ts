@@ -4,7 +4,7 @@ import { identifier, literal } from "./database.ts";
 import type { Connection } from "./database.ts";
 
 /** The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names. */
-const syncArrays = [
+export const syncArrays = [
   ["usersAdded", "create", "user"],
   ["usersDeleted", "delete", "user"],
   ["usersUpdated", "update", "user"],

@@ -1,18 +1,8 @@
-import type { SyncResult } from "#wire/principals.ts";
-
-/** The arrays of the answer in their order, with what they name. */
-const arrays = [
-  ["usersAdded", "create", "user"],
-  ["usersDeleted", "delete", "user"],
-  ["usersUpdated", "update", "user"],
-  ["groupsAdded", "create", "group"],
-  ["groupsDeleted", "delete", "group"],
-  ["groupsUpdated", "update", "group"],
-] as const satisfies readonly (readonly [keyof SyncResult, string, string])[];
+import { syncArrays } from "#plan/lists.ts";
 
 /** The answer of `user/sync` (specification 2.8) as a query of lines; the names sorted by code point (B.8). */
 export function syncAnswer(changes: string): string {
-  const values = arrays.map(([label, action, kind], index) => `(${index + 1}, '${label}', '${action}', '${kind}')`);
+  const values = syncArrays.map(([label, action, kind], index) => `(${index + 1}, '${label}', '${action}', '${kind}')`);
   return `
     WITH arrays(position, label, action, kind) AS (VALUES ${values.join(", ")}),
     named AS (SELECT position, name FROM ${changes} JOIN arrays USING (action, kind)),
@@ -25,6 +15,6 @@ export function syncAnswer(changes: string): string {
       SELECT position, true, name, CASE WHEN name = first THEN '' ELSE ',' END || to_json(name)::VARCHAR
       FROM named JOIN firsts USING (position)
       UNION ALL
-      SELECT ${arrays.length + 1}, false, '', ']}'
+      SELECT ${syncArrays.length + 1}, false, '', ']}'
     ) ORDER BY position, is_name, name`;
 }

@@ -1,27 +1,16 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
-import { openDatabase } from "#plan/database.ts";
-import type { Connection, Database } from "#plan/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import type { Principal } from "#principals/principal.ts";
-import { byCodePoint, directory, fill, keyOf } from "./directories.ts";
+import { byCodePoint, directory, fill, keyOf, useConnection } from "./directories.ts";
 
-let database: Database;
-let connection: Connection;
-beforeAll(async () => {
-  database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
-  connection = await database.connect();
-});
-afterAll(() => {
-  connection.close();
-  database.close();
-});
+const connection = useConnection();
 
 async function planOf(actual: readonly Principal[], desired: readonly Principal[]) {
-  await fill(connection, "actual", actual);
-  await fill(connection, "desired", desired);
-  const plan = await createPlan(connection);
+  await fill(connection(), "actual", actual);
+  await fill(connection(), "desired", desired);
+  const plan = await createPlan(connection());
   const changes: Change[] = [];
   for await (const change of plan.changes()) changes.push(change);
   return { ...plan, list: changes };

@@ -1,21 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openDatabase } from "#plan/database.ts";
-import type { Connection, Database } from "#plan/database.ts";
+import { describe, expect, test } from "vitest";
 import { protect } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
-import { fill } from "./directories.ts";
+import { fill, useConnection } from "./directories.ts";
 
-let database: Database;
-let connection: Connection;
-beforeAll(async () => {
-  database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
-  connection = await database.connect();
-});
-afterAll(() => {
-  connection.close();
-  database.close();
-});
+const connection = useConnection();
 
 const user = (name: string, groupNames: string[] = [], displayName = name): Principal => ({
   kind: "user",
@@ -40,26 +29,30 @@ interface Scene {
 }
 
 async function desiredOf({ sources, target, owns = [], quarantined = [], protection = {} }: Scene) {
-  await fill(connection, "assembled", sources);
-  await connection.run(`
+  await fill(connection(), "assembled", sources);
+  await connection().run(`
     ALTER TABLE assembled ADD COLUMN source VARCHAR; ALTER TABLE assembled ADD COLUMN source_id VARCHAR; ALTER TABLE assembled ADD COLUMN origin VARCHAR;
     UPDATE assembled SET source = 'hr', source_id = name || '#', origin = 'people.csv:2';
     CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
     CREATE OR REPLACE TEMP TABLE ledger (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR)`);
-  await fill(connection, "actual", target);
+  await fill(connection(), "actual", target);
   for (const { kind, name, id } of quarantined) {
-    await connection.run("INSERT INTO quarantined VALUES (?, ?, 'hr', ?, 'people.csv:3', 'broken')", [kind, name, id]);
+    await connection().run("INSERT INTO quarantined VALUES (?, ?, 'hr', ?, 'people.csv:3', 'broken')", [
+      kind,
+      name,
+      id,
+    ]);
   }
   for (const [kind, name] of owns)
-    await connection.run("INSERT INTO ledger VALUES (?, ?, 'hr', ? || '#')", [kind, name, name]);
-  const frozen = await protect(connection, {
+    await connection().run("INSERT INTO ledger VALUES (?, ?, 'hr', ? || '#')", [kind, name, name]);
+  const frozen = await protect(connection(), {
     manage: "owned",
     makesGroups: true,
     users: [],
     groups: [],
     ...protection,
   });
-  const rows = await connection.rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
+  const rows = await connection().rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
     "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
   );
   return {

@@ -1,25 +1,14 @@
 import { stripVTControlCharacters } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Change, Counts, Plan } from "#plan/change.ts";
-import { openDatabase } from "#plan/database.ts";
-import type { Connection, Database } from "#plan/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Principal } from "#principals/principal.ts";
-import { fill } from "./directories.ts";
+import { fill, useConnection } from "./directories.ts";
 
-let database: Database;
-let connection: Connection;
-beforeAll(async () => {
-  database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
-  connection = await database.connect();
-});
-afterAll(() => {
-  connection.close();
-  database.close();
-});
+const connection = useConnection();
 
 async function all(parts: AsyncIterable<string>): Promise<string> {
   return (await Array.fromAsync(parts)).join("");
@@ -70,9 +59,9 @@ const options = {
 };
 
 async function planOf(before: readonly Principal[], after: readonly Principal[]): Promise<Plan> {
-  await fill(connection, "actual", before);
-  await fill(connection, "desired", after);
-  return createPlan(connection);
+  await fill(connection(), "actual", before);
+  await fill(connection(), "desired", after);
+  return createPlan(connection());
 }
 
 const golden = (name: string): string => new URL(`../../fixtures/plan/${name}`, import.meta.url).pathname;
