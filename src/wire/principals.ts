@@ -25,3 +25,4 @@ export const syncResult = z.strictObject({
   groupsDeleted: z.array(z.string()),
   groupsUpdated: z.array(z.string()),
 });
+export type SyncResult = z.infer<typeof syncResult>;
