@@ -23,7 +23,8 @@ export function build(
     syncs: mapValues(syncs, buildSync),
   };
   if (service === undefined) return configuration;
-  const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges } = service;
+  const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, loads } = service;
+  const { tables, nodeAddress } = service;
   return {
     ...configuration,
     service: {
@@ -38,6 +39,9 @@ export function build(
       sessions,
       logins,
       privileges,
+      ...(tables === undefined ? {} : { tables: resolve(folder, tables) }),
+      ...(nodeAddress === undefined ? {} : { nodeAddress }),
+      loads,
     },
   };
 }

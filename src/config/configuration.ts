@@ -32,6 +32,21 @@ export interface ServiceConfiguration {
   readonly logins: { readonly attempts: number; readonly window: number; readonly lockout: number };
   /** The names of the groups that carry each privilege. */
   readonly privileges: { readonly administration: readonly string[]; readonly dataManagement: readonly string[] };
+  /** A file of SQL, absolute: what loads write to, made at the start where it is not there. */
+  readonly tables?: string;
+  /** What the start of a load says of where to send the data; absent: what the client called. */
+  readonly nodeAddress?: { readonly host: string; readonly port: number };
+  readonly loads: LoadConfiguration;
+}
+
+/** Data loads: durations and sizes. */
+export interface LoadConfiguration {
+  readonly statusHold: number;
+  readonly expireAfter: number;
+  readonly maxChunk: number;
+  readonly maxCycle: number;
+  /** Uploads are refused when less than this would stay free. */
+  readonly minFreeDisk: number;
 }
 
 /** `embedded` is the service of the same data folder. */

@@ -21,6 +21,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...(await checkFiles(document, folder, [
       ["service", "tls", "cert"],
       ["service", "tls", "key"],
+      ["service", "tables"],
       ...targets.map((name): Path => ["targets", name, "ca"]),
     ])),
   ];

@@ -69,6 +69,25 @@ export const service = z.strictObject({
       .prefault(["Administrator", "DataManager"])
       .describe("Groups whose members may load data."),
   }).describe("Which groups carry which privilege."),
+  tables: path
+    .exactOptional()
+    .describe("A file of CREATE … IF NOT EXISTS statements: the databases, schemas and tables that loads write to."),
+  nodeAddress: z
+    .strictObject({
+      host: values.host.describe("A name or an address, IPv6 in brackets."),
+      port: values.port.describe("Its port."),
+    })
+    .exactOptional()
+    .describe("What the start of a load says of where to send the data. Absent: what the client called."),
+  loads: section({
+    statusHold: values.duration.prefault("2s").describe("How long a status call may be held while a commit runs."),
+    expireAfter: values.duration
+      .prefault("24h")
+      .describe("When a cycle that is not committed expires, and how long one that has ended is remembered."),
+    maxChunk: values.size.prefault("8GiB").describe("The largest chunk."),
+    maxCycle: values.size.prefault("64GiB").describe("The most that the chunks of one cycle may have together."),
+    minFreeDisk: values.size.prefault("1GiB").describe("Uploads are refused when less than this would stay free."),
+  }).describe("Data loads."),
   memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
 });
 

@@ -16,11 +16,16 @@ export const duration = text("a duration like 90s, 15m, 3h, 7d")
   .regex(/^[1-9]\d{0,6}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h, 7d" })
   .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
 
-/** `64MiB`, `1GiB`; at least 64 MiB, which DuckDB needs to work at all. In bytes. */
-export const memory = text("a size like 512MiB or 1GiB")
+/** `64KiB`, `512MiB`, `1GiB`; never nothing. In bytes. */
+export const size = text("a size like 512MiB or 1GiB")
   .regex(/^[1-9]\d{0,6}[KMGT]iB$/, { error: "expected a size like 512MiB or 1GiB" })
   .transform((value) => Number(value.slice(0, -3)) * (bytes[value.slice(-3)] ?? 0))
-  .refine((size) => size >= 64 * 2 ** 20 && size <= 2 ** 50, { error: "expected a size of at least 64MiB" });
+  .refine((bytes) => bytes <= 2 ** 50, { error: "expected a size of at most 1024TiB" });
+
+/** At least 64 MiB, which DuckDB needs to work at all. In bytes. */
+export const memory = size.refine((bytes) => bytes >= 64 * 2 ** 20, {
+  error: "expected a size of at least 64MiB",
+});
 
 const address = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:\s[\]/@]+)):(?<port>\d{1,5})$/;
 
@@ -37,6 +42,20 @@ export const listen = text("an address like 127.0.0.1:8442 or [::1]:8442").trans
   }
   return { host: v6 ?? host ?? "", port: Number(port) };
 });
+
+/** Where others reach a server: a name or an address, IPv6 in brackets. */
+export const host = text("a host like node1.example.com").regex(
+  /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)$/i,
+  {
+    error: "expected a host like node1.example.com",
+  },
+);
+
+/** The port of a server that others reach. */
+export const port = z
+  .int({ error: "expected a port from 1 to 65535" })
+  .min(1, { error: "expected a port from 1 to 65535" })
+  .max(65_535, { error: "expected a port from 1 to 65535" });
 
 const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8, "ipv4");

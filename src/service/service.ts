@@ -1,17 +1,25 @@
 import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
+import { InputError, messageOf } from "#errors.ts";
 import { openDirectory } from "./directory/open.ts";
 import { hashPassword, verifyPassword } from "./directory/passwords.ts";
+import { openDuckDbEngine } from "./engine/duckdb.ts";
+import type { Engine } from "./engine/engine.ts";
 import { addAdministrationRoutes } from "./http/administration-routes.ts";
 import { createCallers } from "./http/callers.ts";
 import { addDataRoutes } from "./http/data-routes.ts";
 import { addHealthRoutes } from "./http/health-routes.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "./http/listening.ts";
+import { addLoadRoutes } from "./http/load-routes.ts";
 import { createServer } from "./http/server.ts";
 import { closeServer, createWork } from "./http/shutdown.ts";
 import type { Work } from "./http/shutdown.ts";
+import { openLoads } from "./loads/loads.ts";
+import { parse } from "./loads/rows.ts";
 import { openKnownAddresses } from "./session/addresses.ts";
 import { createLogin } from "./session/login.ts";
 import { openSessions } from "./session/sessions.ts";
@@ -39,6 +47,18 @@ export interface ServiceOptions {
   readonly logins: { readonly attempts: number; readonly window: number; readonly lockout: number };
   /** The names of the groups that carry each privilege (0.6). */
   readonly privileges: { readonly administration: readonly string[]; readonly dataManagement: readonly string[] };
+  /** A file of SQL: the databases, schemas and tables that are made at the start where they are not there. */
+  readonly tables?: string;
+  /** What StartLoad says, instead of what the client called (A.5). */
+  readonly nodeAddress?: { readonly host: string; readonly port: number };
+  /** Sizes are in bytes. */
+  readonly loads: {
+    readonly statusHold: number;
+    readonly expireAfter: number;
+    readonly maxChunk: number;
+    readonly maxCycle: number;
+    readonly minFreeDisk: number;
+  };
 }
 
 /** A running service. */
@@ -77,6 +97,16 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   opening.defer(() => {
     known.close();
   });
+  const loadFolder = join(folder, "loads");
+  const engine = await openDuckDbEngine({
+    folder: join(folder, "databases"),
+    memory: options.memory,
+    files: [loadFolder],
+  });
+  opening.defer(() => engine.close());
+  if (options.tables !== undefined) await defineTables(engine, options.tables);
+  const loads = await openLoads({ ...options.loads, folder: loadFolder, engine, parse, log });
+  opening.defer(() => loads.close());
 
   const throttle = createThrottle({
     ...logins,
@@ -106,6 +136,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
   });
   addDataRoutes(app, loginSettings);
+  addLoadRoutes(app, {
+    callers,
+    loads,
+    ...(options.nodeAddress === undefined ? {} : { nodeAddress: options.nodeAddress }),
+    secure: loginSettings.secure,
+    statusHold: options.loads.statusHold,
+    shutdown,
+  });
   for (const prefix of new Set(options.prefixes)) {
     addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, shutdown });
   }
@@ -131,6 +169,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       return stopped;
     },
   };
+}
+
+/** Makes what a file defines and is not there yet. @throws {InputError} */
+async function defineTables(engine: Engine, file: string): Promise<void> {
+  const sql = await readFile(file, "utf8").catch((cause: unknown) => {
+    throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });
+  });
+  await engine.define(sql, file);
 }
 
 async function close(app: FastifyInstance, requests: Work, open: AsyncDisposableStack): Promise<void> {

@@ -159,7 +159,7 @@ async function receive(request: FastifyRequest, cycle: Cycle, signal: AbortSigna
     });
   } catch (error) {
     signal.throwIfAborted();
-    throw error;
+    throw cycle.isIngesting() ? error : notAccepting(cycle);
   } finally {
     await upload.end();
   }

@@ -50,7 +50,7 @@ export interface Cycle {
 
 /** A chunk that is arriving. */
 export interface Upload {
-  /** Takes the data, which is on disk when it returns. @throws {CapacityError} */
+  /** Takes the data, which is on disk when it returns. @throws {CapacityError}; also when the cycle ends meanwhile */
   write(body: Readable, signal: AbortSignal): Promise<void>;
   /** Makes what was written a chunk of the cycle. Returns false when the cycle does not accept data any more. */
   publish(): Promise<boolean>;
@@ -125,7 +125,10 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
     isIngesting,
     ended: ended.promise,
     outcome: () => record.outcome,
-    status: () => statusOf(record, received(), buffered() + sum([...arriving].map((part) => part.size()))),
+    status: () => {
+      const coming = isIngesting() ? sum([...arriving].map((part) => part.size())) : 0;
+      return statusOf(record, received(), buffered() + coming);
+    },
     lastActive: () => {
       if (record.outcome !== undefined) return record.outcome.ended;
       return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : received().until;
@@ -134,21 +137,17 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
     beginUpload: (chunkId) => {
       const arrival = ++arrivals;
       const key = keyOf({ file: fileNameOf(arrival, chunkId), ...(chunkId === undefined ? {} : { id: chunkId }) });
-      const room = createRoom(limits, place, () => {
+      const fits = createRoom(limits, place, () => {
         const others = [...arriving].filter((part) => part !== upload);
         return buffered() - (chunks.get(key)?.size ?? 0) + sum(others.map((part) => part.size()));
       });
-      const upload = createArriving(place, room);
+      const upload = createArriving(place, async (bytes) => {
+        if (!isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
+        await fits(bytes);
+      });
       arriving.add(upload);
       return {
-        write: async (body, signal) => {
-          try {
-            await upload.write(body, signal);
-          } catch (error) {
-            // The folder goes with the end of the cycle, which is what `publish` then says.
-            if (isIngesting()) throw error;
-          }
-        },
+        write: upload.write,
         publish: () =>
           alone(async () => {
             if (!isIngesting()) return false;

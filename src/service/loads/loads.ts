@@ -42,8 +42,11 @@ export interface Loads {
   close(): Promise<void>;
 }
 
-/** How many commits run at once. Each can use every processor; a few let a small one pass a large one. */
-const width = 4;
+/**
+ * How many commits run at once. Each can use every processor, and occupies a thread of Node's pool of four, which
+ * uploads and every other request need too; a second one lets a small load pass a large one.
+ */
+const width = 2;
 
 /** How long it waits to write down an end once more, in milliseconds. */
 const retryInterval = 1_000;

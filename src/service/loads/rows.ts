@@ -53,10 +53,10 @@ export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
 
 async function createParsed(connection: Connection, columns: readonly Column[], format: LoadFormat): Promise<void> {
   const types = columns.map((column, i) => `v${String(i)} ${conversionOf(column, "", format).type}`);
-  await connection.run(`CREATE OR REPLACE TABLE parsed (${types.join(", ")}, flaw VARCHAR)`);
+  await connection.run(`CREATE OR REPLACE TEMP TABLE parsed (${types.join(", ")}, flaw VARCHAR)`);
   const values = columns.map((column, i) => `v${String(i)} AS ${identifier(column.name)}`);
   await connection.run(
-    `CREATE OR REPLACE VIEW accepted AS SELECT ${values.join(", ")}, rowid + 1 AS row_number FROM parsed WHERE flaw IS NULL`,
+    `CREATE OR REPLACE TEMP VIEW accepted AS SELECT ${values.join(", ")}, rowid + 1 AS row_number FROM parsed WHERE flaw IS NULL`,
   );
 }
 

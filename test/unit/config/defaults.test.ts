@@ -11,6 +11,13 @@ const service = {
   sessions: { idle: 3 * hour, remembered: 7 * 24 * hour },
   logins: { attempts: 10, window: hour / 12, lockout: hour / 12 },
   privileges: { administration: ["Administrator"], dataManagement: ["Administrator", "DataManager"] },
+  loads: {
+    statusHold: 2_000,
+    expireAfter: 24 * hour,
+    maxChunk: 8 * 2 ** 30,
+    maxCycle: 64 * 2 ** 30,
+    minFreeDisk: 2 ** 30,
+  },
 };
 
 test.each([
@@ -82,9 +89,12 @@ defaultPassword: change-me`).replace(
   sessions: { idle: 90s, remembered: 30d }
   logins: { attempts: 3, window: 15m, lockout: 1h }
   privileges: { administration: [], dataManagement: [Loaders] }
+  tables: sql/tables.sql
+  nodeAddress: { host: node1.example.com, port: 443 }
+  loads: { statusHold: 1s, expireAfter: 2h, maxChunk: 64KiB, maxCycle: 1MiB, minFreeDisk: 2GiB }
 `,
   );
-  const { configuration, folder } = await load(text, { files: { "tls/cert.pem": "" } });
+  const { configuration, folder } = await load(text, { files: { "tls/cert.pem": "", "sql/tables.sql": "" } });
   expect(configuration.service).toEqual({
     listen: { host: "::1", port: 9000 },
     administrator: { name: "root", password: "secret" },
@@ -94,6 +104,9 @@ defaultPassword: change-me`).replace(
     sessions: { idle: 90_000, remembered: 30 * 24 * hour },
     logins: { attempts: 3, window: hour / 4, lockout: hour },
     privileges: { administration: [], dataManagement: ["Loaders"] },
+    tables: join(folder, "sql/tables.sql"),
+    nodeAddress: { host: "node1.example.com", port: 443 },
+    loads: { statusHold: 1_000, expireAfter: 2 * hour, maxChunk: 65_536, maxCycle: 2 ** 20, minFreeDisk: 2 ** 31 },
   });
   expect(configuration.data).toBe(join(folder, "../elsewhere"));
   expect(configuration.memory).toBe(2 ** 29);

@@ -51,8 +51,20 @@ const service: readonly [lines: string, problem: string][] = [
   ],
   [
     "engine: duckdb",
-    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, memory",
+    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, memory",
   ],
+  ["tables: ''", '2:11: service.tables: expected the path of a file, not ""'],
+  ["nodeAddress: { host: n }", "2:3: service.nodeAddress.port: missing; expected a port from 1 to 65535"],
+  [
+    "nodeAddress: { host: 'http://n', port: 1 }",
+    '2:24: service.nodeAddress.host: expected a host like node1.example.com, not "http://n"',
+  ],
+  [
+    "nodeAddress: { host: n, port: 65536 }",
+    "2:33: service.nodeAddress.port: expected a port from 1 to 65535, not 65536",
+  ],
+  ["loads: { maxChunk: 0KiB }", '2:22: service.loads.maxChunk: expected a size like 512MiB or 1GiB, not "0KiB"'],
+  ["loads: { expireAfter: 1 }", `2:25: service.loads.expireAfter: ${duration}, not 1; put it in quotes: "1"`],
 ];
 
 test.each(service)("service: %s", async (lines, problem) => {
