@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { testGolden } from "./golden.ts";
 import { list } from "./principals.ts";
 import { into, multipart, multipartType, startLoadService } from "./loading.ts";
 import type { LoadService } from "./loading.ts";
@@ -12,6 +13,8 @@ beforeAll(async () => {
 });
 
 afterAll(() => service.end());
+
+await testGolden("loads", () => service);
 
 describe("4.1 a load from start to end", () => {
   test("A.5, A.6, A.9, A.10 its answers", async () => {
