@@ -4,10 +4,12 @@ import { join, resolve } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
 import { identifier, literal, openDatabase } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import type { Stage } from "./engine.ts";
 
 /** The database files of a folder, attached to one DuckDB instance. */
 export interface Databases {
-  connect(): Promise<Connection>;
+  /** Opens a connection whose current database is its own, in memory, until it is closed. */
+  openStage(): Promise<Stage>;
   /** Opens a connection for `work`, and closes it afterwards. */
   use<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
   /** The name as it was given when the database was made; undefined when there is none. Case does not matter. */
@@ -27,6 +29,7 @@ export const ledgerName = "rollcall loads";
 
 const suffix = ".duckdb";
 const halfMade = ".new";
+const stagePrefix = "rollcall stage ";
 /** Names DuckDB keeps for itself: attached under them, a database could not be told from its own. */
 const reserved = new Set(["main", "memory", "system", "temp", "pg_catalog", "information_schema"]);
 
@@ -57,6 +60,7 @@ export async function openDatabases(options: {
     folders: [folder, ...options.files.map((path) => resolve(path))],
   });
   const byName = new Map<string, string>();
+  let stages = 0;
   let making: Promise<unknown> = Promise.resolve();
 
   const use = async <Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> => {
@@ -110,7 +114,20 @@ export async function openDatabases(options: {
     throw error;
   }
   return {
-    connect: instance.connect,
+    openStage: async () => {
+      stages += 1;
+      const name = identifier(`${stagePrefix}${stages}`);
+      const connection = await instance.connect();
+      await connection.run(`ATTACH ':memory:' AS ${name}`);
+      await connection.run(`USE ${name}`);
+      return {
+        connection,
+        close: async () => {
+          connection.close();
+          await use(async (other) => other.run(`DETACH ${name}`));
+        },
+      };
+    },
     use,
     find: (name) => byName.get(name.toLowerCase()),
     names: () => [...byName.values()],
@@ -131,7 +148,7 @@ function fileName(name: string): string {
 }
 
 function checkName(name: string): void {
-  if (reserved.has(name.toLowerCase())) {
+  if (reserved.has(name.toLowerCase()) || name.toLowerCase().startsWith(stagePrefix)) {
     throw new InputError(`a database cannot be called "${name}": the engine keeps that name for itself`);
   }
   if (!name.isWellFormed() || name.includes("\0")) {

@@ -107,15 +107,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
         findTable(connection, { database, schema: schemaOf(name.schema), table: name.table }),
       );
     },
-    openStage: async () => {
-      const connection = await databases.connect();
-      return {
-        connection,
-        close: async () => {
-          connection.close();
-        },
-      };
-    },
+    openStage: databases.openStage,
     write: async ({ connection }, table, writing, signal) => {
       await inTurn(table, async () => {
         try {

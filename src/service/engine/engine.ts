@@ -43,7 +43,10 @@ export interface TableName {
   readonly table: string;
 }
 
-/** A place of one load where rows are parsed and checked: a DuckDB connection, whatever engine holds the table. */
+/**
+ * A place of one load where rows are parsed and checked: a DuckDB connection, whatever engine holds the table. Its current
+ * database is its own, is in memory, spills to disk, and is gone once the stage is closed.
+ */
 export interface Stage {
   readonly connection: Connection;
   close(): Promise<void>;
@@ -82,7 +85,7 @@ export interface Engine {
   /** Opens a place to parse a load in. */
   openStage(): Promise<Stage>;
   /**
-   * Writes the rows of the stage's table `accepted`, which has the table's columns in its order and names and
+   * Writes the rows of the stage's table or view `accepted`, which has the table's columns in its order and names and
    * `row_number BIGINT`, in one transaction: empties the table first when asked to, replaces rows of known keys, and
    * of several rows with one key keeps the one with the highest `row_number` (A.21).
    *

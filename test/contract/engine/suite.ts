@@ -219,6 +219,21 @@ export function engineSuite(name: string, open: OpenEngine): void {
       expect(await rowsOf("SELECT * FROM plain")).toEqual([[1, "once"]]);
     });
 
+    test("stages do not see each other, and `accepted` may be a view", async () => {
+      const names = ["one", "two", "three"];
+      await load("plain", "SELECT 0 AS a, 'zero' AS b", { empty: true });
+      await Promise.all(
+        names.map(async (name) => {
+          const stage = await engine.openStage();
+          await stage.connection.run(`CREATE TABLE parsed AS SELECT 1 AS a, '${name}' AS b`);
+          await stage.connection.run("CREATE VIEW accepted AS SELECT *, rowid AS row_number FROM parsed");
+          await engine.write(stage, await tableOf("plain"), { empty: false, load: `stage ${name}` }, never);
+          await stage.close();
+        }),
+      );
+      expect(await rowsOf("SELECT b FROM plain ORDER BY a, b")).toEqual([["zero"], ["one"], ["three"], ["two"]]);
+    });
+
     test("concurrent loads into one table follow each other, and readers see whole loads only", async () => {
       await load("people", "SELECT i AS id, 'load 0' AS name FROM range(20000) r(i)", { empty: true });
       const reader = { done: false };
