@@ -157,6 +157,47 @@ describe("queries are confined to their database", () => {
   });
 });
 
+test("A.21 tables with indexes, unique columns and references are upserted and emptied too", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  const engine = await open(folder);
+  await engine.execute(undefined, "CREATE DATABASE shop", never);
+  const sql = `CREATE TABLE indexed (id INTEGER PRIMARY KEY, name VARCHAR); CREATE INDEX by_name ON indexed (name);
+    CREATE TABLE one_name (id INTEGER PRIMARY KEY, name VARCHAR UNIQUE);
+    CREATE TABLE referenced (id INTEGER PRIMARY KEY, name VARCHAR);
+    CREATE TABLE referring (id INTEGER PRIMARY KEY REFERENCES referenced (id), name VARCHAR)`;
+  await engine.execute("shop", sql, never);
+  let loads = 0;
+  const load = async (name: string, rows: string, empty: boolean): Promise<void> => {
+    const table = await engine.find({ database: "shop", schema: "core_default_schema", table: name });
+    const stage = await stageOf(engine, rows);
+    loads += 1;
+    await engine.write(stage, table!, { empty, load: String(loads) }, never).finally(stage.close);
+  };
+  for (const name of ["indexed", "one_name", "referenced", "referring"]) {
+    await load(name, "SELECT unnest([1, 2]) AS id, unnest(['a', 'b']) AS name", false);
+    await load(name, "SELECT unnest([2, 3, 3]) AS id, unnest(['c', 'x', 'd']) AS name", false);
+    const query = { database: "shop", sql: `SELECT * FROM ${name} ORDER BY id`, limit: 9, timeout: 60_000 };
+    expect((await engine.query(query, never)).rows, name).toEqual([
+      [1, "a"],
+      [2, "c"],
+      [3, "d"],
+    ]);
+    if (name === "referenced") continue;
+    await load(name, "SELECT unnest([1, 2]) AS id, unnest(['e', 'f']) AS name", true);
+    expect((await engine.query(query, never)).rows, name).toEqual([
+      [1, "e"],
+      [2, "f"],
+    ]);
+  }
+  await expect(load("one_name", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
+  await expect(load("referring", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
+  expect(
+    await engine.execute("shop", "SELECT count(*) FROM duckdb_indexes() WHERE index_name = 'by_name'", never),
+  ).toMatchObject({ rows: [[1]] });
+  await engine.close();
+  await rm(folder, { recursive: true });
+});
+
 test("A.24 a process killed while it loads leaves whole loads, and none that it reported is lost", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
   let written = 0;
