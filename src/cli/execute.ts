@@ -54,6 +54,7 @@ export function notesOf({ assembly, frozen }: Report): string[] {
       notes.push(`  ${finding.kind} ${finding.name ?? finding.sourceId} (${finding.origin}): ${finding.reason}`);
     }
   }
+  for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   if (assembly.unresolved.count > 0) {
     notes.push(`${count(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`);
     for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);

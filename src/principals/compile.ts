@@ -11,6 +11,8 @@ export interface CompiledRules {
   readonly makesGroups: boolean;
   /** What becomes of one entry. Never throws: what fails is a reason for quarantine. */
   judge(entry: Entry): Verdict;
+  /** Attributes that no entry judged so far has, a line for each rule that asks for one: `users.mail: entry.mial`. */
+  neverSet(): string[];
 }
 
 /** `quarantined`: in scope, but what it is to become is unknown; `name` is there when that much is known. */
@@ -76,6 +78,12 @@ export function compileRules(rules: Rules): CompiledRules {
       if (entry.kind === "user") return judge(entry, "users", users);
       return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups);
     },
+    neverSet: () =>
+      Object.entries({ users, groups: groups ?? {} }).flatMap(([kind, expressions]) =>
+        Object.entries(expressions).flatMap(([rule, expression]) =>
+          expression.neverSet().map((name) => `${kind}.${rule}: entry.${name}`),
+        ),
+      ),
   };
 }
 

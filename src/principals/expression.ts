@@ -18,6 +18,8 @@ export interface Expression {
   evaluate(attributes: Attributes): unknown;
   /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
   unset(attributes: Attributes): string;
+  /** The attributes that were read in the evaluations so far and set in none; not those in `has` or `coalesce`. */
+  neverSet(): string[];
 }
 
 /** What is wrong with an expression, and where: `offset` counts UTF-16 units from its start. */
@@ -32,9 +34,12 @@ export interface Fault {
  */
 class EntryRecord extends Map<string, unknown> {
   attributes: Attributes = {};
+  /** By the name that was asked for: was it ever set? */
+  readonly found = new Map<string, boolean>();
 
   override get(name: string): unknown {
     const value = attributeOf(this.attributes, name);
+    if (this.found.get(name) !== true) this.found.set(name, value !== undefined);
     if (typeof value === "string") return normal(value);
     if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
     if (Array.isArray(value)) return value.map((each) => normal(String(each)));
@@ -66,6 +71,7 @@ export function compileExpression(source: string): Expression | Fault {
     const parsed = environment.parse(withOwnHas(text, environment.parse(text).ast));
     const checked = parsed.check();
     if (!checked.valid) return fault(checked.error);
+    const optional = new Set(nodesOf(parsed.ast).filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
     const context = { entry: record };
     return {
@@ -79,6 +85,8 @@ export function compileExpression(source: string): Expression | Fault {
         }
       },
       unset: (attributes) => unset(parsed.ast, attributes),
+      neverSet: () =>
+        [...record.found.keys()].filter((name) => record.found.get(name) === false && !optional.has(name)),
     };
   } catch (error) {
     if (error instanceof ParseError) return fault(error);
@@ -138,18 +146,27 @@ function plain(summary: string): string {
 }
 
 function unset(ast: ASTNode, attributes: Attributes): string {
-  const names = new Set<string>();
-  for (const node of nodesOf(ast)) {
-    if (node.op !== "." && node.op !== "[]") continue;
-    const [record, key] = node.args;
-    if (record.op !== "id" || record.args !== "entry") continue;
-    const name = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
-    if (typeof name === "string" && attributeOf(attributes, name) === undefined) names.add(name);
-  }
+  const names = new Set(namedIn(ast).filter((name) => attributeOf(attributes, name) === undefined));
   return [...names].map((name) => `; entry.${name} is not set`).join("");
 }
 
-function* nodesOf(value: unknown): Iterable<ASTNode> {
+/** Does it say itself what becomes of an attribute that is missing? */
+function expectsNull(node: ASTNode): boolean {
+  return node.op === "call" && ["Has", "coalesce"].includes(node.args[0]);
+}
+
+/** The attributes that an expression names. */
+function namedIn(ast: ASTNode): string[] {
+  return [...nodesOf(ast)].flatMap((node) => {
+    if (node.op !== "." && node.op !== "[]") return [];
+    const [record, key] = node.args;
+    if (record.op !== "id" || record.args !== "entry") return [];
+    const name = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
+    return typeof name === "string" ? [name] : [];
+  });
+}
+
+function* nodesOf(value: unknown): Generator<ASTNode> {
   if (Array.isArray(value)) {
     for (const each of value) yield* nodesOf(each);
   } else if (typeof value === "object" && value !== null && "op" in value && "args" in value) {

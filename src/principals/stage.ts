@@ -27,10 +27,14 @@ export interface SourceCount {
   groups: number;
 }
 
-/** What was read, in the order of the sources. `excluded`: entries that the rules leave out. */
+/**
+ * What was read, in the order of the sources. `excluded`: entries that the rules leave out. `neverSet`: attributes that
+ * rules ask for and no entry has, which may be misspelled.
+ */
 export interface Staged {
   readonly sources: readonly Readonly<SourceCount>[];
   readonly excluded: number;
+  readonly neverSet: readonly string[];
 }
 
 /**
@@ -169,7 +173,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
         );
       }
     },
-    staged: () => ({ sources, excluded }),
+    staged: () => ({ sources, excluded, neverSet: rules.neverSet() }),
   };
 }
 

@@ -157,6 +157,12 @@ describe("wrong input", () => {
   });
 });
 
+test("an attribute that no record has is pointed out: a rule that asks for it may mean another", async () => {
+  const yaml = await readFile(company.config, "utf8");
+  await company.write("rollcall.yaml", yaml.replace("mail: entry.mail", "mail: entry.mial"));
+  expect((await command("plan")).stdout).toContain("rule users.mail: entry.mial is set in no record");
+});
+
 test("check reads every source and logs in to every target", async () => {
   const good = await command("check", "--json");
   expect(good.code, good.stderr).toBe(0);

@@ -56,6 +56,7 @@ test("entries become principals, with where they come from", async () => {
     users: 1,
     groups: 1,
     excluded: 1,
+    neverSet: ["users.groups: entry.extra", "groups.include: entry.status"],
     quarantined: { count: 0, examples: [] },
     unresolved: { count: 0, examples: [] },
     sources: [

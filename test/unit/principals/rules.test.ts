@@ -232,3 +232,20 @@ describe("checkRules", () => {
     expect(() => compileRules({ users: { name: "uid", displayName: "entry.cn" } })).toThrow(InputError);
   });
 });
+
+test("attributes that no entry has are known, but for those that a rule asks `has` of", () => {
+  const rules = compileRules({
+    users: {
+      include: 'entry.staus != "left"',
+      name: "entry.login",
+      displayName: "has(entry.nick) ? entry.nick : entry.login",
+      mail: "entry.mail",
+    },
+  });
+  const judge = (attributes: Record<string, string>) =>
+    rules.judge({ kind: "user", id: "1", origin: "people.csv:2", attributes, keys: [], memberOf: [], members: [] });
+  judge({ login: "ada" });
+  expect(rules.neverSet()).toEqual(["users.include: entry.staus", "users.mail: entry.mail"]);
+  judge({ login: "grace", mail: "grace@example.com" });
+  expect(rules.neverSet()).toEqual(["users.include: entry.staus"]);
+});
