@@ -18,7 +18,7 @@ const columnTypes: ReadonlySet<string> = new Set<ColumnType>([
 ]);
 
 /** The types a column may have, as a message lists them. */
-export const typeList = [...columnTypes].join(", ");
+const typeList = [...columnTypes].join(", ");
 
 /**
  * The table of that name in a database, as DuckDB's catalogue has it. Of several that differ in case alone, which DuckDB

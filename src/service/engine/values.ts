@@ -24,7 +24,7 @@ export function converterOf(type: DuckDBType): (value: DuckDBValue) => unknown {
 }
 
 /** The value as JSON holds it: what it cannot hold exactly as a string, what it cannot hold at all as null. */
-export function jsonValue(value: DuckDBValue): unknown {
+function jsonValue(value: DuckDBValue): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : null;
   if (typeof value === "bigint") return value >= -exact && value <= exact ? Number(value) : value.toString();

@@ -171,7 +171,11 @@ test("A.21 tables with indexes, unique columns and references are upserted and e
     const table = await engine.find({ database: "shop", schema: "core_default_schema", table: name });
     const stage = await stageOf(engine, rows);
     loads += 1;
-    await engine.write(stage, table!, { empty, load: String(loads) }, never).finally(stage.close);
+    try {
+      await engine.write(stage, table!, { empty, load: String(loads) }, never);
+    } finally {
+      await stage.close();
+    }
   };
   for (const name of ["indexed", "one_name", "referenced", "referring"]) {
     await load(name, "SELECT unnest([1, 2]) AS id, unnest(['a', 'b']) AS name", false);
