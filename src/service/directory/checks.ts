@@ -39,7 +39,7 @@ export async function checkList(connection: Connection, checks: Checks): Promise
     ofValues(hasDefaultPassword),
     `SELECT l.index, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
      FROM ${listed} l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
-    `SELECT index, '.groupNames: ' || to_json(group_name) || ' is neither in the list nor stays in the service'
+    `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
      FROM (SELECT index, unnest(group_names) AS group_name FROM ${members})
      WHERE group_name NOT IN (SELECT name FROM ${desired} WHERE kind = 'group')`,
     `SELECT index, problem FROM ${wrongTypes}`,

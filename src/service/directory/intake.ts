@@ -62,7 +62,7 @@ export function createIntake(folder: string, loader: Loader): Intake {
   let start = 0;
   /** The index of the piece's first element. */
   let first = 0;
-  let loading: Promise<void> = loader.clear();
+  let loading: Promise<void> = Promise.resolve();
 
   function openPiece(): WriteStream {
     const stream = createWriteStream(join(folder, String(pieces++)), {
@@ -92,6 +92,7 @@ export function createIntake(folder: string, loader: Loader): Intake {
     });
   }
 
+  then(() => loader.clear());
   return {
     write: (bytes) => {
       scanner.scan(bytes);

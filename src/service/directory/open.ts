@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import type { Database } from "#plan/database.ts";
+import { createQueue } from "#service/queue.ts";
 import { findAccount, findEffectiveGroups } from "./accounts.ts";
 import { openAnswers } from "./answers.ts";
 import type { Directory } from "./directory.ts";
 import { listing } from "./listing.ts";
-import { createQueue } from "#service/queue.ts";
 import { bootstrap, createTables } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
 import { sync } from "./sync.ts";
