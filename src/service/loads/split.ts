@@ -29,7 +29,7 @@ export interface Splitter {
 }
 
 /** A row that takes more bytes is rejected. DuckDB holds a row in memory, several times. */
-export const longestRow = 64 * 1024 * 1024;
+const longestRow = 64 * 1024 * 1024;
 
 const tooLong = `the row is longer than ${longestRow / 1024 / 1024} MiB`;
 const notUtf8 = "bytes that are not UTF-8";

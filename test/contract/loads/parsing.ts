@@ -9,7 +9,7 @@ import type { LoadFormat } from "#service/loads/format.ts";
 import { parse } from "#service/loads/rows.ts";
 
 /** The defaults of specification 2.2. */
-export const defaults: LoadFormat = {
+const defaults: LoadFormat = {
   type: "csv",
   fieldSeparator: ",",
   trailingFieldSeparator: false,
@@ -41,7 +41,7 @@ export interface Outcome {
 }
 
 /** `a INTEGER`, `b VARCHAR NOT NULL`, `c DECIMAL(9,2)`. */
-export function columnsOf(...definitions: readonly string[]): Column[] {
+function columnsOf(...definitions: readonly string[]): Column[] {
   return definitions.map((definition) => {
     const [, name = "", type = "", width, scale, not] =
       /^(\w+) (\w+)(?:\((\d+),(\d+)\))?( NOT NULL)?$/.exec(definition) ?? [];
