@@ -164,7 +164,9 @@ test("a session that was given is used, not replaced and not ended", async () =>
   await opened.list(destination, soon());
   await opened.logout(soon());
   const error = await failure(opened.list(destination, soon()));
-  expect(error.message).toBe("target analytics: user/list was refused (401): the session is not valid");
+  expect(error.message).toBe(
+    "target analytics: user/list was refused (401): the session is not valid: the service that gave it has been started again or is another one; try again",
+  );
   expect(server.arrived.map(({ headers }) => headers.cookie)).toEqual([
     "JSESSIONID=s3ss10n-given",
     "JSESSIONID=s3ss10n-given",
