@@ -4,6 +4,7 @@ import type { LoadFormat } from "./format.ts";
 import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";
 import { createSplitter } from "./split.ts";
+import type { Splitter } from "./split.ts";
 
 /** Some rows of a section, written anew. */
 export interface Segment {
@@ -51,7 +52,7 @@ export async function* rewritten(
       const remove = async () => {
         await rm(path, { force: true });
       };
-      if (size > 0) yield { from: reading(path, columnNames.length, splitter.longest), remove };
+      if (size > 0) yield { from: reading(path, columnNames.length, splitter), remove };
       else await remove();
     }
   } finally {
@@ -59,13 +60,14 @@ export async function* rewritten(
   }
 }
 
-function reading(path: string, width: number, longest: number): string {
+function reading(path: string, width: number, { longest, hasNewline }: Splitter): string {
   const names = ["flaw", ...Array.from({ length: width }, (_, i) => `f${String(i)}`)];
   const columns = names.map((name) => `'${name}': 'VARCHAR'`).join(", ");
+  // With several threads DuckDB has to guess where rows begin, and gives up on some files with newlines in fields.
   // DuckDB's own limit is 2 MB; its buffer must hold several rows of the longest.
   const line = Math.max(2 * 1024 * 1024, longest + 1024);
   const buffer = Math.max(32 * 1024 * 1024, line * 2);
   return `read_csv(${literal(path)}, auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
     nullstr = '', allow_quoted_nulls = false, new_line = '\\n', strict_mode = true,
-    max_line_size = ${String(line)}, buffer_size = ${String(buffer)}, columns = {${columns}})`;
+    parallel = ${String(!hasNewline)}, max_line_size = ${String(line)}, buffer_size = ${String(buffer)}, columns = {${columns}})`;
 }

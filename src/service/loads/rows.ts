@@ -1,9 +1,11 @@
+import { messageOf } from "#errors.ts";
 import { identifier, literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import type { Column } from "#service/engine/engine.ts";
 import { conversionOf, shown } from "./convert.ts";
 import type { LoadFormat } from "./format.ts";
 import type { LoadInput, Parse, Parsed } from "./parsing.ts";
+import { isPlain, readingRegular, regularRows } from "./regular.ts";
 import { writeRejects } from "./rejects.ts";
 import { rewritten } from "./rewrite.ts";
 import { findSections } from "./sections.ts";
@@ -27,6 +29,14 @@ export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
     await createParsed(connection, columns, format);
     const sections = await findSections(chunks, format, names, signal);
     for (const section of sections) {
+      const rows = isPlain(format, columns.length)
+        ? await regularRows(section, format, columns.length, signal)
+        : undefined;
+      if (rows !== undefined) {
+        const from = readingRegular(section, format, columns.length);
+        if (await inserted(connection, converted(columns, format, from), rows)) continue;
+        signal.throwIfAborted();
+      }
       let writing: Promise<void> | undefined;
       try {
         for await (const segment of rewritten(section, format, names, `${input.badRecords}.rows`, signal)) {
@@ -58,6 +68,31 @@ async function createParsed(connection: Connection, columns: readonly Column[], 
   await connection.run(
     `CREATE OR REPLACE TEMP VIEW accepted AS SELECT ${values.join(", ")}, rowid + 1 AS row_number FROM parsed WHERE flaw IS NULL`,
   );
+}
+
+/**
+ * Inserts what DuckDB reads by itself. False, when it will not (a row is too long for it, or not UTF-8), or when it
+ * finds another number of rows than there are: then nothing has been inserted.
+ */
+async function inserted(connection: Connection, select: string, rows: number): Promise<boolean> {
+  const miscounted = new Error("DuckDB has found another number of rows");
+  try {
+    await connection.transaction(async () => {
+      const before = await countRows(connection);
+      await connection.run(`INSERT INTO parsed ${select}`);
+      if ((await countRows(connection)) - before !== rows) throw miscounted;
+    });
+    return true;
+  } catch (error) {
+    if (error === miscounted) return false;
+    if (/CSV Error|Parallel CSV Reader|not utf-8/i.test(messageOf(error))) return false;
+    throw error;
+  }
+}
+
+async function countRows(connection: Connection): Promise<number> {
+  const [row] = await connection.rows<{ rows: bigint }>("SELECT count(*) AS rows FROM parsed");
+  return Number(row?.rows ?? 0);
 }
 
 async function insert(connection: Connection, select: string, after: () => Promise<void>): Promise<void> {

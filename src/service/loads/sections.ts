@@ -7,6 +7,10 @@ export interface Section {
   readonly path: string;
   /** Where the rows begin, in bytes. */
   readonly from: number;
+  /** How many lines are before the rows: 1 with a header. */
+  readonly lines: number;
+  /** Whether what is before the rows is nothing but a byte order mark and a header in one line that ends with `\n`. */
+  readonly isPlain: boolean;
 }
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -45,9 +49,10 @@ export async function findSections(
   const sections: Section[] = [];
   let header: Buffer | undefined;
   for (const path of chunks) {
-    let from = (await read(path, 0, byteOrderMark.length)).equals(byteOrderMark) ? byteOrderMark.length : 0;
+    const start = (await read(path, 0, byteOrderMark.length)).equals(byteOrderMark) ? byteOrderMark.length : 0;
+    let from = start;
     if (format.hasHeaderRow && header === undefined) {
-      const row = await firstRow({ path, from }, format, columnNames, signal);
+      const row = await firstRow(path, from, format, columnNames, signal);
       if (row !== undefined) {
         const bytes = await read(path, row.from, Math.min(row.to - row.from, longestHeader + 2));
         header = bytes.subarray(0, bytes.length - endOfLine(bytes));
@@ -61,9 +66,25 @@ export async function findSections(
         from += header.length + (rest.length === 0 ? 0 : rest[0] === 0x0a ? 1 : 2);
       }
     }
-    sections.push({ path, from });
+    const before = await read(path, start, Math.min(from - start, longestHeader + 2));
+    const isLine =
+      from - start === before.length &&
+      before.indexOf(0x0a) === before.length - 1 &&
+      endOfLine(before) === 1 &&
+      isSkipped(before, format.enclosingCharacter, start > 0);
+    sections.push({ path, from, lines: from === start ? 0 : 1, isPlain: from === start || isLine });
   }
   return sections;
+}
+
+/**
+ * Whether DuckDB finds the end of a header like this: it looks for enclosing characters when it skips lines, and not
+ * in the same way behind a byte order mark.
+ */
+function isSkipped(header: Buffer, enclosing: string, hasMark: boolean): boolean {
+  if (enclosing === "") return true;
+  const enclosings = header.toString("latin1").split(Buffer.from(enclosing).toString("latin1")).length - 1;
+  return enclosings === 0 || (enclosings % 2 === 0 && !hasMark);
 }
 
 /** How many bytes at the end are the end of a line. */
@@ -84,7 +105,8 @@ async function read(path: string, from: number, length: number): Promise<Buffer>
 
 /** Where the first row is; its first line, when an enclosing character in it has no second one. */
 async function firstRow(
-  section: Section,
+  path: string,
+  start: number,
   format: LoadFormat,
   columnNames: readonly string[],
   signal: AbortSignal,
@@ -94,12 +116,12 @@ async function firstRow(
     format,
     columnNames,
     onRow: (from, to) => {
-      first ??= { from: section.from + from, to: section.from + to };
+      first ??= { from: start + from, to: start + to };
     },
   });
   let firstLine: number | undefined;
-  let at = section.from;
-  for await (const block of blocks(section.path, section.from, signal)) {
+  let at = start;
+  for await (const block of blocks(path, start, signal)) {
     const newline = block.indexOf(0x0a);
     if (newline !== -1) firstLine ??= at + newline + 1;
     at += block.length;

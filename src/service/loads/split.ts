@@ -22,6 +22,8 @@ export interface Splitter {
   end(): void;
   /** The complete rows written since the last call, valid until the next bytes. */
   take(): Uint8Array;
+  /** Whether a field that was written holds a newline. */
+  readonly hasNewline: boolean;
   /** The length of the longest row written so far, in bytes. */
   readonly longest: number;
   /** Whether an enclosing character was missing at the end. */
@@ -80,6 +82,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
   let rawLength = 0;
   let isEscaped = false;
   let longest = 0;
+  let hasNewline = false;
   let unterminated = false;
   let rest: Uint8Array = new Uint8Array();
 
@@ -242,6 +245,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       }
       if ((byte >= 0x80 || utf8.isOpen()) && !utf8.accepts(byte)) blame(notUtf8);
       out[position++] = byte;
+      if (byte === newline) hasNewline = true;
       if (byte === quote) out[position++] = quote;
       if (keepsRaw && rawLength < raw.length) raw[rawLength++] = byte;
       at++;
@@ -288,6 +292,9 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       field -= row;
       row = 0;
       return complete;
+    },
+    get hasNewline() {
+      return hasNewline;
     },
     get longest() {
       return longest;

@@ -9,7 +9,7 @@ import type { LoadFormat } from "#service/loads/format.ts";
 import { parse } from "#service/loads/rows.ts";
 
 /** The defaults of specification 2.2. */
-const defaults: LoadFormat = {
+export const defaults: LoadFormat = {
   type: "csv",
   fieldSeparator: ",",
   trailingFieldSeparator: false,

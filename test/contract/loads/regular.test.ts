@@ -1,0 +1,131 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { LoadFormat } from "#service/loads/format.ts";
+import { isPlain, readingRegular, regularRows } from "#service/loads/regular.ts";
+import { rewritten } from "#service/loads/rewrite.ts";
+import { findSections } from "#service/loads/sections.ts";
+import { defaults, useParsing } from "./parsing.ts";
+
+const { load, connection, folder } = useParsing();
+const names = ["x", "y"];
+const { signal } = new AbortController();
+
+/** The rows of a chunk by DuckDB's own reader, undefined where it is not trusted with it, and by the splitter. */
+async function both(chunk: Uint8Array, options: Partial<LoadFormat>): Promise<[regular: unknown, exact: unknown[]]> {
+  const format = { ...defaults, ...options };
+  const path = join(folder(), "regular");
+  await writeFile(path, chunk);
+  const [section] = await findSections([path], format, names, signal);
+  if (section === undefined) throw new Error("no section");
+  const exact: unknown[] = [];
+  for await (const segment of rewritten(section, format, names, `${path}.rows`, signal)) {
+    exact.push(...(await connection().rows(`FROM ${segment.from}`)));
+    await segment.remove();
+  }
+  const rows = isPlain(format, names.length) ? await regularRows(section, format, names.length, signal) : undefined;
+  if (rows === undefined) return [undefined, exact];
+  expect(rows).toBe(exact.length);
+  const query = `FROM ${readingRegular(section, format, names.length)}`;
+  const regular = await connection()
+    .rows(query)
+    .catch((error: unknown) => {
+      if (/CSV Error|not utf-8/i.test(String(error))) return undefined;
+      throw error;
+    });
+  return [regular, exact];
+}
+
+const piece = fc.constantFrom(
+  "a",
+  "b",
+  " ",
+  "\t",
+  ",",
+  ";",
+  '"',
+  "'",
+  "(null)",
+  "é",
+  "\uFEFF",
+  "\\",
+  "1",
+  "\n",
+  "\r\n",
+  "\r",
+  "\0",
+);
+const wild = fc.array(piece, { maxLength: 4 }).map((pieces) => pieces.join(""));
+const tame = fc
+  .array(fc.constantFrom("a", " ", "(null)", "é", "\uFEFF", "\\", "'"), { maxLength: 3 })
+  .map((pieces) => pieces.join(""));
+const quoted = fc
+  .oneof(tame, fc.constantFrom(",", '"', ' "', '" ', '","', ",,"))
+  .map((text) => `"${text.replaceAll('"', '""')}"`);
+const field = fc.oneof(
+  { weight: 30, arbitrary: tame },
+  { weight: 30, arbitrary: quoted },
+  { weight: 1, arbitrary: wild },
+);
+const line = fc.tuple(field, field).map((fields) => fields.join(","));
+const chunk = fc
+  .tuple(
+    fc.constantFrom("", "\uFEFF"),
+    fc.array(
+      fc.oneof({ weight: 20, arbitrary: line }, { weight: 1, arbitrary: fc.constantFrom("", "a", "a,b,", "a,b,c") }),
+      { maxLength: 6 },
+    ),
+    fc.constantFrom("\n", "\n", "\n", "\r\n"),
+    fc.boolean(),
+  )
+  .map(([mark, lines, end, ends]) => mark + lines.join(end) + (ends ? end : ""));
+const options = fc.record({
+  hasHeaderRow: fc.boolean(),
+  fieldSeparator: fc.constantFrom(",", ",", ",", ";", "\t"),
+  enclosingCharacter: fc.constantFrom('"', '"', '"', "'", ""),
+  nullValue: fc.constantFrom("(null)", "a", "\\", " "),
+  type: fc.constantFrom("csv" as const, "csv" as const, "delimited" as const),
+});
+
+test("A.7 A.17 what DuckDB's reader is trusted with, it reads as the splitter does", async () => {
+  let trusted = 0;
+  await fc.assert(
+    fc.asyncProperty(chunk, options, async (text, format) => {
+      const [regular, exact] = await both(Buffer.from(text), format);
+      if (regular === undefined) return;
+      trusted++;
+      expect(regular).toEqual(exact);
+    }),
+    { numRuns: 500 },
+  );
+  expect(trusted).toBeGreaterThan(50);
+}, 120_000);
+
+test("A.7 a large chunk is read by DuckDB itself, and one odd row at its end changes nothing for the others", async () => {
+  const columns = ["a INTEGER", "b VARCHAR"];
+  const lines = Array.from({ length: 1_000_000 }, (_, i) => `${i},"name ""${i % 1000}"", and more of the text"\n`).join(
+    "",
+  );
+  expect((await both(Buffer.from("1,2\n"), {}))[0]).toEqual([{ flaw: null, f0: "1", f1: "2" }]);
+  for (const [odd, rejected] of [
+    ["", 0],
+    ['"x"y,1\n', 1],
+    ["1\n", 1],
+    ["\xFF,1\n", 1],
+  ] as const) {
+    const { rows, numbers, ...rest } = await load(columns, {}, Buffer.from(lines + odd, "latin1"), "7,8\n");
+    expect(rest).toMatchObject({ accepted: 1_000_001, rejected, bad: rejected === 0 ? undefined : odd });
+    expect(numbers.at(-1)).toBe(1_000_001 + rejected);
+    expect(rows.every(([n], i) => n === String(i) || i === 1_000_000)).toBe(true);
+    expect(rows[123_456]).toEqual(["123456", 'name "456", and more of the text']);
+  }
+}, 240_000);
+
+test("A.7 values of several lines that look like rows", async () => {
+  const value = (i: number) => "\n,a,b".repeat(4000 + (i % 3));
+  const lines = Array.from({ length: 4000 }, (_, i) => `${i},"${value(i)}"\n`).join("");
+  const { rows, rejected } = await load(["a INTEGER", "b VARCHAR"], {}, lines);
+  expect(rejected).toBe(0);
+  expect(rows.every(([n, text], i) => n === String(i) && text === value(i))).toBe(true);
+}, 120_000);
