@@ -1,4 +1,4 @@
-import { open, rm } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { literal } from "#plan/database.ts";
 import type { LoadFormat } from "./format.ts";
 import { blocks } from "./sections.ts";
@@ -6,34 +6,28 @@ import type { Section } from "./sections.ts";
 import { createSplitter } from "./split.ts";
 import type { Splitter } from "./split.ts";
 
-/** Some rows of a section, written anew. */
-export interface Segment {
-  /** An SQL table expression with the columns `flaw` and `f0`, `f1`… VARCHAR, in the order of the rows. */
-  readonly from: string;
-  remove(): Promise<void>;
-}
-
 /** A file of this size is given to DuckDB while the next one is written. */
 const segmentSize = 64 * 1024 * 1024;
 
 /**
- * Splits a section as A.7 and A.23 have it, in files that DuckDB reads in one way only.
- * @param scratch the path of the files, without their endings
+ * Splits a section as A.7 and A.23 have it, in files that DuckDB reads in one way only: SQL table expressions with the
+ * columns `flaw` and `f0`, `f1`… VARCHAR, in the order of the rows.
+ * @param scratch the files, used in turn: once another expression is asked for, the one before the last is written over
  * @throws the signal's reason
  */
 export async function* rewritten(
   section: Section,
   format: LoadFormat,
   columnNames: readonly string[],
-  scratch: string,
+  scratch: readonly string[],
   signal: AbortSignal,
-): AsyncGenerator<Segment> {
+): AsyncGenerator<string> {
   const source = blocks(section.path, section.from, signal);
   const splitter = createSplitter({ format, columnNames, onRow: () => undefined });
   let isOver = false;
   try {
     for (let number = 0; !isOver; number++) {
-      const path = `${scratch}.${String(number % 2)}`;
+      const path = scratch[number % scratch.length] ?? "";
       const file = await open(path, "w");
       let size = 0;
       try {
@@ -49,11 +43,7 @@ export async function* rewritten(
       } finally {
         await file.close();
       }
-      const remove = async () => {
-        await rm(path, { force: true });
-      };
-      if (size > 0) yield { from: reading(path, columnNames.length, splitter), remove };
-      else await remove();
+      if (size > 0) yield reading(path, columnNames.length, splitter);
     }
   } finally {
     await source.return(undefined);

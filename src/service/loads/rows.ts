@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { messageOf } from "#errors.ts";
 import { identifier, literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
@@ -9,6 +10,7 @@ import { isPlain, readingRegular, regularRows } from "./regular.ts";
 import { writeRejects } from "./rejects.ts";
 import { rewritten } from "./rewrite.ts";
 import { findSections } from "./sections.ts";
+import type { Section } from "./sections.ts";
 
 /**
  * Parses, converts and checks the rows of a load. They are in the stage's table `parsed` then, one row each in the order
@@ -29,26 +31,12 @@ export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
     await createParsed(connection, columns, format);
     const sections = await findSections(chunks, format, names, signal);
     for (const section of sections) {
-      const rows = isPlain(format, columns.length)
-        ? await regularRows(section, format, columns.length, signal)
-        : undefined;
-      if (rows !== undefined) {
-        const from = readingRegular(section, format, columns.length);
-        if (await inserted(connection, converted(columns, format, from), rows)) continue;
+      if (isPlain(format, columns.length) && section.isPlain) {
+        const select = converted(columns, format, readingRegular(section, format, columns.length));
+        if (await inserted(connection, select, regularRows(section, format, columns.length, signal))) continue;
         signal.throwIfAborted();
       }
-      let writing: Promise<void> | undefined;
-      try {
-        for await (const segment of rewritten(section, format, names, `${input.badRecords}.rows`, signal)) {
-          await writing;
-          signal.throwIfAborted();
-          writing = insert(connection, converted(columns, format, segment.from), segment.remove);
-          // A failure is met where the insert is waited for.
-          writing.catch(() => undefined);
-        }
-      } finally {
-        await writing;
-      }
+      await insertRewritten(connection, input, section, signal);
     }
     return await outcome(connection, input, async (rejected) => {
       await writeRejects(input.badRecords, sections, format, names, rejected, signal);
@@ -71,20 +59,36 @@ async function createParsed(connection: Connection, columns: readonly Column[], 
 }
 
 /**
- * Inserts what DuckDB reads by itself. False, when it will not (a row is too long for it, or not UTF-8), or when it
- * finds another number of rows than there are: then nothing has been inserted.
+ * Inserts what DuckDB reads by itself, while it is found out whether it reads it right: `rows` is their number, or
+ * undefined. False, when it does not, or will not (a row is too long for it, or not UTF-8): then nothing is inserted.
  */
-async function inserted(connection: Connection, select: string, rows: number): Promise<boolean> {
-  const miscounted = new Error("DuckDB has found another number of rows");
+async function inserted(connection: Connection, select: string, rows: Promise<number | undefined>): Promise<boolean> {
+  const unwanted = new Error("DuckDB reads this chunk in its own way");
+  let isInserting = false;
+  let isRefused = false;
+  const isWanted = rows.then((count) => {
+    isRefused = count === undefined;
+    if (isRefused && isInserting) connection.interrupt();
+    return !isRefused;
+  });
+  // A failure is met where the check is waited for.
+  isWanted.catch(() => undefined);
   try {
     await connection.transaction(async () => {
       const before = await countRows(connection);
-      await connection.run(`INSERT INTO parsed ${select}`);
-      if ((await countRows(connection)) - before !== rows) throw miscounted;
+      if (isRefused) throw unwanted;
+      isInserting = true;
+      const insert = connection.run(`INSERT INTO parsed ${select}`).finally(() => {
+        isInserting = false;
+      });
+      const [ended] = await Promise.allSettled([insert, isWanted]);
+      if (!(await isWanted)) throw unwanted;
+      if (ended.status === "rejected") throw ended.reason;
+      if ((await countRows(connection)) - before !== (await rows)) throw unwanted;
     });
     return true;
   } catch (error) {
-    if (error === miscounted) return false;
+    if (error === unwanted) return false;
     if (/CSV Error|Parallel CSV Reader|not utf-8/i.test(messageOf(error))) return false;
     throw error;
   }
@@ -95,11 +99,28 @@ async function countRows(connection: Connection): Promise<number> {
   return Number(row?.rows ?? 0);
 }
 
-async function insert(connection: Connection, select: string, after: () => Promise<void>): Promise<void> {
+/** Inserts the rows of a section as the splitter finds them: some are inserted while the next ones are split. */
+async function insertRewritten(
+  connection: Connection,
+  { format, columns, badRecords }: LoadInput,
+  section: Section,
+  signal: AbortSignal,
+): Promise<void> {
+  const names = columns.map((column) => column.name);
+  const scratch = [0, 1].map((number) => `${badRecords}.rows.${String(number)}`);
+  let inserting: Promise<void> | undefined;
   try {
-    await connection.run(`INSERT INTO parsed ${select}`);
+    for await (const from of rewritten(section, format, names, scratch, signal)) {
+      await inserting;
+      signal.throwIfAborted();
+      inserting = connection.run(`INSERT INTO parsed ${converted(columns, format, from)}`);
+      // A failure is met where the insert is waited for.
+      inserting.catch(() => undefined);
+    }
+    await inserting;
   } finally {
-    await after();
+    await Promise.allSettled([inserting]);
+    await Promise.all(scratch.map(async (path) => rm(path, { force: true })));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { LoadFormat } from "./format.ts";
-import { createUtf8Check } from "./utf8.ts";
+import { createUtf8Check, equal } from "./bytes.ts";
 
 /** What a splitter needs to know of a load. */
 export interface SplitOptions {
@@ -109,6 +109,13 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
     utf8.reset();
   }
 
+  function writeText(text: Uint8Array): void {
+    for (const byte of text) {
+      out[position++] = byte;
+      if (byte === quote) out[position++] = quote;
+    }
+  }
+
   function blame(what: string): void {
     const column = columnNames[Math.min(fields, width - 1)] ?? "";
     flaw ??= `column ${column}: ${what}`;
@@ -128,13 +135,8 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
   /** @param to where the field ends in the chunk */
   function endField(to: number): void {
     if (!utf8.isComplete()) blame(notUtf8);
-    if (fields >= width || flaw !== undefined) {
-      position = field - 1;
-    } else if (isNull()) {
-      position = field - 1;
-    } else {
-      out[position++] = quote;
-    }
+    if (fields >= width || flaw !== undefined || isNull()) position = field - 1;
+    else out[position++] = quote;
     fields++;
     if (fields < width) out[position++] = comma;
     out[position++] = quote;
@@ -159,11 +161,9 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       trailing = fieldFrom === to && fields > 0;
       if (!trailing) blame(`no ${JSON.stringify(format.fieldSeparator)} at the end of the row`);
     }
-    if (trailing) position = field - 1;
-    else {
-      endField(to);
-      position = field - 1;
-    }
+    if (!trailing) endField(to);
+    // The quote that would open another field.
+    position = field - 1;
     if (fields > width && !format.flexible) {
       blame(`the row has ${fields} fields, the table ${width} ${width === 1 ? "column" : "columns"}`);
     } else if (fields < width && !format.flexible) {
@@ -223,10 +223,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
         }
         if (byte === enclosingByte && state !== inText && equal(bytes, at, enclosing)) {
           if (state === afterQuotes) {
-            for (const part of enclosing) {
-              out[position++] = part;
-              if (part === quote) out[position++] = quote;
-            }
+            writeText(enclosing);
           }
           state = inQuotes;
           at += enclosing.length;
@@ -276,10 +273,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       }
       if (state === afterEscape) {
         reserve(escape.length + width + 16);
-        for (const part of escape) {
-          out[position++] = part;
-          if (part === quote) out[position++] = quote;
-        }
+        writeText(escape);
       }
       reserve(width + 16);
       endRow(offset, offset);
@@ -303,10 +297,4 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       return unterminated;
     },
   };
-}
-
-/** Whether `part` stands at `at`. */
-function equal(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
-  for (let i = 0; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
-  return true;
 }

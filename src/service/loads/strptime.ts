@@ -101,9 +101,14 @@ export function parseTime(value: string, options: TimeOptions): string {
   return withoutSpecials(value, result);
 }
 
-/** DuckDB's strptime takes `infinity` and `epoch` for 1900-01-01. */
+/**
+ * DuckDB's strptime takes `infinity` and `epoch` for 1900-01-01, and drops white space around. A text that begins with
+ * a digit and does not end in white space needs no closer look.
+ */
 function withoutSpecials(value: string, result: string): string {
-  return `CASE WHEN regexp_matches(${value}, '(?i)^\\s*[+-]?(inf|epoch)') OR regexp_matches(${value}, '^\\s|\\s$') THEN NULL ELSE ${result} END`;
+  const ends = ["chr(9)", "chr(10)", "chr(11)", "chr(12)", "chr(13)"].map((end) => `NOT ends_with(${value}, ${end})`);
+  return `CASE WHEN ${value} >= '0' AND ${value} < ':' AND ${ends.join(" AND ")} THEN ${result}
+    WHEN regexp_matches(${value}, '(?i)^\\s*[+-]?(inf|epoch)|^\\s|\\s$') THEN NULL ELSE ${result} END`;
 }
 
 /** The moment by DuckDB's strptime. */

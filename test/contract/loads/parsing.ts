@@ -41,7 +41,7 @@ export interface Outcome {
 }
 
 /** `a INTEGER`, `b VARCHAR NOT NULL`, `c DECIMAL(9,2)`. */
-function columnsOf(...definitions: readonly string[]): Column[] {
+export function columnsOf(...definitions: readonly string[]): Column[] {
   return definitions.map((definition) => {
     const [, name = "", type = "", width, scale, not] =
       /^(\w+) (\w+)(?:\((\d+),(\d+)\))?( NOT NULL)?$/.exec(definition) ?? [];

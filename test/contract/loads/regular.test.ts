@@ -1,12 +1,13 @@
-import { writeFile } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LoadFormat } from "#service/loads/format.ts";
 import { isPlain, readingRegular, regularRows } from "#service/loads/regular.ts";
+import { parse } from "#service/loads/rows.ts";
 import { rewritten } from "#service/loads/rewrite.ts";
 import { findSections } from "#service/loads/sections.ts";
-import { defaults, useParsing } from "./parsing.ts";
+import { columnsOf, defaults, useParsing } from "./parsing.ts";
 
 const { load, connection, folder } = useParsing();
 const names = ["x", "y"];
@@ -20,11 +21,14 @@ async function both(chunk: Uint8Array, options: Partial<LoadFormat>): Promise<[r
   const [section] = await findSections([path], format, names, signal);
   if (section === undefined) throw new Error("no section");
   const exact: unknown[] = [];
-  for await (const segment of rewritten(section, format, names, `${path}.rows`, signal)) {
-    exact.push(...(await connection().rows(`FROM ${segment.from}`)));
-    await segment.remove();
+  for await (const from of rewritten(section, format, names, [`${path}.rows`], signal)) {
+    exact.push(...(await connection().rows(`FROM ${from}`)));
   }
-  const rows = isPlain(format, names.length) ? await regularRows(section, format, names.length, signal) : undefined;
+  await rm(`${path}.rows`);
+  const rows =
+    isPlain(format, names.length) && section.isPlain
+      ? await regularRows(section, format, names.length, signal)
+      : undefined;
   if (rows === undefined) return [undefined, exact];
   expect(rows).toBe(exact.length);
   const query = `FROM ${readingRegular(section, format, names.length)}`;
@@ -128,4 +132,27 @@ test("A.7 values of several lines that look like rows", async () => {
   const { rows, rejected } = await load(["a INTEGER", "b VARCHAR"], {}, lines);
   expect(rejected).toBe(0);
   expect(rows.every(([n, text], i) => n === String(i) && text === value(i))).toBe(true);
+}, 120_000);
+
+test("A.9 a load that is stopped ends with the signal's reason, and leaves the connection usable", async () => {
+  const path = join(folder(), "large");
+  const badRecords = join(folder(), "bad");
+  for (const [end, delay] of [
+    ["", 5],
+    ["", 60],
+    ["", 200],
+    ['"a"b,1\n', 60],
+    ['"a"b,1\n', 400],
+  ] as const) {
+    await writeFile(path, `${"123,some text that is long enough\n".repeat(1_000_000)}${end}`);
+    const controller = new AbortController();
+    const reason = new Error("stopped");
+    setTimeout(() => controller.abort(reason), delay);
+    const columns = columnsOf("a INTEGER", "b VARCHAR");
+    const input = { chunks: [path, path], format: defaults, columns, maxErrors: 100, badRecords };
+    const stage = { connection: connection(), close: async () => undefined };
+    await expect(parse(stage, input, controller.signal)).rejects.toBe(reason);
+    expect((await load(["a INTEGER"], {}, "1\n")).rows).toEqual([["1"]]);
+  }
+  expect((await readdir(folder())).filter((name) => name.includes(".rows"))).toEqual([]);
 }, 120_000);

@@ -45,3 +45,9 @@ export function createUtf8Check(): Utf8Check {
     },
   };
 }
+
+/** Whether `part` stands at `at`. */
+export function equal(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
+  for (let i = 0; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
+  return true;
+}
