@@ -65,3 +65,8 @@ export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   return "code" in error ? String(error.code) : error.name;
 }
+
+/** The first line of the message of anything thrown: what libraries put below it is for their own developers. */
+export function firstLineOf(error: unknown): string {
+  return messageOf(error).split("\n", 1)[0] ?? "";
+}

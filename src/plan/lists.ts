@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { InputError } from "#errors.ts";
+import { InputError, firstLineOf } from "#errors.ts";
 import { identifier, literal } from "./database.ts";
 import type { Connection } from "./database.ts";
 
@@ -36,7 +36,7 @@ export async function readPrincipals(connection: Connection, file: string, into:
         name: 'VARCHAR', displayName: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR',
         principalTypeEnum: 'VARCHAR', groupNames: 'VARCHAR[]'})`);
   } catch (error) {
-    throw new InputError(`the list of principals cannot be read: ${firstLine(error)}`, { cause: error });
+    throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });
   }
   const doubles = await connection.rows<{ kind: string; name: string }>(
     `SELECT kind, name FROM ${table} GROUP BY kind, name HAVING count(*) > 1 ORDER BY kind, name LIMIT 1`,
@@ -79,10 +79,6 @@ export async function readSyncAnswer(connection: Connection, file: string, into:
       )
       ${parts.join(" UNION ALL ")}`);
   } catch (error) {
-    throw new InputError(`the answer of user/sync cannot be read: ${firstLine(error)}`, { cause: error });
+    throw new InputError(`the answer of user/sync cannot be read: ${firstLineOf(error)}`, { cause: error });
   }
-}
-
-function firstLine(error: unknown): string {
-  return String(error instanceof Error ? error.message : error).split("\n", 1)[0] ?? "";
 }

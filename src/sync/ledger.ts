@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { InputError, UnavailableError, messageOf } from "#errors.ts";
+import { InputError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { exists, makeFolder } from "#plan/folder.ts";
@@ -109,7 +109,7 @@ function lockedBy(error: unknown): UnavailableError {
 
 function unreadable(file: string, error: unknown): InputError {
   return new InputError(
-    `the ledger ${file} cannot be read (${messageOf(error).split("\n", 1)[0]}): restore it from a backup, or remove it. ` +
+    `the ledger ${file} cannot be read (${firstLineOf(error)}): restore it from a backup, or remove it. ` +
       "Without it the syncs own only what they find in their sources again; who has left since must then be deleted by hand",
     { cause: error },
   );

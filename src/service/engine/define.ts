@@ -1,4 +1,4 @@
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, firstLineOf } from "#errors.ts";
 import { identifier } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import type { Databases } from "./databases.ts";
@@ -51,13 +51,13 @@ export async function define(
         if (definition.makes === "table") await tryTable(connection, definition.table, definition.body);
         definitions.push({ definition, place });
       } catch (error) {
-        problems.push(`${place}: ${firstLine(error)}`);
+        problems.push(`${place}: ${firstLineOf(error)}`);
       }
     }
     report(origin, problems);
     for (const { definition, place } of definitions) {
       await make(databases, connection, definition).catch((cause: unknown) => {
-        throw new InputError(`${place}: ${firstLine(cause)}`, { cause });
+        throw new InputError(`${place}: ${firstLineOf(cause)}`, { cause });
       });
     }
   });
@@ -117,7 +117,7 @@ async function tryTable(connection: Connection, table: string, body: string): Pr
     // A load writes every column: a generated one would refuse it.
     const values = columns.map(() => "NULL").join(", ");
     await connection.raw.prepare(`INSERT INTO ${scratch} VALUES (${values})`).catch((cause: unknown) => {
-      throw new InputError(`table ${table} cannot be loaded: ${firstLine(cause)}`, { cause });
+      throw new InputError(`table ${table} cannot be loaded: ${firstLineOf(cause)}`, { cause });
     });
   } finally {
     await connection.run("ROLLBACK");
@@ -137,6 +137,3 @@ async function make(databases: Databases, connection: Connection, definition: De
 }
 
 /** DuckDB's messages go on with an excerpt of the statement, which is not what the reader wrote. */
-function firstLine(error: unknown): string {
-  return messageOf(error).split("\n", 1)[0] ?? "";
-}
