@@ -9,6 +9,14 @@ export interface ReadContext {
   readonly signal: AbortSignal;
   /** Says something a person should know that does not fail the read. Never holds a secret. */
   warn(message: string): void;
+  /** The attributes that somebody asks for, by kind; a connector may leave the others out. Absent: all. */
+  readonly attributes?: WantedAttributes;
+}
+
+/** Names of attributes as rules write them: `entry.NAME`. */
+export interface WantedAttributes {
+  readonly users: readonly string[];
+  readonly groups: readonly string[];
 }
 
 /** An opened source. */
@@ -21,6 +29,17 @@ export interface Source {
    * @throws {UnavailableError} when the source cannot be reached
    */
   read(context: ReadContext): AsyncIterable<readonly SourceRecord[]>;
+  /**
+   * Reaches the source without reading it: lines on what was reached, how it is protected and as whom, for a person.
+   * Never a secret. Absent: there is nothing to say that a read does not show.
+   * @throws {UnavailableError} when the source cannot be reached
+   */
+  describe?(context: ReadContext): Promise<readonly string[]>;
+  /**
+   * A value that is another one whenever what a read delivers may have changed since; undefined: the source cannot
+   * tell. Cheap. Absent: the source can never tell.
+   */
+  version?(context: ReadContext): Promise<string | undefined>;
 }
 
 /** Where a source is opened. */
