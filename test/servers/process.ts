@@ -1,0 +1,95 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
+import { setTimeout as delay } from "node:timers/promises";
+
+/**
+ * Runs a program to its end and gives what it printed.
+ * @throws {Error} with what it said when it fails
+ */
+export async function runTool(
+  program: string,
+  args: readonly string[],
+  input: string | AsyncIterable<string>,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
+  const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env });
+  const failed = once(child, "error").then(([error]) => Promise.reject(error as Error));
+  // A program that ends before it has read everything has said why.
+  const written = pipeline(Readable.from(typeof input === "string" ? [input] : input), child.stdin).catch(() => {});
+  const ended = once(child, "close");
+  const [output, problems] = await Promise.race([Promise.all([text(child.stdout), text(child.stderr)]), failed]);
+  await written;
+  const [code] = (await ended) as [number | null];
+  if (code !== 0) throw new Error(`${program} ended with ${code}: ${problems.slice(0, 2_000)}`);
+  return output;
+}
+
+/** A server process of a test. */
+export interface Daemon {
+  readonly process: ChildProcess;
+  /**
+   * Waits until the probe succeeds.
+   * @throws {Error} with what the program printed when it ends before
+   */
+  ready(probe: () => Promise<unknown>): Promise<void>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+}
+
+/** Runs a server in the foreground until it is killed. */
+export function spawnDaemon(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Daemon {
+  const child = spawn(program, args, { stdio: ["ignore", "ignore", "pipe"], env });
+  // A test that dies takes its server with it.
+  const killNow = (): void => void child.kill("SIGKILL");
+  process.once("exit", killNow);
+  const problems = text(child.stderr);
+  const ended = once(child, "exit").finally(() => process.off("exit", killNow));
+  ended.catch(() => undefined);
+  const running = (): boolean => child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+  return {
+    process: child,
+    async ready(probe) {
+      while (running()) {
+        const answered = await probe().then(
+          () => true,
+          () => false,
+        );
+        // What answered may be another server, on a port that this one found taken.
+        if (answered && running()) return;
+        await delay(20);
+      }
+      throw new Error(`${program} did not start: ${(await problems).slice(-2_000)}`);
+    },
+    async kill() {
+      child.kill("SIGKILL");
+      if (running()) await ended;
+    },
+  };
+}
+
+/** Two ports of 127.0.0.1 that are free now. */
+export async function freePorts(): Promise<[number, number]> {
+  const servers = [createServer(), createServer()];
+  for (const server of servers) await once(server.listen(0, "127.0.0.1"), "listening");
+  const [one, two] = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => once(server.close(), "close")));
+  return [one ?? 0, two ?? 0];
+}
+
+/** The established (01), opening (02) and half-closed (08) connections whose other end is one of these ports. */
+export async function connectionsTo(ports: readonly number[]): Promise<number> {
+  const tables = await Promise.all(
+    ["/proc/net/tcp", "/proc/net/tcp6"].map((path) => readFile(path, "latin1").catch(() => "")),
+  );
+  const rows = tables.flatMap((table) => table.split("\n").slice(1));
+  return rows.filter((row) => {
+    const [, remotePort = "", state = ""] = /^\s*\d+: \S+ \S+:([0-9A-F]{4}) ([0-9A-F]{2})/.exec(row) ?? [];
+    return ["01", "02", "08"].includes(state) && ports.includes(Number.parseInt(remotePort, 16));
+  }).length;
+}
