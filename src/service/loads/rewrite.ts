@@ -4,7 +4,7 @@ import type { LoadFormat } from "./format.ts";
 import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";
 import { createSplitter } from "./split.ts";
-import type { Splitter } from "./split.ts";
+import type { Splitter } from "./splitter.ts";
 
 /** A file of this size is given to DuckDB while the next one is written. */
 const segmentSize = 64 * 1024 * 1024;

@@ -1,34 +1,5 @@
-import type { LoadFormat } from "./format.ts";
 import { createUtf8Check, equal } from "./bytes.ts";
-
-/** What a splitter needs to know of a load. */
-export interface SplitOptions {
-  readonly format: LoadFormat;
-  /** The names of the table's columns, in its order. */
-  readonly columnNames: readonly string[];
-  /** The end of a row of the chunk: it was sent in the bytes from `from` to `to`, its end of line included. */
-  readonly onRow: (from: number, to: number) => void;
-}
-
-/**
- * Finds the rows and fields of one chunk, exactly as A.7, A.15 to A.17 and A.23 have them, and writes them anew in a
- * form that leaves nothing open: `flaw,"field","field"` and `\n`. Every field is in double quotes, doubled inside,
- * unless it is null; of a row that cannot be split the flaw says why (`"column c: …"`), and its fields are null.
- */
-export interface Splitter {
-  /** The next bytes of the chunk. */
-  scan(bytes: Uint8Array): void;
-  /** The chunk is complete. */
-  end(): void;
-  /** The complete rows written since the last call, valid until the next bytes. */
-  take(): Uint8Array;
-  /** Whether a field that was written holds a newline. */
-  readonly hasNewline: boolean;
-  /** The length of the longest row written so far, in bytes. */
-  readonly longest: number;
-  /** Whether an enclosing character was missing at the end. */
-  readonly unterminated: boolean;
-}
+import type { SplitOptions, Splitter } from "./splitter.ts";
 
 /** A row that takes more bytes is rejected. DuckDB holds a row in memory, several times. */
 const longestRow = 64 * 1024 * 1024;
@@ -64,6 +35,11 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
   const raw = new Uint8Array(nullText.length + 1);
   const width = columnNames.length;
   const utf8 = createUtf8Check();
+
+  const ordinary = new Uint8Array(256).fill(1, 0, 0x80);
+  for (const byte of [newline, carriageReturn, quote, separatorByte, enclosingByte, escapeByte]) {
+    if (byte >= 0) ordinary[byte] = 0;
+  }
 
   let out = new Uint8Array(64 * 1024);
   let position = 0;
@@ -187,6 +163,20 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
     beginRow(next);
   }
 
+  /** Most bytes are ordinary. Locals make this several times faster. */
+  function copyOrdinary(bytes: Uint8Array, from: number, end: number): number {
+    const target = out;
+    let to = position;
+    let at = from;
+    for (; at < end; at++) {
+      const byte = bytes[at] as number;
+      if (ordinary[byte] === 0) break;
+      target[to++] = byte;
+    }
+    position = to;
+    return at;
+  }
+
   /** @param isLast whether no bytes follow: then nothing is looked for beyond them */
   function scanBytes(bytes: Uint8Array, isLast: boolean): number {
     const { length } = bytes;
@@ -196,6 +186,10 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
     reserve((end > 0 ? end * 4 : 0) + room);
     let at = 0;
     while (at < end) {
+      if ((state === inText || state === inQuotes) && !keepsRaw && !utf8.isOpen()) {
+        at = copyOrdinary(bytes, at, end);
+        if (at === end) break;
+      }
       const byte = bytes[at] as number;
       if (state === inQuotes) {
         if (byte === enclosingByte && equal(bytes, at, enclosing)) {
