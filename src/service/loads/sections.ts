@@ -119,17 +119,27 @@ async function firstRow(
       first ??= { from: start + from, to: start + to };
     },
   });
-  let firstLine: number | undefined;
-  let at = start;
   for await (const block of blocks(path, start, signal)) {
-    const newline = block.indexOf(0x0a);
-    if (newline !== -1) firstLine ??= at + newline + 1;
-    at += block.length;
     splitter.scan(block);
     splitter.take();
     if (first !== undefined) return first;
   }
   splitter.end();
-  if (splitter.unterminated && first !== undefined) return { from: first.from, to: firstLine ?? first.to };
-  return first;
+  if (!splitter.unterminated || first === undefined) return first;
+  return { from: first.from, to: await endOfFirstLine(path, first, signal) };
+}
+
+/** Where the first line of a row ends: not that of an empty line before it. */
+async function endOfFirstLine(
+  path: string,
+  row: { readonly from: number; readonly to: number },
+  signal: AbortSignal,
+): Promise<number> {
+  let at = row.from;
+  for await (const block of blocks(path, at, signal)) {
+    const newline = block.indexOf(0x0a);
+    if (newline !== -1) return at + newline + 1;
+    at += block.length;
+  }
+  return row.to;
 }

@@ -84,6 +84,7 @@ describe("A.7 rows", () => {
   test("A.7 the header may have an unterminated enclosing character, or one that holds a newline", async () => {
     expect((await load(two, { hasHeaderRow: true }, 'a,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
     expect((await load(two, { hasHeaderRow: true }, 'a,"b\nc"\n1,2\n')).rows).toEqual([["1", "2"]]);
+    expect((await load(two, { hasHeaderRow: true }, '\n\r\n\na,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
   });
   test("A.7 no chunks, and empty ones", async () => {
     expect(await load(two, {})).toMatchObject({ rows: [], accepted: 0, rejected: 0, errors: [], bad: undefined });
