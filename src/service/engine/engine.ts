@@ -36,6 +36,14 @@ export interface Table {
   readonly primaryKey: readonly string[];
 }
 
+/** The name of the column that numbers staged rows: `row_number`, unless the table has a column of that name itself. */
+export function rowNumberOf(columns: readonly Pick<Column, "name">[]): string {
+  const taken = new Set(columns.map(({ name }) => name.toLowerCase()));
+  let name = "row_number";
+  while (taken.has(name)) name += "_";
+  return name;
+}
+
 /** What a client names. Names are matched without regard to case; the schema may be an alias (A.22). */
 export interface TableName {
   readonly database: string;
@@ -86,8 +94,8 @@ export interface Engine {
   openStage(): Promise<Stage>;
   /**
    * Writes the rows of the stage's table or view `accepted`, which has the table's columns in its order and names and
-   * `row_number BIGINT`, in one transaction: empties the table first when asked to, replaces rows of known keys, and
-   * of several rows with one key keeps the one with the highest `row_number` (A.21).
+   * a BIGINT called as `rowNumberOf` says, in one transaction: empties the table first when asked to, replaces rows of
+   * known keys, and of several rows with one key keeps the one with the highest number (A.21).
    *
    * `load` names the load for good: that it was written is remembered in the same transaction, for at least 30 days,
    * and a load that was written already is not written again. So a commit that a crash cut off can be started again,

@@ -1,6 +1,7 @@
 import { InputError } from "#errors.ts";
 import { identifier } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { rowNumberOf } from "./engine.ts";
 import type { Table } from "./engine.ts";
 import { interruptible } from "./interrupt.ts";
 import { ledgerName } from "./databases.ts";
@@ -61,7 +62,8 @@ async function latest(connection: Connection, table: Table): Promise<string> {
        (SELECT count(*) FROM (SELECT DISTINCT ${key} FROM accepted)) AS "distinct"`,
   );
   if (count?.all === count?.distinct) return rows;
-  return `${rows} SEMI JOIN (SELECT max(row_number) AS row_number FROM accepted GROUP BY ${key}) USING (row_number)`;
+  const number = identifier(rowNumberOf(table.columns));
+  return `${rows} SEMI JOIN (SELECT max(${number}) AS ${number} FROM accepted GROUP BY ${key}) USING (${number})`;
 }
 
 async function upsert(connection: Connection, table: Table, target: string): Promise<void> {

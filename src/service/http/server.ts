@@ -50,6 +50,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       answer.send(compressed(request, reply, body, log));
     },
     return503OnClosing: false,
+    // An id is answered by its route, however long it is (A.9); the header's own limit comes before this one.
+    routerOptions: { maxParamLength: 65_536 },
     exposeHeadRoutes: false,
   });
   app.removeAllContentTypeParsers();

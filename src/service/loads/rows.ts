@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import { messageOf } from "#errors.ts";
 import { identifier, literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column } from "#service/engine/engine.ts";
 import { conversionOf, shown } from "./convert.ts";
 import type { LoadFormat } from "./format.ts";
@@ -54,7 +55,8 @@ async function createParsed(connection: Connection, columns: readonly Column[], 
   await connection.run(`CREATE OR REPLACE TEMP TABLE parsed (${types.join(", ")}, flaw VARCHAR)`);
   const values = columns.map((column, i) => `v${String(i)} AS ${identifier(column.name)}`);
   await connection.run(
-    `CREATE OR REPLACE TEMP VIEW accepted AS SELECT ${values.join(", ")}, rowid + 1 AS row_number FROM parsed WHERE flaw IS NULL`,
+    `CREATE OR REPLACE TEMP VIEW accepted AS
+     SELECT ${values.join(", ")}, rowid + 1 AS ${identifier(rowNumberOf(columns))} FROM parsed WHERE flaw IS NULL`,
   );
 }
 

@@ -2,6 +2,7 @@ import type { TableName } from "#service/engine/engine.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import type { LoadFormat } from "./format.ts";
+import { isUnderstood } from "./strptime.ts";
 
 /** What errors are described at the most, whatever a client asks for: they are in the status, which is one value. */
 const mostErrors = 10_000;
@@ -15,7 +16,12 @@ export function readStartRequest(body: string): LoadParameters | undefined {
     return undefined;
   }
   const parsed = loadParameters.safeParse(value);
-  return parsed.success ? parsed.data : undefined;
+  return parsed.success && formatsOf(formatOf(parsed.data)).every(isUnderstood) ? parsed.data : undefined;
+}
+
+/** The formats that rule, whatever columns the table has (A.18). */
+function formatsOf({ convertedToEpoch, dateFormat, dateTimeFormat, timeFormat }: LoadFormat): readonly string[] {
+  return convertedToEpoch ? [timeFormat] : [timeFormat, dateFormat, dateTimeFormat];
 }
 
 export function targetOf({ target }: LoadParameters): TableName {

@@ -68,6 +68,7 @@ interface Part {
  */
 export function parseTime(value: string, options: TimeOptions): string {
   const parts = partsOf(options.format);
+  if (parts.filter(isName).length > mostNames) throw unknown(options.format, `more than ${mostNames} names`);
   const second = parts.findLastIndex((part) => part.letter === "S");
   if (second === -1) {
     if (parts.some((part) => part.letter === "f")) throw unknown(options.format, "%f without %S before it");
@@ -101,6 +102,17 @@ export function parseTime(value: string, options: TimeOptions): string {
   return withoutSpecials(value, result);
 }
 
+/** Whether there is an expression for a format. */
+export function isUnderstood(format: string): boolean {
+  try {
+    parseTime("''", { format, skipSecondFraction: false, secondFractionStart: "." });
+    return true;
+  } catch (error) {
+    if (error instanceof InputError) return false;
+    throw error;
+  }
+}
+
 /**
  * DuckDB's strptime takes `infinity` and `epoch` for 1900-01-01, and drops white space around. A text that begins with
  * a digit and does not end in white space needs no closer look.
@@ -109,6 +121,13 @@ function withoutSpecials(value: string, result: string): string {
   const ends = ["chr(9)", "chr(10)", "chr(11)", "chr(12)", "chr(13)"].map((end) => `NOT ends_with(${value}, ${end})`);
   return `CASE WHEN ${value} >= '0' AND ${value} < ':' AND ${ends.join(" AND ")} THEN ${result}
     WHEN regexp_matches(${value}, '(?i)^\\s*[+-]?(inf|epoch)|^\\s|\\s$') THEN NULL ELSE ${result} END`;
+}
+
+/** Names of days and months are short or long; DuckDB is given every combination. */
+const mostNames = 4;
+
+function isName({ letter = "" }: Part): boolean {
+  return (directives[letter]?.[0].length ?? 0) > 1;
 }
 
 /** The moment by DuckDB's strptime. */

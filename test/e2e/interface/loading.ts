@@ -13,6 +13,7 @@ const tables = `
 CREATE DATABASE IF NOT EXISTS d;
 CREATE TABLE IF NOT EXISTS d.t (id BIGINT NOT NULL, name VARCHAR);
 CREATE TABLE IF NOT EXISTS d.keyed (id BIGINT PRIMARY KEY, name VARCHAR);
+CREATE TABLE IF NOT EXISTS d.numbered (row_number BIGINT PRIMARY KEY, "ROW_NUMBER_" VARCHAR);
 `;
 
 /** A body of StartLoad for the table `t`, with what the test adds. */

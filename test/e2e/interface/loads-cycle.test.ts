@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultParameters } from "../../fixtures/load-parameters.ts";
 import { testGolden } from "./golden.ts";
 import { list } from "./principals.ts";
 import { into, multipart, multipartType, startLoadService } from "./loading.ts";
@@ -278,6 +279,11 @@ describe("A.9", () => {
       text: `Commit load cycle failed. Error ending load. Unknown cycle_id '${unknown}'`,
     });
     expect(await service.commit("x y")).toMatchObject({ text: expect.stringContaining("Unknown cycle_id") as string });
+    const long = "x".repeat(5000);
+    expect(await service.upload(long, "1,one\n")).toMatchObject({
+      status: 400,
+      text: `Cycle_id=[${long}] does not exist.`,
+    });
     expect(await service.badRecords(unknown)).toMatchObject({
       status: 500,
       text: `Node does not exist: /tmp/${unknown}.bad_record`,
@@ -316,32 +322,7 @@ describe("A.14", () => {
     const id = await service.start('{"target_database":"d","target_table":"t"}');
     const answer = await service.call("GET", `/public/loads/${id}/input_summary`);
     expect(answer).toMatchObject({ status: 200, headers: plainText });
-    expect(JSON.parse(answer.text)).toEqual({
-      load_params: {
-        target: { database: "d", schema: "core_default_schema", table: "t" },
-        format: {
-          type: "csv",
-          field_separator: ",",
-          trailing_field_separator: false,
-          enclosing_character: '"',
-          escape_character: "",
-          null_value: "(null)",
-          has_header_row: false,
-          flexible: false,
-          date_time: {
-            converted_to_epoch: true,
-            date_time_format: "%Y%m%d %H:%M:%S",
-            date_format: "%Y%m%d",
-            time_format: "%H:%M:%S",
-            skip_second_fraction: false,
-            second_fraction_start: ".",
-          },
-          boolean: { use_bit_values: false, true_format: "T", false_format: "F" },
-        },
-        load_options: { empty_target: false, max_ignored_rows: 0 },
-        advanced_options: { max_reported_parsing_errors: 100 },
-      },
-    });
+    expect(JSON.parse(answer.text)).toEqual({ load_params: defaultParameters });
   });
 
   test("the list has the caller's cycles, the oldest first", async () => {
@@ -353,6 +334,27 @@ describe("A.14", () => {
     expect(ids.slice(-2)).toEqual([first, second]);
     expect(JSON.parse(answer.text)).toContainEqual(await service.status(second));
   });
+});
+
+test("A.21 the last row of a key wins, also where columns are called like those of the stage", async () => {
+  const own = await startLoadService();
+  try {
+    for (const table of ["keyed", "numbered"]) {
+      expect(await own.load(into(table), "1,one\n2,two\n2,zwei\n", "2,deux\n")).toMatchObject({ rows_written: "4" });
+      expect(await own.load(into(table), "1,uno\n")).toMatchObject({ status: { code: "OK" } });
+    }
+    await own.stop();
+    expect(await own.rows("FROM keyed ORDER BY id")).toEqual([
+      { id: 1n, name: "uno" },
+      { id: 2n, name: "deux" },
+    ]);
+    expect(await own.rows("FROM numbered ORDER BY row_number")).toEqual([
+      { row_number: 1n, ROW_NUMBER_: "uno" },
+      { row_number: 2n, ROW_NUMBER_: "deux" },
+    ]);
+  } finally {
+    await own.end();
+  }
 });
 
 test("405 where the path is another method's", async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatOf, maxErrorsOf, readStartRequest, targetOf } from "#service/loads/start-request.ts";
 import type { LoadParameters } from "#wire/loads.ts";
+import { defaultParameters } from "../../fixtures/load-parameters.ts";
 
 const target = { database: "d", table: "t" };
 
@@ -14,32 +15,6 @@ function valid(body: unknown): LoadParameters {
   return parameters;
 }
 
-/** Specification 2.2. */
-const defaults: LoadParameters = {
-  target: { database: "d", schema: "core_default_schema", table: "t" },
-  format: {
-    type: "csv",
-    field_separator: ",",
-    trailing_field_separator: false,
-    enclosing_character: '"',
-    escape_character: "",
-    null_value: "(null)",
-    has_header_row: false,
-    flexible: false,
-    date_time: {
-      converted_to_epoch: true,
-      date_time_format: "%Y%m%d %H:%M:%S",
-      date_format: "%Y%m%d",
-      time_format: "%H:%M:%S",
-      skip_second_fraction: false,
-      second_fraction_start: ".",
-    },
-    boolean: { use_bit_values: false, true_format: "T", false_format: "F" },
-  },
-  load_options: { empty_target: false, max_ignored_rows: 0 },
-  advanced_options: { max_reported_parsing_errors: 100 },
-};
-
 describe("2.2 defaults", () => {
   test.each([
     { target },
@@ -50,11 +25,11 @@ describe("2.2 defaults", () => {
     { target: { ...target, schema: "" } },
     { target, unknown: 1, format: { other: [] } },
   ])("%j", (body) => {
-    expect(read(body)).toEqual(defaults);
+    expect(read(body)).toEqual(defaultParameters);
   });
 
   test("what is filled in is a body that means the same", () => {
-    expect(read(defaults)).toEqual(defaults);
+    expect(read(defaultParameters)).toEqual(defaultParameters);
   });
 });
 
@@ -86,6 +61,16 @@ test.each(["\t", "\u0001", "€", "😀", " "])("A.3 one Unicode character separ
 test("A.3 no enclosing and no escape character", () => {
   const { format } = valid({ target, format: { enclosing_character: "", escape_character: "" } });
   expect(format).toMatchObject({ enclosing_character: "", escape_character: "" });
+});
+
+test("A.18 a format that does not rule may be anything", () => {
+  for (const format of [
+    { date_time: { converted_to_epoch: true, date_format: "%Q", date_time_format: "%" } },
+    { date_time: { date_format: "%-d.%-m.%y", date_time_format: "%FT%T.%f%z", time_format: "%I:%M %p" } },
+    { type: "delimited", date_time: { date_format: "%a, %d %b %Y" } },
+  ]) {
+    expect(read({ target, format }), JSON.stringify(format)).toBeDefined();
+  }
 });
 
 describe("A.3 not valid", () => {
@@ -124,6 +109,12 @@ describe("A.3 not valid", () => {
     { target, format: { null_value: 0 } },
     { target, format: { date_time: { converted_to_epoch: "false" } } },
     { target, format: { date_time: { date_format: 1 } } },
+    { target, format: { date_time: { date_format: "%Q" } } },
+    { target, format: { date_time: { date_time_format: "%Y-%m-%d %" } } },
+    { target, format: { date_time: { date_time_format: "%f %S" } } },
+    { target, format: { date_time: { converted_to_epoch: true, time_format: "%N" } } },
+    { target, format: { type: "delimited", date_time: { converted_to_epoch: true, date_format: "%N" } } },
+    { target, format: { date_time: { date_format: "%b".repeat(40) } } },
     { target, format: { boolean: { true_format: true } } },
     { target, format: { boolean: [] } },
     { target, load_options: { max_ignored_rows: -1 } },
