@@ -51,10 +51,17 @@ function buildTarget(target: Target, folder: string): TargetConfiguration {
   return { ...target, ca: resolve(folder, target.ca) };
 }
 
-function buildSync({ users, groups, defaultPassword, ...rest }: Sync): SyncConfiguration {
+function buildSync({ users, groups, staticGroups, defaultGroups, defaultPassword, ...rest }: Sync): SyncConfiguration {
   return {
     ...rest,
-    rules: { users, ...(groups === undefined ? {} : { groups }) },
+    rules: {
+      users,
+      ...(groups === undefined ? {} : { groups }),
+      staticGroups: Object.entries(staticGroups).map(([name, { displayName = name, ...rest }]) =>
+        Object.assign({ name, displayName }, rest),
+      ),
+      defaultGroups,
+    },
     ...(defaultPassword ? { defaultPassword } : {}),
   };
 }

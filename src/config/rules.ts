@@ -12,7 +12,11 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
     const base = ["syncs", sync];
     const problems = checkRules({
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
-      groups: expressions(document, [...base, "groups"], Object.keys(groupRules.shape)),
+      groups: expressions(
+        document,
+        [...base, "groups"],
+        Object.keys(groupRules.shape).filter((rule) => rule !== "rename"),
+      ),
     });
     return problems.map(({ path, message, offset }) => {
       const place = [...base, ...path];
@@ -25,12 +29,17 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
   });
 }
 
-/** The expressions of one kind that are texts. The others, and missing ones, are the schema's to refuse. */
+/** The rules of one kind of which the expression is a text. The others, and missing ones, are the schema's to refuse. */
 function expressions(document: ConfigurationDocument, base: Path, known: readonly string[]): KindRules {
-  const written = known.flatMap((rule) => {
-    const path = [...base, rule];
+  const textAt = (path: Path): string | undefined => {
     const value = document.at(path);
-    return typeof value === "string" && value !== "" && !document.broken(path) ? [[rule, value]] : [];
+    return typeof value === "string" && value !== "" && !document.broken(path) ? value : undefined;
+  };
+  const written = known.flatMap((rule) => {
+    const text = textAt([...base, rule]);
+    if (text !== undefined) return [[rule, text]];
+    const value = textAt([...base, rule, "value"]);
+    return value === undefined ? [] : [[rule, { value, absent: "keep" }]];
   });
   return { name: '"-"', displayName: '"-"', ...Object.fromEntries(written) };
 }

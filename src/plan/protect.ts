@@ -1,4 +1,5 @@
 import { InputError } from "#errors.ts";
+import { keepBits, ownSource } from "#principals/relation.ts";
 import { literal } from "./database.ts";
 import type { Connection } from "./database.ts";
 
@@ -30,7 +31,8 @@ export interface Frozen {
  * A principal of the target is frozen when its name is protected, when its record is quarantined (unknown is not
  * absent), or when it is unmanaged. While it is unknown which principal a quarantined record is, every one of its kind
  * that is not known by the ledger to be another may be it. Memberships in a frozen group stay as they are; the rules may add some to a group
- * that is not protected. What is frozen loses only its memberships in groups that are deleted.
+ * that is not protected. What is frozen loses only its memberships in groups that are deleted. Of what is managed, the
+ * attributes that the rules keep (`assembled.kept`) are the target's.
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function protect(connection: Connection, protection: Protection): Promise<Frozen> {
@@ -55,6 +57,12 @@ export async function protect(connection: Connection, protection: Protection): P
     SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
     FROM assembled s ANTI JOIN frozen f USING (kind, name)
     WHERE NOT is_protected(s.kind, s.name);
+    UPDATE managed SET
+      display_name = CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), managed.display_name) ELSE managed.display_name END,
+      description = CASE WHEN ${isKept("description")} THEN a.description ELSE managed.description END,
+      mail = CASE WHEN ${isKept("mail")} THEN a.mail ELSE managed.mail END
+    FROM assembled s JOIN actual a USING (kind, name)
+    WHERE s.kept > 0 AND s.kind = managed.kind AND s.name = managed.name;
     CREATE OR REPLACE TEMP TABLE remaining_group AS
     SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group'`);
   await keepMembershipsOfFrozenGroups(connection);
@@ -85,10 +93,19 @@ export async function protect(connection: Connection, protection: Protection): P
   };
 }
 
-/** An SQL condition: the principal `a` of the target, which the sources do not have, is not the sync's to delete. */
+/**
+ * An SQL condition: the principal `a` of the target, which the sources do not have, is not the sync's to delete. Where
+ * the rules make no groups, the configuration's own are all that the sync has.
+ */
 function unmanaged({ manage, makesGroups }: Protection): string {
   const notOwned = manage === "owned" ? "(a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger)" : "false";
-  return makesGroups ? notOwned : `(a.kind = 'group' OR ${notOwned})`;
+  const own = `SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ownSource)}`;
+  return makesGroups ? notOwned : `(CASE a.kind WHEN 'group' THEN a.name NOT IN (${own}) ELSE ${notOwned} END)`;
+}
+
+/** An SQL condition: of the assembled principal `s`, the target's value of the attribute stays. */
+function isKept(attribute: keyof typeof keepBits): string {
+  return `(s.kept & ${keepBits[attribute]}) > 0`;
 }
 
 /** In `managed`: adds each principal's memberships in frozen groups, and drops new ones in protected groups. */

@@ -25,7 +25,7 @@ export interface Assembly extends Resolution, Staged {}
 /**
  * Makes principals of what sources deliver: two tables, and what there is to say about them.
  *
- * - `options.table`: `principalColumns`, `source`, `source_id`, `origin`; one row for each principal.
+ * - `options.table`: the columns of `assembledDdl`; one row for each principal, the configuration's groups among them.
  * - `quarantined (kind, name, source, source_id, origin, reason)`: the entries that are in scope, but of which it is
  *   unknown what they become: a rule fails; another one has the same id or name; a reference may mean this one or
  *   another. `name` is null when not even that is known. Unknown is not absent: what the target has of them stays.
@@ -52,7 +52,7 @@ export async function assemble(
   try {
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
-    const resolution = await resolve(connection, table);
+    const resolution = await resolve(connection, table, rules.defaultGroups);
     signal.throwIfAborted();
     return { ...staged, ...resolution };
   } catch (error) {

@@ -3,6 +3,7 @@ import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
 import type { Entry } from "./entry.ts";
 import { registerFunctions } from "./functions.ts";
+import { objectionToPattern } from "./patterns.ts";
 import { normal } from "./text.ts";
 
 type Attributes = Entry["attributes"];
@@ -20,6 +21,10 @@ export interface Expression {
   unset(attributes: Attributes): string;
   /** The attributes that were read in the evaluations so far and set in none; not those in `has` or `coalesce`. */
   neverSet(): string[];
+  /** The attributes that it can read; undefined: it uses `entry` in a way that may read any. */
+  readonly attributes: readonly string[] | undefined;
+  /** Whether it asks what time it is: then it may give another value for the same attributes another time. */
+  readonly asksTime: boolean;
 }
 
 /** What is wrong with an expression, and where: `offset` counts UTF-16 units from its start. */
@@ -58,22 +63,30 @@ function attributeOf(attributes: Attributes, name: string): Attributes[string] |
 const environment = new Environment({ homogeneousAggregateLiterals: false })
   .registerType("Entry", EntryRecord)
   .registerVariable("entry", "Entry")
-  // What `has` becomes, see `withOwnHas`.
+  // What `now()` and `has` become, see `withOwnFunctions`.
+  .registerVariable("Now", "google.protobuf.Timestamp")
   .registerFunction("Has(dyn): bool", (value) => value !== null, { async: false })
   .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
   .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
 registerFunctions(environment);
 
-/** Compiles an expression, once for all entries; or says what is wrong with it. */
-export function compileExpression(source: string): Expression | Fault {
+/**
+ * Compiles an expression, once for all entries; or says what is wrong with it.
+ * @param now what `now()` gives
+ */
+export function compileExpression(source: string, now: Date): Expression | Fault {
   try {
     const text = normal(source);
-    const parsed = environment.parse(withOwnHas(text, environment.parse(text).ast));
+    const original = environment.parse(text).ast;
+    const parsed = environment.parse(withOwnFunctions(text, original));
     const checked = parsed.check();
     if (!checked.valid) return fault(checked.error);
-    const optional = new Set(nodesOf(parsed.ast).filter(expectsNull).flatMap(namedIn));
+    const nodes = [...nodesOf(parsed.ast)];
+    const wrongPattern = nodes.map(patternFault).find((found) => found !== undefined);
+    if (wrongPattern !== undefined) return wrongPattern;
+    const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
-    const context = { entry: record };
+    const context = { entry: record, Now: now };
     return {
       type: checked.type ?? "dyn",
       evaluate: (attributes) => {
@@ -87,6 +100,8 @@ export function compileExpression(source: string): Expression | Fault {
       unset: (attributes) => unset(parsed.ast, attributes),
       neverSet: () =>
         [...record.found.keys()].filter((name) => record.found.get(name) === false && !optional.has(name)),
+      attributes: readsAny(nodes) ? undefined : [...new Set(namedIn(parsed.ast))],
+      asksTime: nodes.some((node) => node.op === "id" && node.args === "Now"),
     };
   } catch (error) {
     if (error instanceof ParseError) return fault(error);
@@ -95,16 +110,38 @@ export function compileExpression(source: string): Expression | Fault {
 }
 
 /**
- * CEL's `has` is a macro that takes null, which is what a missing attribute is here, for a value; and it refuses
- * `has(entry["employee number"])`. Its calls become calls of a function of as many letters, so that positions stay.
+ * Calls that become others of as many letters, so that positions stay. CEL's `has` is a macro that takes null, which is
+ * what a missing attribute is here, for a value; and it refuses `has(entry["employee number"])`. Its `matches` takes
+ * JavaScript's regular expressions, which can take forever. `now()` is a value that is given.
  */
-function withOwnHas(text: string, ast: ASTNode): string {
+function withOwnFunctions(text: string, ast: ASTNode): string {
+  const replaced = (from: number, to: number, word: string): void => {
+    result = `${result.slice(0, from)}${word.padEnd(to - from)}${result.slice(to)}`;
+  };
   let result = text;
   for (const node of nodesOf(ast)) {
-    if (node.op !== "call" || node.args[0] !== "has" || node.args[1].length !== 1) continue;
-    result = `${result.slice(0, node.start)}Has${result.slice(node.start + 3)}`;
+    if (node.op === "call" && node.args[0] === "has" && node.args[1].length === 1)
+      replaced(node.start, node.start + 3, "Has");
+    if (node.op === "call" && node.args[0] === "now" && node.args[1].length === 0)
+      replaced(node.start, node.end, "Now");
+    if (node.op === "rcall" && node.args[0] === "matches") {
+      const start = text.indexOf("matches", node.args[1].end);
+      replaced(start, start + 7, "Matches");
+    }
   }
   return result;
+}
+
+/** A regular expression stands in the rule as it is, so that it is checked before anything is read. */
+function patternFault(node: ASTNode): Fault | undefined {
+  const name = node.op === "call" || node.op === "rcall" ? node.args[0] : "";
+  if (!["extract", "matches", "Matches"].includes(name)) return undefined;
+  const pattern = node.op === "rcall" ? node.args[2][0] : node.op === "call" ? node.args[1][1] : undefined;
+  if (pattern === undefined) return undefined;
+  if (pattern.op !== "value" || typeof pattern.args !== "string")
+    return { message: "a regular expression is written here, as a text in quotes", offset: pattern.start };
+  const message = objectionToPattern(pattern.args);
+  return message === undefined ? undefined : { message, offset: pattern.start };
 }
 
 const hints: Readonly<Record<string, string>> = {
@@ -131,6 +168,9 @@ function explain(error: unknown, ast: ASTNode, attributes: Attributes): string {
 const wording: readonly (readonly [RegExp, string])[] = [
   [/dyn<([^<>]*)>/g, "$1"],
   [/\bHas\(/g, "has("],
+  [/\bMatches\(/g, "matches("],
+  [/google\.protobuf\.Timestamp/g, "date"],
+  [/google\.protobuf\.Duration/g, "duration"],
   [/^Unexpected token: EOF$/, "unexpected end of the expression"],
   [/^Expected RPAREN, got .*$/, "a ) is expected here"],
   [/^Expected RBRACKET, got .*$/, "a ] is expected here"],
@@ -155,15 +195,24 @@ function expectsNull(node: ASTNode): boolean {
   return node.op === "call" && ["Has", "coalesce"].includes(node.args[0]);
 }
 
+/** Is `entry` used in another way than for one attribute by its name? */
+function readsAny(nodes: readonly ASTNode[]): boolean {
+  const records = nodes.filter(({ op, args }) => op === "id" && args === "entry").length;
+  return records > nodes.filter((node) => namedBy(node) !== undefined).length;
+}
+
 /** The attributes that an expression names. */
 function namedIn(ast: ASTNode): string[] {
-  return [...nodesOf(ast)].flatMap((node) => {
-    if (node.op !== "." && node.op !== "[]") return [];
-    const [record, key] = node.args;
-    if (record.op !== "id" || record.args !== "entry") return [];
-    const name = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
-    return typeof name === "string" ? [name] : [];
-  });
+  return [...nodesOf(ast)].flatMap((node) => namedBy(node) ?? []);
+}
+
+/** The attribute that a node reads by its name, `entry.NAME`. */
+function namedBy(node: ASTNode): string | undefined {
+  if (node.op !== "." && node.op !== "[]") return undefined;
+  const [record, key] = node.args;
+  if (record.op !== "id" || record.args !== "entry") return undefined;
+  const name = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
+  return typeof name === "string" ? name : undefined;
 }
 
 function* nodesOf(value: unknown): Generator<ASTNode> {

@@ -1,5 +1,10 @@
 import { EvaluationError } from "@marcbachmann/cel-js";
 import type { Environment } from "@marcbachmann/cel-js";
+import anyAscii from "any-ascii";
+import { momentOf } from "./dates.ts";
+import { parentOf, parseDn } from "./distinguished-name.ts";
+import type { DnPart } from "./distinguished-name.ts";
+import { extract, matches } from "./patterns.ts";
 import { shown } from "./text.ts";
 
 /**
@@ -23,6 +28,16 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
         .slice(0, Math.max(0, Number(length)))
         .join(""),
     ),
+  /** In ASCII, whatever the script: `Zoë Łódź` is `Zoe Lodz`. What becomes of a letter is the same everywhere. */
+  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, anyAscii),
+  /** What a regular expression's first group matches, or the whole of it without a group; null where it does not match. */
+  "extract(dyn, string): dyn": (value: unknown, pattern: string) =>
+    withText("extract", value, (text) => extract(text, pattern)),
+  /** Whether a regular expression matches anywhere; false for null. */
+  "matches(dyn, string): bool": (value: unknown, pattern: string) =>
+    withText("matches", value, (text) => matches(text, pattern)) ?? false,
+  /** What `TEXT.matches(PATTERN)` becomes, see `withOwnFunctions`. */
+  "string.Matches(string): bool": matches,
   /** The parts between separators, as a list. */
   "split(dyn, string): dyn": (value: unknown, separator: string) =>
     withText("split", value, (text) => text.split(separator)),
@@ -35,6 +50,25 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   "first(dyn): dyn": (value: unknown) => valuesOf(value)[0] ?? null,
   /** A list, whether there are no values, one or several. */
   "values(dyn): list<dyn>": valuesOf,
+  /** The value of a DN's first part: `Ada` of `cn=Ada,ou=people`. */
+  "rdn(dyn): dyn": (value: unknown) => withDn("rdn", value, ([rdn]) => rdn?.[0]?.value ?? null),
+  /** A DN's first value of a type, from the left; null when it has none. */
+  "dnValue(dyn, string): dyn": (value: unknown, type: string) =>
+    withDn("dnValue", value, (rdns) => dnValues(rdns, type)[0] ?? null),
+  /** A DN's values of a type, from the left, as a list. */
+  "dnValues(dyn, string): dyn": (value: unknown, type: string) =>
+    withDn("dnValues", value, (rdns) => dnValues(rdns, type)),
+  /** A DN without its first part; null when that is all there is. */
+  "dnParent(dyn): dyn": (value: unknown) =>
+    withText("dnParent", value, (text) => withDn("dnParent", text, () => parentOf(text))),
+  /** A moment, to compare and to calculate with: see `momentOf`. Null where it says never. */
+  "date(dyn): dyn": (value: unknown) => asDate("date", value),
+  /** Whether one moment is before another; false where either is null. */
+  "isBefore(dyn, dyn): bool": (one: unknown, other: unknown) =>
+    ordered(asDate("isBefore", one), asDate("isBefore", other)),
+  /** Whether one moment is after another; false where either is null. */
+  "isAfter(dyn, dyn): bool": (one: unknown, other: unknown) =>
+    ordered(asDate("isAfter", other), asDate("isAfter", one)),
   /** The first that is not null. */
   "coalesce(dyn, dyn): dyn": coalesce,
   "coalesce(dyn, dyn, dyn): dyn": coalesce,
@@ -58,6 +92,34 @@ function asText(name: string, value: unknown): string | null {
   if (typeof value === "bigint") return value.toString();
   const hint = Array.isArray(value) ? '; use first(…) or join(…, ", ")' : "";
   throw new EvaluationError(`${name}() needs a text, not ${shown(value)}${hint}`);
+}
+
+function withDn(name: string, value: unknown, read: (rdns: readonly (readonly DnPart[])[]) => unknown): unknown {
+  return withText(name, value, (text) => {
+    const rdns = parseDn(text);
+    if (rdns === undefined) throw new EvaluationError(`${name}() needs a DN like cn=ada,ou=people, not ${shown(text)}`);
+    return read(rdns);
+  });
+}
+
+function dnValues(rdns: readonly (readonly DnPart[])[], type: string): string[] {
+  const wanted = type.toLowerCase();
+  return rdns.flat().flatMap((part) => (part.type.toLowerCase() === wanted ? [part.value] : []));
+}
+
+function asDate(name: string, value: unknown): Date | null {
+  if (value instanceof Date) return value;
+  const text = asText(name, value);
+  if (text === null || text === "") return null;
+  const moment = momentOf(text);
+  if (moment !== undefined) return moment;
+  throw new EvaluationError(
+    `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${shown(text)}`,
+  );
+}
+
+function ordered(one: Date | null, other: Date | null): boolean {
+  return one !== null && other !== null && one.getTime() < other.getTime();
 }
 
 function valuesOf(value: unknown): unknown[] {

@@ -16,3 +16,18 @@ export const principalDdl = `
 
 /** A column that decides whether a principal differs: everything but its identity. */
 export const comparedColumns = ["display_name", "description", "mail", "group_names"] as const;
+
+/**
+ * Where assembled principals come from, and what of them is kept as the target has it: a sum of `keepBits`. The target's
+ * value takes the place of what is in the row, which is for a principal that is created.
+ */
+export const assembledDdl = `${principalDdl},
+  source VARCHAR NOT NULL,
+  source_id VARCHAR NOT NULL,
+  origin VARCHAR NOT NULL,
+  kept UTINYINT NOT NULL`;
+
+export const keepBits = { displayName: 1, description: 2, mail: 4 } as const;
+
+/** The source, in rows, of what the configuration itself says. No source has this name. */
+export const ownSource = "(configuration)";

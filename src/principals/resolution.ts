@@ -2,7 +2,7 @@ import { createLinks, unresolvedLinks } from "./links.ts";
 import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous } from "./quarantine.ts";
 import type { Statements } from "./quarantine.ts";
-import { principalDdl } from "./relation.ts";
+import { assembledDdl } from "./relation.ts";
 
 /** A source's record that does not become a principal, and why. */
 export interface Finding {
@@ -31,13 +31,18 @@ const examples = 20;
 const slice = 100_000;
 
 /** The temporary tables that `resolve` makes. */
-export const resolutionTables = ["key_owner", "link", "held", "membership"];
+export const resolutionTables = ["key_owner", "link", "held", "membership", "held_group", "default_group"];
 
 /**
  * Makes the tables `target` and `quarantined` of the staged ones.
  * @param target an SQL identifier
+ * @param defaultGroups names of groups that every user is in
  */
-export async function resolve(connection: Statements, target: string): Promise<Resolution> {
+export async function resolve(
+  connection: Statements,
+  target: string,
+  defaultGroups: readonly string[],
+): Promise<Resolution> {
   await createHeld(connection);
   await createLinks(connection);
   await holdAmbiguous(connection);
@@ -47,7 +52,7 @@ export async function resolve(connection: Statements, target: string): Promise<R
     SELECT DISTINCT member, grp FROM link
     WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
     DROP TABLE link`);
-  await createPrincipals(connection, target);
+  await createPrincipals(connection, target, defaultGroups);
   await connection.run(`
     CREATE OR REPLACE TABLE quarantined AS
     SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
@@ -66,10 +71,18 @@ export async function resolve(connection: Statements, target: string): Promise<R
   };
 }
 
-async function createPrincipals(connection: Statements, target: string): Promise<void> {
+async function createPrincipals(
+  connection: Statements,
+  target: string,
+  defaultGroups: readonly string[],
+): Promise<void> {
+  const defaults = defaultGroups.map((name) => `'${name.replaceAll("'", "''")}'`).join(", ");
   await connection.run(`
-    CREATE OR REPLACE TABLE ${target} (${principalDdl},
-      source VARCHAR NOT NULL, source_id VARCHAR NOT NULL, origin VARCHAR NOT NULL)`);
+    CREATE OR REPLACE TABLE ${target} (${assembledDdl});
+    CREATE OR REPLACE TEMP TABLE held_group AS
+    SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
+    CREATE OR REPLACE TEMP TABLE default_group AS
+    SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
   const [last] = await connection.rows<{ seq: number | null }>("SELECT max(seq) AS seq FROM staged_entry");
   for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
     const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
@@ -79,11 +92,13 @@ async function createPrincipals(connection: Statements, target: string): Promise
         SELECT m.member, g.name FROM membership m JOIN staged_entry g ON g.seq = m.grp WHERE ${within("m.member")}
         UNION ALL
         SELECT n.member, n.name FROM staged_group_name n
-        WHERE ${within("n.member")} AND n.name NOT IN (
-          SELECT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL)),
+        WHERE ${within("n.member")} AND n.name NOT IN (FROM held_group)
+        UNION ALL
+        SELECT e.seq, d.name FROM staged_entry e, default_group d WHERE ${within("e.seq")} AND e.kind = 'user'),
       gathered AS (
         SELECT member, list_sort(list_distinct(list(name))) AS names FROM group_name GROUP BY member)
-      SELECT e.kind, e.name, e.display_name, e.description, e.mail, coalesce(g.names, []), s.name, e.source_id, e.origin
+      SELECT e.kind, e.name, e.display_name, e.description, e.mail, coalesce(g.names, []), s.name, e.source_id, e.origin,
+        e.kept
       FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq
       WHERE ${within("e.seq")} AND e.seq NOT IN (SELECT seq FROM held)`);
   }

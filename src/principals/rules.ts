@@ -1,22 +1,55 @@
-/** The CEL expressions of one sync as they stand in the configuration: what becomes of an entry. */
+/** The rules of one sync as they stand in the configuration: what becomes of an entry. Expressions are CEL's, over `entry`. */
 export interface Rules {
   readonly users: KindRules;
   /** Absent: no groups are made of the source's groups. */
-  readonly groups?: KindRules;
+  readonly groups?: GroupRules;
+  /** Groups that exist whatever the sources say. */
+  readonly staticGroups?: readonly StaticGroup[];
+  /** Names of groups that every user is directly in. */
+  readonly defaultGroups?: readonly string[];
 }
 
-/** Expressions over `entry` for one kind of principal. */
+/** Expressions for one kind of principal. */
 export interface KindRules {
   /** A boolean; absent: every entry is included. */
   readonly include?: string;
+  /** A boolean: true for the entries to leave out of those included. */
+  readonly exclude?: string;
   /** A string: the principal's name. */
   readonly name: string;
   /** A string. */
-  readonly displayName: string;
+  readonly displayName: AttributeRule;
   /** A string or null. */
-  readonly description?: string;
+  readonly description?: AttributeRule;
   /** A string or null; only for users. */
-  readonly mail?: string;
+  readonly mail?: AttributeRule;
   /** A string or a list of strings: names of further groups the principal is directly in. */
   readonly groups?: string;
 }
+
+export interface GroupRules extends KindRules {
+  /** Other names for groups, by the name that rules give: those of groups, and those that a rule `groups` gives. */
+  readonly rename?: Readonly<Record<string, string>>;
+}
+
+/** An attribute of a principal that may be missing in the source: an expression, and what it means that it gives null. */
+export type AttributeRule = string | { readonly value?: string; readonly absent: Absence };
+
+/**
+ * What becomes of an attribute that an entry lacks. `keep`: what the target has stays; of a principal that is created,
+ * it is unset (a display name is the name then). `clear`: unset. Only null is missing: an empty text is a value, and
+ * clears.
+ */
+export type Absence = "keep" | "clear" | { readonly default: string };
+
+/** A group of the configuration. */
+export interface StaticGroup {
+  readonly name: string;
+  readonly displayName: string;
+  readonly description?: string;
+  /** Names of groups that it is directly in. */
+  readonly groups: readonly string[];
+}
+
+/** The attributes of a principal that may be kept. */
+export type KeepableAttribute = "displayName" | "description" | "mail";

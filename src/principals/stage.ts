@@ -2,9 +2,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { DuckDBConnection } from "@duckdb/node-api";
 import type { CompiledRules } from "./compile.ts";
 import type { Entry, SourceRecord } from "./entry.ts";
+import { keepBits, ownSource } from "./relation.ts";
 import { openRows } from "./rows.ts";
 import type { Rows } from "./rows.ts";
-import { normal } from "./text.ts";
+import { normal, quoted } from "./text.ts";
 
 /** What staging needs of a DuckDB connection. */
 export interface StageConnection {
@@ -45,7 +46,7 @@ export interface Staged {
 const columns = {
   staged_source: "source INTEGER, name VARCHAR",
   staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
-    display_name VARCHAR, description VARCHAR, mail VARCHAR, reason VARCHAR`,
+    display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
   staged_group_name: "member INTEGER, name VARCHAR",
   staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
   staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
@@ -92,6 +93,7 @@ export async function stage(
           progress?.(read);
         }
       }
+      stager.addStaticGroups();
       rows.flush();
       return stager.staged();
     } finally {
@@ -104,6 +106,8 @@ interface Stager {
   /** What is added from here on comes from this source. */
   begin(name: string): void;
   add(record: SourceRecord): void;
+  /** The groups of the configuration, as if they came from a source of their own; the last. */
+  addStaticGroups(): void;
   staged(): Staged;
 }
 
@@ -142,11 +146,12 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
     const origin = normal(entry.origin);
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
-      rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, reason);
+      rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, 0, reason);
       return;
     }
-    const { name, displayName, description = null, mail = null, groups } = verdict;
-    rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, null);
+    const { name, displayName, description = null, mail = null, groups, kept = [] } = verdict;
+    const bits = kept.reduce((sum, attribute) => sum + keepBits[attribute], 0);
+    rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, bits, null);
     for (const group of groups) rows.append("staged_group_name", seq, group);
     if (rules.makesGroups) addReferences(entry);
   };
@@ -171,6 +176,17 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
           normalKey(member.key),
           normal(origin),
         );
+      }
+    },
+    addStaticGroups: () => {
+      if (rules.staticGroups.length === 0) return;
+      source += 1;
+      rows.append("staged_source", source, ownSource);
+      for (const { name, displayName, description = null, groups } of rules.staticGroups) {
+        seq += 1;
+        const origin = `the configuration, staticGroups ${quoted(name)}`;
+        rows.append("staged_entry", seq, source, "group", name, origin, name, displayName, description, null, 0, null);
+        for (const group of groups) rows.append("staged_group_name", seq, group);
       }
     },
     staged: () => ({ sources, excluded, neverSet: rules.neverSet() }),

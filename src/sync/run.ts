@@ -132,9 +132,11 @@ function readSources(
   signal: AbortSignal,
   options: RunOptions,
 ): Promise<Assembly> {
+  const attributes = sync.rules.attributes();
+  const context = { signal, warn: options.warn, ...(attributes === undefined ? {} : { attributes }) };
   return assemble(
     connection,
-    sync.sources.map(({ name, source }) => ({ name, records: source.read({ signal, warn: options.warn }) })),
+    sync.sources.map(({ name, source }) => ({ name, records: source.read(context) })),
     sync.rules,
     { table: "assembled", signal, progress: (records) => options.progress?.("read", records) },
   );

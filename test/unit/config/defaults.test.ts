@@ -63,7 +63,7 @@ test("a sync that says no more than it must manages what it owns and protects no
     staff: {
       from: ["corp"],
       to: "analytics",
-      rules: { users: { name: "entry.uid", displayName: "entry.cn" } },
+      rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
       manage: "owned",
       protect: { users: [], groups: [] },
     },
@@ -73,7 +73,9 @@ test("a sync that says no more than it must manages what it owns and protects no
 test("everything that can be said arrives as it was said", async () => {
   const text = withSync(`schedule: "*/15 * * * *"
 timezone: Europe/Amsterdam
-groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups: '"all"', include: "true" }
+groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups: '"all"', include: "true", exclude: "false", rename: { a: b } }
+staticGroups: { everyone: { displayName: All, description: Every one, groups: [top] }, top: }
+defaultGroups: [everyone]
 manage: everything
 protect: { users: ["svc-*"], groups: [Operators] }
 defaultPassword: change-me`).replace(
@@ -123,7 +125,14 @@ defaultPassword: change-me`).replace(
         description: "entry.text",
         groups: '"all"',
         include: "true",
+        exclude: "false",
+        rename: { a: "b" },
       },
+      staticGroups: [
+        { name: "everyone", displayName: "All", description: "Every one", groups: ["top"] },
+        { name: "top", displayName: "top", groups: [] },
+      ],
+      defaultGroups: ["everyone"],
     },
     manage: "everything",
     protect: { users: ["svc-*"], groups: ["Operators"] },

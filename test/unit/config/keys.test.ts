@@ -165,17 +165,26 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ["defaultPassword: 12345678", "14:22: syncs.staff.defaultPassword: expected a password; put it in quotes"],
   [
     "groups: { name: entry.cn, mail: entry.mail }",
-    "14:5: syncs.staff.groups.displayName: missing; expected a CEL expression like entry.cn",
-    "14:31: syncs.staff.groups.mail: unknown key; expected one of: include, name, displayName, description, groups",
+    "14:5: syncs.staff.groups.displayName: missing; expected a CEL expression like entry.cn or keys with values",
+    "14:31: syncs.staff.groups.mail: unknown key; expected one of: include, exclude, name, displayName, description, groups, rename",
   ],
   [
     "limits: { deletes: 5% }",
-    "14:5: syncs.staff.limits: unknown key; expected one of: from, to, schedule, timezone, users, groups, manage, protect, defaultPassword",
+    "14:5: syncs.staff.limits: unknown key; expected one of: from, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
   ],
   [
     "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, to, schedule, timezone, users, groups, manage, protect, defaultPassword",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
   ],
+  [
+    "defaultGroups: staff",
+    '14:20: syncs.staff.defaultGroups: expected a list of group names like ["everyone"], not "staff"',
+  ],
+  [
+    "staticGroups: { staff: { displayname: Staff } }",
+    '14:30: syncs.staff.staticGroups.staff.displayname: unknown key; did you mean "displayName"?',
+  ],
+  ["staticGroups: { '': {} }", '14:21: syncs.staff.staticGroups[""]: expected a name of 1 to 255 characters'],
 ];
 
 test.each(sync)("sync: %s", async (lines, ...problems) => {
@@ -192,7 +201,34 @@ test("a misspelt key of a rule is named, and the missing one with its parent's p
 test("rules that are no text are problems", async () => {
   expect(await problemsOf(valid.replace("entry.uid", "12").replace("entry.cn", ""))).toEqual([
     'rollcall.yaml:12:13: syncs.staff.users.name: expected a CEL expression like lower(entry.uid), not 12; put it in quotes: "12"',
-    "rollcall.yaml:13:7: syncs.staff.users.displayName: expected a CEL expression like entry.cn; the key has no value",
+    "rollcall.yaml:13:7: syncs.staff.users.displayName: expected a CEL expression like entry.cn or keys with values; the key has no value",
+  ]);
+});
+
+test("what the absence of a value means is one of few words, or a default", async () => {
+  const inMail = (mail: string) => problemsOf(valid.replace("entry.cn\n", `entry.cn\n      mail: ${mail}\n`));
+  expect(await inMail("{ value: entry.mail, absent: kep }")).toEqual([
+    'rollcall.yaml:14:42: syncs.staff.users.mail.absent: expected keep, clear or keys with values, not "kep"; did you mean "keep"?',
+  ]);
+  expect(await inMail("{ value: 'entri.mail', absent: clear }")).toEqual([
+    "rollcall.yaml:14:23: syncs.staff.users.mail.value: Unknown variable: entri; an attribute is read as entry.NAME",
+  ]);
+  expect(await inMail("{ valu: entry.mail, absent: clear }")).toEqual([
+    'rollcall.yaml:14:15: syncs.staff.users.mail.valu: unknown key; did you mean "value"?',
+  ]);
+  expect(await inMail("{ value: entry.mail }")).toEqual([
+    "rollcall.yaml:14:7: syncs.staff.users.mail.absent: missing; expected keep, clear or keys with values",
+  ]);
+  const { configuration } = await load(
+    valid.replace("entry.cn\n", "{ value: entry.cn, absent: { default: Nobody } }\n      mail: { absent: keep }\n"),
+  );
+  expect(configuration.syncs["staff"]?.rules.users).toEqual({
+    name: "entry.uid",
+    displayName: { value: "entry.cn", absent: { default: "Nobody" } },
+    mail: { absent: "keep" },
+  });
+  expect(await problemsOf(valid.replace("entry.cn\n", "{ value: entry.cn, absent: clear }\n"))).toEqual([
+    'rollcall.yaml:13:47: syncs.staff.users.displayName.absent: expected keep or keys with values, not "clear"',
   ]);
 });
 

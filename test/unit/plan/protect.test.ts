@@ -24,18 +24,33 @@ interface Scene {
   readonly target: readonly Principal[];
   /** What the sync owns, by name: its source id is the name with `#`. */
   readonly owns?: readonly (readonly [Kind, string])[];
+  /** Groups of the configuration that it owns. */
+  readonly ownsConfigured?: readonly string[];
   readonly quarantined?: readonly { kind: Kind; name: string | null; id: string }[];
   readonly protection?: Partial<Protection>;
+  /** Bits of what is kept, by the user's name. */
+  readonly kept?: Readonly<Record<string, number>>;
 }
 
-async function desiredOf({ sources, target, owns = [], quarantined = [], protection = {} }: Scene) {
+async function desiredOf({
+  sources,
+  target,
+  owns = [],
+  ownsConfigured = [],
+  quarantined = [],
+  protection = {},
+  kept = {},
+}: Scene) {
   await fill(connection(), "assembled", sources);
   await connection().run(`
     ALTER TABLE assembled ADD COLUMN source VARCHAR; ALTER TABLE assembled ADD COLUMN source_id VARCHAR; ALTER TABLE assembled ADD COLUMN origin VARCHAR;
+    ALTER TABLE assembled ADD COLUMN kept UTINYINT DEFAULT 0;
     UPDATE assembled SET source = 'hr', source_id = name || '#', origin = 'people.csv:2';
     CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
     CREATE OR REPLACE TEMP TABLE ledger (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR)`);
   await fill(connection(), "actual", target);
+  for (const [name, bits] of Object.entries(kept))
+    await connection().run("UPDATE assembled SET kept = ? WHERE name = ?", [bits, name]);
   for (const { kind, name, id } of quarantined) {
     await connection().run("INSERT INTO quarantined VALUES (?, ?, 'hr', ?, 'people.csv:3', 'broken')", [
       kind,
@@ -45,6 +60,8 @@ async function desiredOf({ sources, target, owns = [], quarantined = [], protect
   }
   for (const [kind, name] of owns)
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'hr', ? || '#')", [kind, name, name]);
+  for (const name of ownsConfigured)
+    await connection().run("INSERT INTO ledger VALUES ('group', ?, '(configuration)', ?)", [name, name]);
   const frozen = await protect(connection(), {
     manage: "owned",
     makesGroups: true,
@@ -199,6 +216,43 @@ describe("protect", () => {
     });
     expect(desired).toEqual(['group board "The Board" []', 'user in "in" [board]', 'user out "out" []']);
   });
+});
+
+describe("what the sources lack of an attribute", () => {
+  test("is kept as the target has it; who is created has what the rules say", async () => {
+    await desiredOf({
+      sources: [
+        { ...user("ada"), mail: "new@example.com" },
+        { ...user("bob", [], "bob"), description: "new" },
+        { ...user("eve", [], "eve"), mail: "eve@example.com" },
+        { ...user("zoe"), mail: "new@example.com" },
+      ],
+      target: [
+        { ...user("ada", [], "Ada"), mail: "ada@example.com", description: "old" },
+        { ...user("bob", [], "Bob"), description: "old" },
+        { ...user("zoe", [], "Zoe"), mail: "old@example.com" },
+      ],
+      owns: [["user", "ada"]],
+      kept: { ada: 4, bob: 3, eve: 7, zoe: 0 },
+    });
+    expect(await connection().rows("SELECT name, display_name, description, mail FROM desired ORDER BY name")).toEqual([
+      { name: "ada", display_name: "ada", description: null, mail: "ada@example.com" },
+      { name: "bob", display_name: "Bob", description: "old", mail: null },
+      { name: "eve", display_name: "eve", description: null, mail: "eve@example.com" },
+      { name: "zoe", display_name: "zoe", description: null, mail: "new@example.com" },
+    ]);
+  });
+});
+
+test("without rules for groups, the sync has the groups of the configuration alone, and deletes one that left it", async () => {
+  const { desired } = await desiredOf({
+    sources: [group("new")],
+    target: [group("old"), group("other"), group("local")],
+    ownsConfigured: ["old"],
+    owns: [["group", "other"]],
+    protection: { makesGroups: false },
+  });
+  expect(desired).toEqual(['group local "local" []', 'group new "new" []', 'group other "other" []']);
 });
 
 describe("quarantine: unknown is not absent", () => {

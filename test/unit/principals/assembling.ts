@@ -106,7 +106,7 @@ export async function assembleAll(
   );
   return {
     assembly,
-    rows: await connection.rows<Row>("SELECT * FROM assembled ORDER BY kind, name"),
+    rows: await connection.rows<Row>("SELECT * EXCLUDE kept FROM assembled ORDER BY kind, name"),
     quarantined: await connection.rows<QuarantinedRow>("SELECT * FROM quarantined"),
   };
 }

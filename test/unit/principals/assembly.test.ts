@@ -67,6 +67,81 @@ test("entries become principals, with where they come from", async () => {
   expect(await connection.rows(temporary)).toEqual([]);
 });
 
+describe("groups of the configuration", () => {
+  const rules = {
+    ...plainRules,
+    staticGroups: [
+      { name: "everyone", displayName: "Everyone", description: "All staff", groups: ["top"] },
+      { name: "top", displayName: "Top", groups: [] },
+    ],
+    defaultGroups: ["everyone"],
+  };
+
+  test("exist whatever the sources say, and every user is in the default ones", async () => {
+    const result = await assembleAll(
+      connection,
+      { s: [user("u", { memberOf: ["g"], attributes: { extra: "everyone" } }), group("g"), user("v")] },
+      rules,
+    );
+    expect(groupsOf(result)).toEqual({
+      "group everyone": ["top"],
+      "group g": [],
+      "group top": [],
+      "user u": ["everyone", "g"],
+      "user v": ["everyone"],
+    });
+    expect(result.rows.find(({ name }) => name === "everyone")).toMatchObject({
+      display_name: "Everyone",
+      description: "All staff",
+      source: "(configuration)",
+      source_id: "everyone",
+      origin: 'the configuration, staticGroups "everyone"',
+    });
+    expect(result.assembly).toMatchObject({ groups: 3, sources: [{ name: "s", users: 2, groups: 1 }] });
+  });
+
+  test("do not need rules for groups", async () => {
+    const result = await assembleAll(
+      connection,
+      { s: [user("u"), group("g")] },
+      { ...rules, groups: undefined as never },
+    );
+    expect(groupsOf(result)).toEqual({ "group everyone": ["top"], "group top": [], "user u": ["everyone"] });
+  });
+
+  test("one that a source has too is neither's, and nobody is put into it", async () => {
+    const result = await assembleAll(
+      connection,
+      { s: [user("u"), group("g", { attributes: { name: "everyone" } })] },
+      rules,
+    );
+    expect(groupsOf(result)).toEqual({ "group top": [], "user u": [] });
+    expect(result.quarantined.map(({ origin, reason }) => `${origin}: ${reason}`)).toEqual([
+      'group:g: the name "everyone" is also that of the configuration, staticGroups "everyone"',
+      'the configuration, staticGroups "everyone": the name "everyone" is also that of group:g',
+    ]);
+  });
+});
+
+test("what is kept of the target is written down with the principal", async () => {
+  await assembleAll(
+    connection,
+    { s: [user("u", { attributes: { mail: "u@example.com" } }), user("v")] },
+    {
+      users: {
+        name: "entry.name",
+        displayName: { value: "entry.cn", absent: "keep" },
+        description: { absent: "clear" },
+        mail: { value: "entry.mail", absent: "keep" },
+      },
+    },
+  );
+  expect(await connection.rows("SELECT name, display_name, mail, kept FROM assembled ORDER BY name")).toEqual([
+    { name: "u", display_name: "u", mail: "u@example.com", kept: 1 },
+    { name: "v", display_name: "v", mail: null, kept: 5 },
+  ]);
+});
+
 test("no records at all are no principals", async () => {
   const { assembly, rows } = await assembleAll(connection, { hr: [] });
   expect(rows).toEqual([]);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { InputError } from "#errors.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
-import type { Verdict } from "#principals/compile.ts";
+import type { Verdict } from "#principals/judge.ts";
 import type { AttributeValue } from "#principals/entry.ts";
-import type { KindRules } from "#principals/rules.ts";
+import type { Absence, KindRules } from "#principals/rules.ts";
 
 /** What becomes of a user with the attributes; `uid` and `cn` are what the name and the display name are by default. */
 function judge(rules: Partial<KindRules>, attributes: Record<string, AttributeValue> = {}): Verdict {
@@ -88,9 +88,185 @@ test.each([
   expect(evaluate(expression, { sn: "Lee" })).toBe(expected);
 });
 
-test.each(["lower", "upper", "trim", "first"])("%s takes null and gives null", (name) => {
-  expect(evaluate(`${name}(entry.missing)`)).toBeUndefined();
+const dn = String.raw`cn=Lovelace\, Ada+uid=ada, OU=R\C3\A9seau ,ou=people,dc=example`;
+
+test.each([
+  ['ascii("Zoë Łódź ß")', "Zoe Lodz ss"],
+  ['ascii("Юлия 日本")', "Yuliya RiBen"],
+  ['extract("ada@example.com", "@(.*)$")', "example.com"],
+  ['extract("room 17b", "[0-9]+")', "17"],
+  ['extract("none", "[0-9]+")', undefined],
+  ['matches(entry.nick, "a") ? "yes" : "no"', "no"],
+  ['matches("ada@example.com", "(?i)@EXAMPLE\\\\.com$") ? "yes" : "no"', "yes"],
+  ['("a" + "b") . matches("^ab$") && "matches".matches("c") ? "yes" : "no"', "yes"],
+  ["rdn(entry.dn)", "Lovelace, Ada"],
+  ['dnValue(entry.dn, "UID")', "ada"],
+  ['dnValue(entry.dn, "ou")', "Réseau"],
+  ['join(dnValues(entry.dn, "ou"), "/")', "Réseau/people"],
+  ['dnValue(entry.dn, "l")', undefined],
+  ["dnParent(dnParent(entry.dn))", "ou=people,dc=example"],
+  ['dnParent("dc=example")', undefined],
+  [String.raw`rdn("cn=\"a, \\\"b\\\"\"; o=x")`, 'a, "b"'],
+  ["rdn(r'cn=\\ a b\\20 ,o=x')", " a b "],
+  ["rdn('cn=')", undefined],
+])("%s is %s", (expression, expected) => {
+  expect(evaluate(expression, { dn })).toBe(expected);
 });
+
+describe("dates", () => {
+  const now = new Date("2024-06-15T12:00:00Z");
+  const isTrue = (expression: string, attributes: Record<string, AttributeValue> = {}): boolean => {
+    const rules = { users: { include: expression, name: '"a"', displayName: '"a"' } };
+    const verdict = compileRules(rules, now).judge({
+      kind: "user",
+      id: "1",
+      origin: "people.csv:2",
+      attributes,
+      keys: [],
+      memberOf: [],
+      members: [],
+    });
+    if (verdict.verdict === "quarantined") throw new Error(verdict.reason);
+    return verdict.verdict === "included";
+  };
+
+  test.each([
+    ["2024-01-31", "2024-01-31T00:00:00Z"],
+    ["2024-01-31 13:00", "2024-01-31T13:00:00.000Z"],
+    ["2024-01-31T13:00:00.25+01:00", "20240131120000.25Z"],
+    ["20240131", "2024-01-31"],
+    ["2024013112Z", "2024-01-31T12:00:00Z"],
+    ["202401311200.5+0200", "2024-01-31T10:00:30Z"],
+    ["133511724000000000", "2024-01-31T11:00:00Z"],
+    ["20231231235960Z", "2024-01-01T00:00:00Z"],
+  ])("%s is %s", (one, other) => {
+    expect(isTrue("date(entry.one) == date(entry.other)", { one, other })).toBe(true);
+  });
+
+  test("now is the moment that the rules were compiled for; what is missing or never is neither before nor after", () => {
+    expect(isTrue('now() == date("2024-06-15T12:00:00Z")')).toBe(true);
+    expect(isTrue("isBefore(entry.leaves, now())", { leaves: "2024-06-15" })).toBe(true);
+    expect(isTrue("isAfter(entry.leaves, now())", { leaves: "2024-06-16" })).toBe(true);
+    expect(isTrue('isBefore(entry.leaves, now() - duration("24h"))', { leaves: "2024-06-15" })).toBe(false);
+    for (const leaves of ["0", "9223372036854775807", ""]) {
+      expect(isTrue("isBefore(entry.leaves, now()) || isAfter(entry.leaves, now())", { leaves })).toBe(false);
+      expect(isTrue("date(entry.leaves) == null", { leaves })).toBe(true);
+    }
+    expect(isTrue("isBefore(entry.leaves, now()) || isAfter(entry.leaves, now())")).toBe(false);
+  });
+
+  test.each(["31.12.2024", "2024-02-30", "20241301", "2024-01-31T25:00", "soon"])("%s is none", (leaves) => {
+    expect(() => isTrue("isBefore(entry.leaves, now())", { leaves })).toThrow(/needs a date like .*, not "/);
+  });
+
+  test("whether rules ask for the time is known", () => {
+    const asks = (include: string) => compileRules({ users: { include, name: '"a"', displayName: '"a"' } }).asksTime;
+    expect(asks("isBefore(entry.leaves, now())")).toBe(true);
+    expect(asks("isBefore(entry.leaves, entry.now)")).toBe(false);
+  });
+});
+
+test("a regular expression takes no longer than its text is long, whatever it is", () => {
+  const text = `${"a".repeat(50_000)}b`;
+  expect(evaluate('matches(entry.text, "(a+)+$") ? "yes" : "no"', { text })).toBe("no");
+  expect(evaluate('entry.text.matches("(a|a)*c") ? "yes" : "no"', { text })).toBe("no");
+});
+
+describe("include and exclude", () => {
+  test("exclude leaves out of what include takes", () => {
+    const rules = { include: 'entry.type == "person"', exclude: "entry.test" };
+    expect(judge(rules, { type: "person", test: false }).verdict).toBe("included");
+    expect(judge(rules, { type: "person", test: true }).verdict).toBe("excluded");
+    expect(judge(rules, { type: "robot" }).verdict).toBe("excluded");
+    expect(judge(rules, { type: "person" })).toMatchObject({
+      verdict: "quarantined",
+      reason: "users.exclude: gives null, but true or false is needed; entry.test is not set",
+    });
+  });
+});
+
+describe("an attribute that is missing", () => {
+  const mail = (absent: Absence, attributes: Record<string, AttributeValue> = {}) =>
+    judge({ mail: { value: "entry.mail", absent } }, attributes);
+
+  test("is kept, cleared or has a default; an empty one is a value, and clears", () => {
+    expect(mail("keep")).toEqual({
+      verdict: "included",
+      name: "ann",
+      displayName: "Ann",
+      groups: [],
+      kept: ["mail"],
+    });
+    expect(mail("clear")).toEqual({ verdict: "included", name: "ann", displayName: "Ann", groups: [] });
+    expect(mail({ default: "none@example.com" })).toMatchObject({ mail: "none@example.com" });
+    for (const absent of ["keep", "clear", { default: "none@example.com" }] as const) {
+      expect(mail(absent, { mail: "" })).toEqual({
+        verdict: "included",
+        name: "ann",
+        displayName: "Ann",
+        groups: [],
+      });
+      expect(mail(absent, { mail: "ann@example.com" })).toMatchObject({ mail: "ann@example.com" });
+    }
+  });
+
+  test("which is not the same as a rule that fails", () => {
+    expect(judge({ mail: { value: "entry.uid - 1", absent: "keep" } }).verdict).toBe("quarantined");
+  });
+
+  test("without an expression it is always missing", () => {
+    expect(judge({ mail: { absent: "keep" } })).toMatchObject({ kept: ["mail"] });
+  });
+
+  test("a display name that is kept is the name of who is created", () => {
+    expect(judge({ displayName: { value: "entry.nick", absent: "keep" } })).toMatchObject({
+      displayName: "ann",
+      kept: ["displayName"],
+    });
+    expect(judge({ displayName: { value: "entry.nick", absent: { default: "Nobody" } } })).toMatchObject({
+      displayName: "Nobody",
+    });
+    expect(judge({ displayName: { value: '""', absent: "keep" } }).verdict).toBe("quarantined");
+  });
+});
+
+test("rename gives groups other names, also where a rule puts somebody into one", () => {
+  const rules = compileRules({
+    users: { name: "entry.uid", displayName: "entry.uid", groups: "values(entry.teams)" },
+    groups: {
+      name: "entry.cn",
+      displayName: "entry.cn",
+      rename: { "Domain Users": "staff", "caf\u0065\u0301": "lounge" },
+    },
+  });
+  const entry = { id: "1", origin: "o", keys: [], memberOf: [], members: [] };
+  expect(rules.judge({ ...entry, kind: "group", attributes: { cn: "Domain Users" } })).toMatchObject({
+    name: "staff",
+    displayName: "Domain Users",
+  });
+  expect(rules.judge({ ...entry, kind: "group", attributes: { cn: "caf\u00e9" } })).toMatchObject({ name: "lounge" });
+  expect(
+    rules.judge({ ...entry, kind: "user", attributes: { uid: "Domain Users", teams: ["Domain Users", "ops"] } }),
+  ).toMatchObject({ name: "Domain Users", groups: ["staff", "ops"] });
+});
+
+test("the attributes that rules read are known by kind, unless one may read any", () => {
+  const attributes = (include: string) =>
+    compileRules({
+      users: { include, name: "entry.uid", displayName: 'coalesce(entry["common name"], entry.uid)' },
+      groups: { name: "entry.cn", displayName: { value: "entry.cn", absent: "keep" } },
+    }).attributes();
+  expect(attributes("has(entry.mail)")).toEqual({ users: ["mail", "uid", "common name"], groups: ["cn"] });
+  expect(attributes('entry[entry.x + ""] == "a"')).toBeUndefined();
+  expect(attributes("[entry].size() == 1")).toBeUndefined();
+});
+
+test.each(["lower", "upper", "trim", "first", "ascii", "rdn", "dnParent", "date"])(
+  "%s takes null and gives null",
+  (name) => {
+    expect(evaluate(`${name}(entry.missing)`)).toBeUndefined();
+  },
+);
 
 test.each([
   'replace(entry.missing, "a", "b")',
@@ -205,6 +381,9 @@ describe("checkRules", () => {
     ["include", 'entry.a = "b"', "unexpected character =; to compare write ==", 8],
     ["include", 'entry.a == "b" and true', expect.stringContaining("and is written &&"), 15],
     ["groups", 'entry.a == "b" ? "c" : null', expect.stringContaining("write dyn(null)"), 0],
+    ["mail", 'extract(entry.x, "a(b")', expect.stringContaining("missing closing ): `a(b`"), 17],
+    ["include", "entry.x.matches(entry.y)", "a regular expression is written here, as a text in quotes", 16],
+    ["include", "now() > 1", "date > int is not possible", 0],
     ["displayName", '"a" + true', "string + bool is not possible", 0],
   ] as const)("%s: %s", (rule, expression, message, offset) => {
     expect(problemsOf(rule, expression)).toEqual([{ path: ["users", rule], message, offset }]);
