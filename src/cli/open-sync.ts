@@ -1,11 +1,12 @@
-import { readFile } from "node:fs/promises";
 import { openTarget } from "#client/target.ts";
 import type { Configuration } from "#config/configuration.ts";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Sync } from "#sync/run.ts";
+import { clientOptionsOf } from "./client-options.ts";
 import type { Embedded } from "./embedded.ts";
+import { listOf } from "./output.ts";
 
 /** What every service has from its first start and no sync may touch (0.7). */
 const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
@@ -44,27 +45,7 @@ export async function openConfiguredTarget(
   name: string,
   embedded: Embedded,
 ): Promise<Target> {
-  const target = configuration.targets[name];
-  if (target === undefined)
-    throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
-  if (target === "embedded") {
-    const { url, session, certificate } = await embedded.access();
-    return openTarget({
-      name,
-      url,
-      prefix: "",
-      credentials: { session },
-      ...(certificate === undefined ? {} : { ca: certificate, pinned: true }),
-    });
-  }
-  const { url, username, password, prefix, ca } = target;
-  return openTarget({
-    name,
-    url,
-    prefix,
-    credentials: { username, password },
-    ...(ca === undefined ? {} : { ca: await readCertificate(ca, name) }),
-  });
+  return openTarget(await clientOptionsOf(configuration, name, embedded));
 }
 
 /** What tells a target from every other: of the embedded service, that it is this data folder's; else where it is. */
@@ -78,16 +59,4 @@ function callerOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
   if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
   return target.username;
-}
-
-async function readCertificate(file: string, target: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    throw new InputError(`target ${target}: the file of \`ca\` cannot be read: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-function listOf(names: readonly string[]): string {
-  return names.length === 0 ? "the configuration has none" : `the configuration has ${names.join(", ")}`;
 }

@@ -92,3 +92,8 @@ export function worstOf(codes: readonly ExitCode[]): ExitCode {
   const order = [exitCodes.failed, exitCodes.held, exitCodes.changes];
   return order.find((code) => codes.includes(code)) ?? exitCodes.done;
 }
+
+/** What a configuration has of something, for a message about a name it does not have. */
+export function listOf(names: readonly string[]): string {
+  return names.length === 0 ? "the configuration has none" : `the configuration has ${names.join(", ")}`;
+}

@@ -1,8 +1,8 @@
-import { RefusedError, UnavailableError } from "#errors.ts";
+import { RefusedError, RollcallError, UnavailableError } from "#errors.ts";
 import { breakageOf } from "./breakage.ts";
 import { Broken } from "./http.ts";
 import type { Answer, Exchange, Http } from "./http.ts";
-import { refusalOf } from "./refusal.ts";
+import { linesOf, refusalOf } from "./refusal.ts";
 import { repeat, retryAfter } from "./repeat.ts";
 import type { Outcome, Retries } from "./repeat.ts";
 
@@ -12,6 +12,8 @@ export interface Context {
   readonly name: string;
   readonly http: Http;
   readonly retries: Retries;
+  /** Errors are plain text, as those of family A (A.25); else objects (B.1). */
+  readonly plainErrors?: boolean;
   /** Says what a person may want to know about a request that has not failed for good. Never given a secret. */
   readonly log: (message: string) => void;
 }
@@ -22,6 +24,10 @@ export interface Operation extends Exchange {
   readonly title: string;
   /** What to do when it is refused with such a status, where the usual advice is not good enough. */
   readonly advice?: Readonly<Record<number, string>>;
+  /** Where it goes, when that is another node than the session's. */
+  readonly node?: Http;
+  /** Statuses that `use` is given too. */
+  readonly accept?: readonly number[];
   /** It changes something: never repeated once the service may have the whole request. */
   readonly once?: boolean;
   /** Values that must not appear in a message even if the service repeats them. */
@@ -39,6 +45,7 @@ const temporary = new Set([500, 502, 503, 504]);
  * @throws {RefusedError} the service refused; `status` says how
  */
 export function ask<T>(context: Context, operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> {
+  const http = operation.node ?? context.http;
   const subject = `target ${context.name}: ${operation.title}`;
 
   const unknown = (problem: string): UnavailableError =>
@@ -49,25 +56,36 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
 
   const judge = async (answer: Answer): Promise<Outcome<T>> => {
     const { status, headers } = answer;
-    if (status >= 200 && status < 300) return { value: await use(answer) };
+    if ((status >= 200 && status < 300) || operation.accept?.includes(status) === true)
+      return { value: await use(answer) };
     const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
     if (operation.once === true && status >= 500) throw unknown(problem);
+    const { secrets = [] } = operation;
     if (status === 429 || temporary.has(status)) {
       const after = retryAfter(headers["retry-after"], Date.now());
-      return { problem: `${subject} ${problem}`, ...(after === undefined ? {} : { after }) };
+      const [line] = context.plainErrors === true ? await linesOf(answer, secrets) : [];
+      return {
+        problem: `${subject} ${problem}${line === undefined ? "" : `: ${line}`}`,
+        ...(after === undefined ? {} : { after }),
+      };
     }
-    throw await refusalOf(answer, { ...operation, subject, place: context.http.place });
+    throw await refusalOf(answer, { ...context, ...operation, secrets, subject, place: http.place });
   };
 
   const attempt = async (): Promise<Outcome<T>> => {
     try {
-      return await context.http.exchange(operation, judge, signal);
+      return await http.exchange(operation, judge, signal);
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
-      const { reason, advice } = breakageOf(error.cause, error.phase, context.http);
+      // The body could not be made: that has nothing to do with the service.
+      if (error.cause instanceof RollcallError) throw error.cause;
+      const { reason, advice } = breakageOf(error.cause, error.phase, http);
       const arrived = error.phase === "wait" || error.phase === "receive";
       if (operation.once === true && arrived) throw unknown(reason);
       const problem = `${subject}: ${reason}`;
+      if (operation.body?.single === true && error.phase !== "connect") {
+        throw new UnavailableError(`${problem}. What was being sent came from a stream and cannot be had again`);
+      }
       if (advice === "repeat") return { problem };
       throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
     }

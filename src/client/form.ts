@@ -6,10 +6,12 @@ import { percentEncode, percentEncodedLength } from "./percent.ts";
 /** A request body that is made while it is sent. */
 export interface Body {
   readonly contentType: string;
-  /** Exactly how many bytes `chunks` yields: servers that know no chunked encoding can read it too. */
-  readonly length: number;
-  /** The bytes, anew at every call. */
+  /** Exactly how many bytes `chunks` yields: servers that know no chunked encoding can read it too. Absent: unknown. */
+  readonly length?: number;
+  /** The bytes, anew at every call. What it throws of ours (`RollcallError`) ends the exchange for good. */
   chunks(): AsyncGenerator<Uint8Array>;
+  /** True: the bytes can be had once only. */
+  readonly single?: boolean;
 }
 
 /** The two ways `user/sync` takes a form (B.2). */
@@ -31,9 +33,17 @@ export function formBody(kind: FormKind, form: Form, signal: AbortSignal): Promi
 
 /** A small form without a file. */
 export function fieldsBody(fields: Readonly<Record<string, string>>): Body {
-  const bytes = Buffer.from(new URLSearchParams(fields).toString());
+  return bytesBody("application/x-www-form-urlencoded", Buffer.from(new URLSearchParams(fields).toString()));
+}
+
+/** A JSON value. */
+export function jsonBody(value: unknown): Body {
+  return bytesBody("application/json", Buffer.from(JSON.stringify(value)));
+}
+
+function bytesBody(contentType: string, bytes: Uint8Array): Body {
   return {
-    contentType: "application/x-www-form-urlencoded",
+    contentType,
     length: bytes.length,
     chunks: async function* chunks() {
       yield bytes;
@@ -80,6 +90,34 @@ async function multipart({ fields, file }: Form): Promise<Body> {
     chunks: async function* chunks() {
       yield head;
       yield* blocks(file.path);
+      yield tail;
+    },
+  };
+}
+
+/** Bytes to be sent as a file. */
+export interface FileData {
+  /** Absent: unknown. */
+  readonly length?: number;
+  bytes(): AsyncIterable<Uint8Array>;
+  readonly single?: boolean;
+}
+
+/** A multipart form of nothing but a file, named `file` (specification 4.1, Load). */
+export function fileBody({ length, bytes, single }: FileData): Body {
+  const boundary = `rollcall-${randomUUID()}`;
+  const head = Buffer.from(
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="rows"\r\n` +
+      "Content-Type: application/octet-stream\r\n\r\n",
+  );
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
+  return {
+    contentType: `multipart/form-data; boundary=${boundary}`,
+    ...(length === undefined ? {} : { length: head.length + length + tail.length }),
+    ...(single === undefined ? {} : { single }),
+    chunks: async function* chunks() {
+      yield head;
+      yield* bytes();
       yield tail;
     },
   };

@@ -28,6 +28,7 @@ export interface HttpOptions extends Trust {
 export interface Exchange {
   readonly route: Route;
   readonly cookie?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Body;
 }
 
@@ -80,7 +81,7 @@ export function createHttp(options: HttpOptions, family: string): Http {
   };
 
   async function exchange<T>(
-    { route, cookie, body }: Exchange,
+    { route, cookie, headers: more, body }: Exchange,
     use: (answer: Answer) => Promise<T>,
     signal: AbortSignal,
   ): Promise<T> {
@@ -113,8 +114,10 @@ export function createHttp(options: HttpOptions, family: string): Http {
           path: base + route.path,
           headers: {
             ...headers,
+            ...more,
             ...(cookie === undefined ? {} : { cookie }),
-            ...(body === undefined ? {} : { "content-type": body.contentType, "content-length": String(body.length) }),
+            ...(body === undefined ? {} : { "content-type": body.contentType }),
+            ...(body?.length === undefined ? {} : { "content-length": String(body.length) }),
           },
           body: body === undefined ? null : Readable.from(reporting(body, sent), { objectMode: false }),
         })
@@ -143,10 +146,11 @@ function pathOf(...parts: string[]): string {
 
 /** The body's bytes; calls `sent` when only the last of them are left to go. */
 async function* reporting(body: Body, sent: () => void): AsyncGenerator<Uint8Array> {
-  let left = body.length;
+  let left = body.length ?? Infinity;
   for await (const chunk of body.chunks()) {
     left -= chunk.length;
     if (left === 0) sent();
     yield chunk;
   }
+  sent();
 }

@@ -61,6 +61,23 @@ export async function receive({ headers, body }: Answer, file: FileHandle, brack
   if (last !== brackets.charCodeAt(1)) throw unusable("the answer broke off", "repeat");
 }
 
+/** Writes an answer's body, unpacked, to `file`. @throws {Broken} it ended early, or cannot be written */
+export async function receiveBytes({ headers, body }: Answer, file: FileHandle): Promise<void> {
+  const write = async (source: AsyncIterable<Buffer>): Promise<void> => {
+    for await (const chunk of source) {
+      await file.appendFile(chunk).catch((error: unknown) => {
+        throw unusable(`the answer cannot be written to disk: ${messageOf(error)}`, "later");
+      });
+    }
+  };
+  try {
+    await file.truncate(0);
+    await (headers["content-encoding"] === "gzip" ? pipeline(body, createGunzip(), write) : pipeline(body, write));
+  } catch (error) {
+    throw error instanceof Broken ? error : new Broken("receive", error);
+  }
+}
+
 function isVisible(byte: number): boolean {
   return byte > 0x20;
 }

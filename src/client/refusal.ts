@@ -10,7 +10,9 @@ export interface RefusalContext {
   /** Where the interface was looked for. */
   readonly place: string;
   readonly advice?: Readonly<Record<number, string>>;
-  readonly secrets?: readonly string[];
+  readonly secrets: readonly string[];
+  /** The body is plain text (A.25). */
+  readonly plainErrors?: boolean;
 }
 
 /** How many problems of the service are shown, and how much of each. */
@@ -22,7 +24,12 @@ const largestBody = 1024 * 1024;
 export async function refusalOf(answer: Answer, context: RefusalContext): Promise<RefusedError> {
   const { status } = answer;
   const advice = context.advice?.[status] ?? usualAdvice(answer, context.place);
-  const problems = status === 400 ? await problemsOf(answer, context.secrets ?? []) : [];
+  const problems =
+    context.plainErrors === true && status !== 401 && status !== 403
+      ? await linesOf(answer, context.secrets)
+      : status === 400
+        ? await problemsOf(answer, context.secrets)
+        : [];
   const lines = problems.slice(0, shown.problems).map((problem) => `\n  ${problem}`);
   const rest = problems.length - lines.length;
   return new RefusedError(
@@ -71,7 +78,18 @@ async function problemsOf(answer: Answer, secrets: readonly string[]): Promise<s
   }
 }
 
-async function textOf({ headers, body }: Answer): Promise<string> {
+/** The lines of an error in plain text; none when the body is of another type. */
+export async function linesOf(answer: Answer, secrets: readonly string[]): Promise<string[]> {
+  if (!/^text\/plain\b/.test(String(answer.headers["content-type"]))) return [];
+  const text = await textOf(answer).catch(() => "");
+  return text
+    .split("\n")
+    .map((line) => presentable(line, secrets))
+    .filter((line) => line !== "");
+}
+
+/** The text of an answer, of which no more than 1 MiB is read. */
+export async function textOf({ headers, body }: Answer): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   const collect = async (source: AsyncIterable<Buffer>): Promise<void> => {
@@ -86,7 +104,7 @@ async function textOf({ headers, body }: Answer): Promise<string> {
 }
 
 /** One line of bounded length that controls no terminal. */
-function presentable(text: string, secrets: readonly string[]): string {
+export function presentable(text: string, secrets: readonly string[] = []): string {
   const safe = secrets.reduce((result, secret) => (secret === "" ? result : result.replaceAll(secret, "***")), text);
   const line = safe.replaceAll(/\p{Cc}+/gu, " ");
   return line.length > shown.characters ? `${line.slice(0, shown.characters)}…` : line;

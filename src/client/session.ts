@@ -1,12 +1,21 @@
 import { RefusedError } from "#errors.ts";
-import { administrationRoutes, sessionCookie } from "#wire/routes.ts";
+import { administrationRoutes, dataRoutes, sessionCookie } from "#wire/routes.ts";
+import type { Route } from "#wire/routes.ts";
 import { ask } from "./ask.ts";
 import type { Context, Operation, Use } from "./ask.ts";
-import { fieldsBody } from "./form.ts";
+import { fieldsBody, jsonBody } from "./form.ts";
+import type { Body } from "./form.ts";
 import type { Answer } from "./http.ts";
 
-/** Who the client is: an account, or the cookie value of a session that somebody else has opened and will end. */
-export type Credentials = Account | { readonly session: string };
+/** Who the client is: an account, or a session that somebody else has opened and will end. */
+export type Credentials = Account | GivenSession;
+
+interface GivenSession {
+  /** The value of its cookie. */
+  readonly session: string;
+  /** Asks its giver for one that is valid, when this one is not. */
+  readonly renew?: () => Promise<string>;
+}
 
 interface Account {
   readonly username: string;
@@ -25,12 +34,37 @@ export interface Session {
   logout(signal: AbortSignal): Promise<void>;
 }
 
-export function createSession(context: Context, credentials: Credentials): Session {
-  if ("session" in credentials) return givenSession(context, credentials.session);
+/** How an account logs in. A session of either family is valid in both (0.4). */
+export interface Entrance {
+  readonly route: Route;
+  body(account: Account): Body;
+}
+
+/** Family B's. */
+const administrationLogin: Entrance = {
+  route: administrationRoutes.login,
+  body: ({ username, password }) => fieldsBody({ username, password }),
+};
+
+/** Family A's (A.1). */
+export const dataLogin: Entrance = {
+  route: dataRoutes.login,
+  body: ({ username, password }) => jsonBody({ username, password }),
+};
+
+/** @param exit family B, which has the logout */
+export function createSession(
+  context: Context,
+  credentials: Credentials,
+  entrance: Entrance = administrationLogin,
+  exit: Context = context,
+): Session {
+  if ("session" in credentials) return givenSession(context, credentials);
   const { username } = credentials;
   let cookie: string | undefined;
 
-  const login = async (signal: AbortSignal): Promise<string> => (cookie = await open(context, credentials, signal));
+  const login = async (signal: AbortSignal): Promise<string> =>
+    (cookie = await open(context, credentials, entrance, signal));
 
   return {
     caller: username,
@@ -53,7 +87,7 @@ export function createSession(context: Context, credentials: Credentials): Sessi
       if (cookie === undefined) return;
       const operation = { title: "logout", route: administrationRoutes.logout, cookie };
       cookie = undefined;
-      const once = { ...context, retries: { ...context.retries, attempts: 1 } };
+      const once = { ...exit, retries: { ...exit.retries, attempts: 1 } };
       await ask(once, operation, async () => undefined, signal).catch((error: unknown) => {
         if (!isUnauthorized(error)) throw error;
       });
@@ -61,27 +95,47 @@ export function createSession(context: Context, credentials: Credentials): Sessi
   };
 }
 
-function givenSession(context: Context, value: string): Session {
-  const cookie = `${sessionCookie}=${value}`;
+function givenSession(context: Context, { session, renew }: GivenSession): Session {
+  let value = session;
   const ended =
     "the session is not valid: the service that gave it has been started again or is another one; try again";
   return {
     caller: "the owner of the given session",
     login: async () => undefined,
-    ask: (operation, use, signal) =>
-      ask(context, { ...operation, cookie, advice: { 401: ended, ...operation.advice } }, use, signal),
+    ask: async (operation, use, signal) => {
+      const used = value;
+      const withSession = (): Operation => ({
+        ...operation,
+        cookie: `${sessionCookie}=${value}`,
+        advice: { 401: ended, ...operation.advice },
+      });
+      try {
+        return await ask(context, withSession(), use, signal);
+      } catch (error) {
+        if (!isUnauthorized(error) || renew === undefined) throw error;
+        value = await renew();
+        if (value === used) throw error;
+      }
+      context.log(`target ${context.name}: ${operation.title}: the service has been started again; going on`);
+      return ask(context, withSession(), use, signal);
+    },
     logout: async () => undefined,
   };
 }
 
 /** Logs in. Returns the `Cookie` header of the session. */
-async function open(context: Context, { username, password }: Account, signal: AbortSignal): Promise<string> {
+async function open(
+  context: Context,
+  account: Account,
+  { route, body }: Entrance,
+  signal: AbortSignal,
+): Promise<string> {
   const operation: Operation = {
-    title: `login as ${username}`,
-    route: administrationRoutes.login,
-    body: fieldsBody({ username, password }),
+    title: `login as ${account.username}`,
+    route,
+    body: body(account),
     advice: { 401: "check username and password" },
-    secrets: [password],
+    secrets: [account.password],
   };
   const cookie = await ask(context, operation, async (answer) => cookiesOf(answer), signal);
   if (cookie !== undefined) return cookie;

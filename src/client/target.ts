@@ -1,7 +1,7 @@
 import { messageOf } from "#errors.ts";
 import type { Target } from "#sync/ports.ts";
 import { createClient } from "./client.ts";
-import type { ClientOptions } from "./client.ts";
+import type { ClientOptions } from "./context.ts";
 
 /** How long the end of a session is waited for, in milliseconds: a run that is over is not kept up by it. */
 const farewell = 5000;

@@ -117,6 +117,8 @@ export const loadParameters = startBody.transform((body, context) => {
   return parameters;
 });
 export type LoadParameters = z.output<typeof loadParameters>;
+/** The same as a client may write it. */
+export type LoadRequest = z.input<typeof loadParameters>;
 
 /** Where a cycle is (A.11). A failed or cancelled one is `DONE` as well. */
 export const stages = ["INGESTING", "COMMITTING", "DONE"] as const;

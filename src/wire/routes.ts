@@ -45,3 +45,8 @@ export const healthRoutes = {
   alive: { method: "GET", path: "/healthz" },
   ready: { method: "GET", path: "/readyz" },
 } as const satisfies Record<string, Route>;
+
+/** The path of a route of one cycle. */
+export function ofCycle(route: Route, cycle: string): Route {
+  return { method: route.method, path: route.path.replace(":cycle_id", encodeURIComponent(cycle)) };
+}

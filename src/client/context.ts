@@ -1,0 +1,41 @@
+import { X509Certificate } from "node:crypto";
+import { InputError, messageOf } from "#errors.ts";
+import { familyA } from "#wire/routes.ts";
+import type { Context } from "./ask.ts";
+import { isLoopback } from "./connection.ts";
+import { createHttp } from "./http.ts";
+import type { HttpOptions } from "./http.ts";
+import { defaultRetries } from "./repeat.ts";
+import type { Retries } from "./repeat.ts";
+import type { Credentials } from "./session.ts";
+
+export interface ClientOptions extends HttpOptions {
+  /** The target's name, for messages. */
+  readonly name: string;
+  readonly credentials: Credentials;
+  readonly retries?: Partial<Retries>;
+  /** Says what a person may want to know and that is no failure: a repeated attempt, a session opened again. Never given a secret. */
+  readonly log?: (message: string) => void;
+}
+
+/** What the requests to a family have in common. @throws {InputError} an url or a certificate that is none */
+export function contextOf(options: ClientOptions, family: string): Context {
+  const { name, url, ca, retries, log = () => undefined } = options;
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new InputError(`target ${name}: the url must begin with http:// or https://`);
+  }
+  if (ca !== undefined) checkCertificate(ca, name);
+  const http = createHttp(options, family);
+  if (http.url.protocol === "http:" && !isLoopback(http.url)) {
+    log(`target ${name}: ${http.url.origin} is not encrypted: passwords and sessions can be read on the way`);
+  }
+  return { name, http, retries: { ...defaultRetries, ...retries }, log, plainErrors: family === familyA };
+}
+
+function checkCertificate(ca: string, name: string): X509Certificate {
+  try {
+    return new X509Certificate(ca);
+  } catch (error) {
+    throw new InputError(`target ${name}: \`ca\` holds no certificate in PEM form: ${messageOf(error)}`);
+  }
+}

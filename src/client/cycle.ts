@@ -1,0 +1,138 @@
+import { z } from "zod";
+import { chunkHeaders, loadStarted } from "#wire/loads.ts";
+import type { LoadRequest, LoadStarted } from "#wire/loads.ts";
+import { loadRoutes, ofCycle } from "#wire/routes.ts";
+import { dataTexts } from "#wire/texts.ts";
+import type { Operation, Use } from "./ask.ts";
+import { Unusable } from "./breakage.ts";
+import { fileBody, jsonBody } from "./form.ts";
+import type { FileData } from "./form.ts";
+import { Broken } from "./http.ts";
+import type { Answer, Http } from "./http.ts";
+import { presentable, textOf } from "./refusal.ts";
+import type { Session } from "./session.ts";
+
+/** What is read of a status (specification 2.4): no more than a load cannot do without is asked of a service. */
+const status = z.object({
+  internal_stage: z.string(),
+  status: z.object({ code: z.string(), message: z.string().optional() }),
+  rows_written: z.coerce.number().catch(0),
+  ignored_row_count: z.coerce.number().catch(0),
+  parsing_errors: z.array(z.string()).catch([]),
+});
+export type CycleStatus = z.infer<typeof status>;
+
+/** The operations of one load cycle (specification 4.1), each repeated where it fails for a moment: all of them may be. */
+export interface CycleClient {
+  readonly id: string;
+  /** Sends a chunk; the same id again replaces it (A.8). */
+  upload(id: number, data: FileData, signal: AbortSignal): Promise<void>;
+  /** Has the chunks loaded, when there are as many (A.8). */
+  commit(chunks: number, signal: AbortSignal): Promise<void>;
+  status(signal: AbortSignal): Promise<CycleStatus>;
+  cancel(signal: AbortSignal): Promise<void>;
+  /** Hands the rejected rows to `use` (A.13). Returns undefined when there are none. */
+  badRecords<T>(use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T | undefined>;
+}
+
+const noPrivilege = "the account lacks the privilege for data loads";
+
+/** Starts a load cycle. @throws {RefusedError} */
+export function startCycle(session: Session, request: LoadRequest, signal: AbortSignal): Promise<LoadStarted> {
+  const operation = {
+    title: "start of the load",
+    route: loadRoutes.start,
+    body: jsonBody(request),
+    advice: { 403: noPrivilege },
+  };
+  return session.ask(operation, (answer) => jsonOf(answer, loadStarted), signal);
+}
+
+/** @param node that serves the cycle, where it is not the one that was called */
+export function cycleClient(session: Session, id: string, node: Http | undefined): CycleClient {
+  const advice = { 403: noPrivilege };
+  const ask = <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> =>
+    session.ask(node === undefined ? operation : { ...operation, node }, use, signal);
+  return {
+    id,
+    upload: (chunk, data, signal) =>
+      ask(
+        {
+          title: `upload of chunk ${chunk}`,
+          route: ofCycle(loadRoutes.upload, id),
+          headers: { [chunkHeaders.id]: String(chunk) },
+          body: fileBody(data),
+          advice: {
+            ...advice,
+            400: "the service does not take the data",
+            413: "the data is larger than the service, or a proxy before it, accepts",
+            507: "the service has no room for the data",
+          },
+        },
+        nothing,
+        signal,
+      ),
+    commit: (chunks, signal) =>
+      ask(
+        {
+          title: "commit",
+          route: ofCycle(loadRoutes.commit, id),
+          headers: { [chunkHeaders.count]: String(chunks) },
+          advice,
+          accept: [500],
+        },
+        async (answer) => {
+          if (answer.status !== 500) return;
+          const text = await lineOf(answer);
+          if (!text.includes("Unknown cycle_id")) throw again(`was answered 500: ${text}`);
+          throw new Broken("receive", new Unusable(`was refused (500): ${text}`, "fix"));
+        },
+        signal,
+      ),
+    status: (signal) =>
+      ask(
+        { title: "status of the load", route: ofCycle(loadRoutes.status, id), advice },
+        (answer) => jsonOf(answer, status),
+        signal,
+      ),
+    cancel: (signal) => ask({ title: "cancel", route: ofCycle(loadRoutes.cancel, id), advice }, nothing, signal),
+    badRecords: (use, signal) =>
+      ask(
+        { title: "bad records", route: ofCycle(loadRoutes.badRecords, id), advice, accept: [500] },
+        async (answer) => {
+          if (answer.status !== 500) return use(answer);
+          const text = await lineOf(answer);
+          if (text === dataTexts.noBadRecords(id)) return undefined;
+          throw again(`was answered 500: ${text}`);
+        },
+        signal,
+      ),
+  };
+}
+
+async function nothing(): Promise<void> {
+  // What a successful answer says is known already.
+}
+
+async function lineOf(answer: Answer): Promise<string> {
+  return presentable(await textOf(answer));
+}
+
+function again(reason: string): Broken {
+  return new Broken("receive", new Unusable(reason, "repeat"));
+}
+
+/** A small JSON answer, which may say that it is plain text (specification 4.1). */
+async function jsonOf<T>(answer: Answer, schema: z.ZodType<T>): Promise<T> {
+  let text: string;
+  try {
+    text = await textOf(answer);
+  } catch (error) {
+    throw new Broken("receive", error);
+  }
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch {
+    throw new Broken("receive", new Unusable("the answer is not one of this interface: check the url", "fix"));
+  }
+}
