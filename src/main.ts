@@ -8,6 +8,7 @@ enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compile"));
 
 const { connectors } = await import("#connectors/index.ts");
 const { loadConnector } = await import("#connectors/load.ts");
+const { loadPinboards } = await import("./config/pinboards.ts");
 const { runProgram } = await import("./cli/program.ts");
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
@@ -18,9 +19,17 @@ process.exitCode = await runProgram(process.argv, {
     if (configuration.service === undefined) throw new Error("the configuration has no service");
     // Only when it is needed: a command beside a running service has no use for a server.
     const { startService } = await import("./service/service.ts");
-    const { tls, ...service } = configuration.service;
+    const { tls, pinboards, ...service } = configuration.service;
     const { data, memory } = configuration;
     if (alone) return startService({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, log });
-    return startService({ ...service, ...(tls === undefined ? {} : { tls }), data, memory, log });
+    return startService({
+      ...service,
+      ...(tls === undefined ? {} : { tls }),
+      // The service knows nothing of files and YAML: it is handed what reads them, now and at every reload.
+      ...(pinboards === undefined ? {} : { pinboards: () => loadPinboards(pinboards) }),
+      data,
+      memory,
+      log,
+    });
   },
 });

@@ -1,3 +1,4 @@
+import { loadPinboards } from "#config/pinboards.ts";
 import type { Entry } from "#connector.ts";
 import type { Context } from "./context.ts";
 import { openConfiguredTarget, openSource } from "./open-sync.ts";
@@ -6,17 +7,17 @@ import type { ExitCode } from "./output.ts";
 
 /** What was reached behind one name of the configuration. */
 interface Finding {
-  readonly what: "source" | "target";
+  readonly what: "pinboards" | "source" | "target";
   readonly name: string;
   readonly users?: number;
   readonly groups?: number;
   readonly samples?: readonly string[];
-  /** Of a target: where, how and as whom. */
+  /** Of a target: where, how and as whom. Of pinboards: which. */
   readonly reached?: readonly string[];
   readonly error?: unknown;
 }
 
-/** `rollcall check`: the configuration, and every source and target in it, each read or logged in to for real. */
+/** `rollcall check`: the configuration, the pinboards, and every source and target in it, each read or logged in to for real. */
 export async function check(context: Context): Promise<ExitCode> {
   const { configuration, output } = context;
   const findings: Finding[] = [];
@@ -25,6 +26,8 @@ export async function check(context: Context): Promise<ExitCode> {
     if (!output.json) await output.write(describe(finding));
   };
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
+  const folder = configuration.service?.pinboards;
+  if (folder !== undefined) await tell(await checkPinboards(folder));
   for (const name of Object.keys(configuration.sources)) await tell(await checkSource(context, name));
   for (const name of Object.keys(configuration.targets)) await tell(await checkTarget(context, name));
   if (output.json) {
@@ -34,6 +37,15 @@ export async function check(context: Context): Promise<ExitCode> {
     await output.write(`${JSON.stringify({ configuration: configuration.file, checked: documents }, undefined, 2)}\n`);
   }
   return findings.some(({ error }) => error !== undefined) ? exitCodes.failed : exitCodes.done;
+}
+
+async function checkPinboards(folder: string): Promise<Finding> {
+  try {
+    const pinboards = await loadPinboards(folder);
+    return { what: "pinboards", name: folder, reached: pinboards.map(({ id, name }) => `${name} (${id})`) };
+  } catch (error) {
+    return { what: "pinboards", name: folder, error };
+  }
 }
 
 async function checkSource(context: Context, name: string): Promise<Finding> {

@@ -25,5 +25,7 @@ export interface RunningService {
   readonly generatedPassword?: string;
   /** The cookie value of a session of the administrator that ends with the process. */
   openLocalSession(): Promise<string>;
+  /** Reads again what can be read again while it runs: the pinboards. What is wrong with them is in the log. */
+  reload(): Promise<void>;
   stop(): Promise<void>;
 }

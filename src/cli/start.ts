@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { isatty } from "node:tty";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError, messageOf } from "#errors.ts";
@@ -47,6 +48,7 @@ export async function start(
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
       daemon = startDaemon({ configuration, embedded, log, output });
     }
+    signalled.hangUp(() => service?.reload());
     log.info(`stopping on ${await signalled.received}`);
     const deadline = setTimeout(() => {
       log.error("what was under way did not end in time");
@@ -98,21 +100,40 @@ async function startService(
   return service;
 }
 
-function firstSignal(): { received: Promise<string>; again(listener: () => void): void; end(): void } {
+interface Signalled {
+  /** The first signal to stop. */
+  readonly received: Promise<string>;
+  /** Is called when there is another one. */
+  again(listener: () => void): void;
+  /** Is called at every SIGHUP, unless it says that the terminal is gone: that is a signal to stop. */
+  hangUp(listener: () => unknown): void;
+  end(): void;
+}
+
+function firstSignal(): Signalled {
   const { promise, resolve } = Promise.withResolvers<string>();
+  const hadTerminal = isatty(1);
   let onAgain: (() => void) | undefined;
+  let onHangUp: (() => unknown) | undefined;
   const onSignal = (signal: string): void => {
     resolve(signal);
     onAgain?.();
   };
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  const onHup = (signal: string): void => {
+    if (hadTerminal && !isatty(1)) onSignal(signal);
+    else void onHangUp?.();
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal).on("SIGHUP", onHup);
   return {
     received: promise,
     again: (listener) => {
       onAgain = listener;
     },
+    hangUp: (listener) => {
+      onHangUp = listener;
+    },
     end: () => {
-      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal).off("SIGHUP", onHup);
     },
   };
 }

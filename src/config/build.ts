@@ -24,7 +24,7 @@ export function build(
   };
   if (service === undefined) return configuration;
   const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, loads } = service;
-  const { tables, nodeAddress } = service;
+  const { tables, nodeAddress, pinboards, queries } = service;
   return {
     ...configuration,
     service: {
@@ -42,6 +42,8 @@ export function build(
       ...(tables === undefined ? {} : { tables: resolve(folder, tables) }),
       ...(nodeAddress === undefined ? {} : { nodeAddress }),
       loads,
+      ...(pinboards === undefined ? {} : { pinboards: resolve(folder, pinboards) }),
+      queries,
     },
   };
 }

@@ -37,6 +37,9 @@ export interface ServiceConfiguration {
   /** What the start of a load says of where to send the data; absent: what the client called. */
   readonly nodeAddress?: { readonly host: string; readonly port: number };
   readonly loads: LoadConfiguration;
+  /** A folder, absolute: `loadPinboards` reads it. */
+  readonly pinboards?: string;
+  readonly queries: { readonly timeout: number; readonly maxRows: number };
 }
 
 /** Data loads: durations and sizes. */

@@ -2,7 +2,7 @@ import { LineCounter, parseDocument } from "yaml";
 import { isSecretPath, plainValue } from "./plain.ts";
 import type { Place } from "./plain.ts";
 import type { Path, Problem } from "./problem.ts";
-import { substitute } from "./substitution.ts";
+import { substitute, verbatim } from "./substitution.ts";
 import type { Surroundings } from "./substitution.ts";
 import { syntaxProblems } from "./syntax.ts";
 
@@ -33,8 +33,11 @@ export interface ConfigurationDocument {
   secret(path: Path): boolean;
 }
 
-/** Reads a YAML text. Everything that is wrong with it as YAML, or with its substitutions, is a problem, never an error. */
-export function readDocument(text: string, surroundings: Surroundings): ConfigurationDocument {
+/**
+ * Reads a YAML text. Everything that is wrong with it as YAML, or with its substitutions, is a problem, never an error.
+ * Without `surroundings` nothing is substituted: `${` means itself.
+ */
+export function readDocument(text: string, surroundings: Surroundings | undefined): ConfigurationDocument {
   const counter = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: counter,
@@ -67,7 +70,7 @@ export function readDocument(text: string, surroundings: Surroundings): Configur
   const value = readable
     ? plainValue(document, {
         place: (path, where) => places.set(JSON.stringify(path), where),
-        fill: (source) => substitute(source, surroundings),
+        fill: (source) => (surroundings === undefined ? verbatim(source) : substitute(source, surroundings)),
         secret: (found) => secrets.add(found),
         problem: (path, offset, message) => problems.push({ ...position(offset), path, message }),
         line: (offset) => position(offset).line,

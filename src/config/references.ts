@@ -18,12 +18,13 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...sharedTargets(document),
-    ...(await checkFiles(document, folder, [
+    ...(await checkPaths(document, folder, "file", [
       ["service", "tls", "cert"],
       ["service", "tls", "key"],
       ["service", "tables"],
       ...targets.map((name): Path => ["targets", name, "ca"]),
     ])),
+    ...(await checkPaths(document, folder, "folder", [["service", "pinboards"]])),
   ];
 }
 
@@ -111,12 +112,19 @@ function sharedTargets(document: ConfigurationDocument): Problem[] {
   });
 }
 
-async function checkFiles(document: ConfigurationDocument, folder: string, paths: readonly Path[]): Promise<Problem[]> {
+type Kind = "file" | "folder";
+
+async function checkPaths(
+  document: ConfigurationDocument,
+  folder: string,
+  kind: Kind,
+  paths: readonly Path[],
+): Promise<Problem[]> {
   const problems = await Promise.all(
     paths.map(async (path) => {
       const file = document.at(path);
       if (typeof file !== "string" || file === "" || document.broken(path)) return [];
-      const failure = await missing(resolve(folder, file));
+      const failure = await missing(resolve(folder, file), kind);
       if (failure === undefined) return [];
       const origins = document.origins(path);
       const where = origins.length > 0 ? `the value comes from ${alternatives(origins)}` : resolve(folder, file);
@@ -126,11 +134,12 @@ async function checkFiles(document: ConfigurationDocument, folder: string, paths
   return problems.flat();
 }
 
-/** What keeps a path from being a file. Whether it may be read is the business of who reads it: a plan needs no key. */
-async function missing(file: string): Promise<string | undefined> {
+/** What keeps a path from being a file, or a folder. Whether it may be read is the business of who reads it: a plan needs no key. */
+async function missing(path: string, kind: Kind): Promise<string | undefined> {
   try {
-    return (await stat(file)).isDirectory() ? "it is a folder" : undefined;
+    const found = (await stat(path)).isDirectory() ? "folder" : "file";
+    return found === kind ? undefined : `it is a ${found}`;
   } catch (error) {
-    return reason(error);
+    return reason(error).replace("file", kind);
   }
 }

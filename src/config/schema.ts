@@ -88,6 +88,18 @@ export const service = z.strictObject({
     maxCycle: values.size.prefault("64GiB").describe("The most that the chunks of one cycle may have together."),
     minFreeDisk: values.size.prefault("1GiB").describe("Uploads are refused when less than this would stay free."),
   }).describe("Data loads."),
+  pinboards: values
+    .text("the path of a folder")
+    .exactOptional()
+    .describe("A folder of pinboards, a YAML file each: *.yaml, *.yml. Read again on SIGHUP."),
+  queries: section({
+    timeout: values.duration.prefault("60s").describe("How long a query of a pinboard may run."),
+    maxRows: z
+      .int({ error: "expected a whole number, at least 1" })
+      .min(1, { error: "expected a whole number, at least 1" })
+      .prefault(100_000)
+      .describe("The most rows that one visualization returns at a time."),
+  }).describe("The queries of pinboards."),
   memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
 });
 

@@ -72,6 +72,11 @@ export function substitute(text: string, { environment, folder }: Surroundings):
   return { text: result, origins, secrets, whole, problems };
 }
 
+/** The text as it stands. */
+export function verbatim(text: string): Substituted {
+  return { text, origins: [], secrets: [], whole: false, problems: [] };
+}
+
 function readText(path: string): string {
   const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(readFileSync(path));
   return text.replace(/\r?\n$/, "");

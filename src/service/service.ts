@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { InputError, messageOf } from "#errors.ts";
+import type { Account } from "./directory/directory.ts";
 import { openDirectory } from "./directory/open.ts";
 import { hashPassword, verifyPassword } from "./directory/passwords.ts";
 import { openDuckDbEngine } from "./engine/duckdb.ts";
@@ -15,11 +16,15 @@ import { addDataRoutes } from "./http/data-routes.ts";
 import { addHealthRoutes } from "./http/health-routes.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "./http/listening.ts";
 import { addLoadRoutes } from "./http/load-routes.ts";
+import { addPinboardRoutes } from "./http/pinboard-routes.ts";
 import { createServer } from "./http/server.ts";
 import { closeServer, createWork } from "./http/shutdown.ts";
 import type { Work } from "./http/shutdown.ts";
 import { openLoads } from "./loads/loads.ts";
 import { parse } from "./loads/rows.ts";
+import type { Pinboard } from "./pinboards/pinboard.ts";
+import { openPinboards } from "./pinboards/pinboards.ts";
+import type { Pinboards } from "./pinboards/pinboards.ts";
 import { openKnownAddresses } from "./session/addresses.ts";
 import { createLogin } from "./session/login.ts";
 import { openSessions } from "./session/sessions.ts";
@@ -59,6 +64,10 @@ export interface ServiceOptions {
     readonly maxCycle: number;
     readonly minFreeDisk: number;
   };
+  /** Reads all pinboards: at the start, and at every `reload`. Absent: there are none. */
+  readonly pinboards?: () => Promise<readonly Pinboard[]>;
+  /** Of pinboards. */
+  readonly queries: { readonly timeout: number; readonly maxRows: number };
 }
 
 /** A running service. */
@@ -70,6 +79,8 @@ export interface Service {
   readonly generatedPassword?: string;
   /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
   openLocalSession(): Promise<string>;
+  /** Reads the pinboards again. When something is wrong with them the log says so, and those from before stay. */
+  reload(): Promise<void>;
   /** Takes no new requests, lets those under way end, and closes everything (0.9), within 13 s. May be called again. */
   stop(): Promise<void>;
 }
@@ -87,8 +98,19 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   opening.defer(() => {
     database.close();
   });
-  // Before a password is generated that would be printed only if everything else goes well.
+  const loadFolder = join(folder, "loads");
+  const engine = await openDuckDbEngine({
+    folder: join(folder, "databases"),
+    memory: options.memory,
+    files: [loadFolder],
+  });
+  opening.defer(() => engine.close());
+  // What may be wrong comes before a password is generated that would be printed only if everything goes well.
+  const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
+  const pinboards = await openPinboards({ ...options.queries, engine, read });
+  opening.defer(() => pinboards.settled());
   await checkIsFree(host, options.listen.port);
+  if (options.tables !== undefined) await defineTables(engine, options.tables);
   const directory = await openDirectory({ database, folder, administrator });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ database, ...lifetimes, log });
@@ -97,14 +119,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   opening.defer(() => {
     known.close();
   });
-  const loadFolder = join(folder, "loads");
-  const engine = await openDuckDbEngine({
-    folder: join(folder, "databases"),
-    memory: options.memory,
-    files: [loadFolder],
-  });
-  opening.defer(() => engine.close());
-  if (options.tables !== undefined) await defineTables(engine, options.tables);
   const loads = await openLoads({ ...options.loads, folder: loadFolder, engine, parse, log });
   opening.defer(() => loads.close());
 
@@ -115,6 +129,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   const nobodysHash = await hashPassword(randomBytes(32).toString("base64"));
   const account = (name: string): ReturnType<typeof directory.account> => directory.account(name);
+  const bootstrap = async (): Promise<Account> => {
+    const user = await account(administrator.name);
+    if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
+    return user;
+  };
   const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions });
   const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
   const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
@@ -146,6 +165,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   for (const prefix of new Set(options.prefixes)) {
     addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, shutdown });
+    addPinboardRoutes(app, prefix, { callers, pinboards, shutdown, administrator: async () => (await bootstrap()).id });
   }
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);
@@ -158,11 +178,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     url: localUrl(certificate === undefined ? "http" : "https", host, port),
     address: { host, port },
     ...(directory.generatedPassword === undefined ? {} : { generatedPassword: directory.generatedPassword }),
-    openLocalSession: async () => {
-      const user = await account(administrator.name);
-      if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
-      return sessions.openLocal(user);
-    },
+    openLocalSession: async () => sessions.openLocal(await bootstrap()),
+    reload: () => reload(pinboards, log),
     stop: () => {
       isStopping = true;
       stopped ??= close(app, requests, open);
@@ -177,6 +194,16 @@ async function defineTables(engine: Engine, file: string): Promise<void> {
     throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });
   });
   await engine.define(sql, file);
+}
+
+async function reload(pinboards: Pinboards, log: Logger): Promise<void> {
+  try {
+    const count = await pinboards.reload();
+    log.info(`the pinboards were read again: ${count}`);
+  } catch (error) {
+    const problems = error instanceof InputError ? error.problems : [];
+    log.error({ problems }, `the pinboards from before stay: ${[messageOf(error), ...problems].join("\n  ")}`);
+  }
 }
 
 async function close(app: FastifyInstance, requests: Work, open: AsyncDisposableStack): Promise<void> {

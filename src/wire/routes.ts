@@ -37,6 +37,14 @@ export const administrationRoutes = {
   userSync: { method: "POST", path: "/user/sync" },
 } as const satisfies Record<string, Route>;
 
+/** The pinboards of family B, below `familyB`. The specification calls `listvizheaders` by two names (B.14). */
+export const pinboardRoutes = {
+  data: { method: "POST", path: "/pinboarddata" },
+  dataByGet: { method: "GET", path: "/pinboarddata" },
+  headers: { method: "GET", path: "/metadata/listvizheaders" },
+  pinboardHeaders: { method: "GET", path: "/pinboard/listvizheaders" },
+} as const satisfies Record<string, Route>;
+
 /** The session cookie of both families (decision 0.4). */
 export const sessionCookie = "JSESSIONID";
 

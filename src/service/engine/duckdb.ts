@@ -48,6 +48,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
   const queues = new Map<string, Promise<unknown>>();
   /** What was read of a database, until a statement may have changed it. */
   const holdings = new Map<string, Promise<Holdings>>();
+  let revision = 0;
 
   const holdingsOf = async (database: string): Promise<Holdings> => {
     const known = holdings.get(database);
@@ -60,9 +61,8 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
 
   const existing = (name: string): string => {
     const database = databases.find(name);
-    if (database === undefined) {
-      throw new InputError(`there is no database ${name}: there are ${databases.names().join(", ") || "none"}`);
-    }
+    // Which others there are is not for everybody who may query one.
+    if (database === undefined) throw new InputError(`there is no database ${name}`);
     return database;
   };
 
@@ -83,6 +83,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     define: async (sql, origin) => {
       await define(databases, sql, origin, schemaOf);
       holdings.clear();
+      revision += 1;
     },
     execute: async (name, sql, signal) => {
       const [only, ...more] = databases.names();
@@ -97,6 +98,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
           throw meaningOf(error);
         } finally {
           holdings.clear();
+          revision += 1;
         }
       });
     },
@@ -114,14 +116,16 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
           await writeTable(connection, table, writing, signal);
         } catch (error) {
           throw signal.aborted ? error : meaningOf(error);
+        } finally {
+          revision += 1;
         }
       });
     },
     query: async (query, signal) => {
       const database = existing(query.database);
       const statement = soleStatement(query.sql);
-      return inTime(query, signal, async (limited) =>
-        gate(limited, async () =>
+      return gate(signal, async () =>
+        inTime(query, signal, async (limited) =>
           databases.use(async (connection) =>
             interruptible(connection, limited, async () => {
               await connection.run(useOf(database, defaultSchema));
@@ -136,6 +140,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
         ),
       );
     },
+    revision: () => revision,
     close: async () => {
       await Promise.all(queues.values());
       databases.close();
@@ -147,15 +152,21 @@ function useOf(database: string, schema: string): string {
   return `USE ${identifier(database)}.${identifier(schema)}`;
 }
 
+/** In milliseconds: 24 days. A timer that is set to more runs out at once. */
+const longestTimer = 2 ** 31 - 1;
+
 async function inTime<Result>(
   query: Query,
   signal: AbortSignal,
   work: (limited: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
   const limit = new AbortController();
-  const timer = setTimeout(() => {
-    limit.abort(new UnavailableError(`the query took longer than ${query.timeout / 1000} s and was stopped`));
-  }, query.timeout);
+  const timer = setTimeout(
+    () => {
+      limit.abort(new UnavailableError(`the query took longer than ${query.timeout / 1000} s and was stopped`));
+    },
+    Math.min(query.timeout, longestTimer),
+  );
   try {
     return await work(AbortSignal.any([signal, limit.signal]));
   } finally {

@@ -75,7 +75,7 @@ export interface Query {
   readonly offset?: number;
   /** The most rows to return. */
   readonly limit: number;
-  /** In milliseconds. */
+  /** How long it may run, in milliseconds. That it waits for others to end is not its fault. */
   readonly timeout: number;
 }
 
@@ -112,5 +112,7 @@ export interface Engine {
    * @throws {InputError} what is wrong with the SQL; {UnavailableError} when the time is up
    */
   query(query: Query, signal: AbortSignal): Promise<Page>;
+  /** Another number after everything that may have changed what queries see, before it is reported to be done. */
+  revision(): number;
   close(): Promise<void>;
 }

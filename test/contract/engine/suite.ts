@@ -339,6 +339,31 @@ export function engineSuite(name: string, open: OpenEngine): void {
       expect(await left).toBe(reason);
     });
 
+    test("a query that waits for others is not blamed for their time", async () => {
+      const forever = "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)";
+      const ask = async (sql: string): Promise<unknown> =>
+        engine.query({ database: "shop", sql, limit: 1, timeout: 1000 }, never).catch((error: Error) => error.name);
+      const others = Array.from({ length: 6 }, () => ask(forever));
+      expect(await ask("SELECT 1")).toMatchObject({ rows: [[1]] });
+      expect(new Set(await Promise.all(others))).toEqual(new Set(["UnavailableError"]));
+    });
+
+    test("the revision is another one after everything that changes what queries see", async () => {
+      const seen = [engine.revision()];
+      const next = (): void => {
+        expect(seen).not.toContain(engine.revision());
+        seen.push(engine.revision());
+      };
+      await load("people", "SELECT 1 AS id, 'x' AS name");
+      next();
+      await engine.define(definition, "tables.sql");
+      next();
+      await engine.execute("shop", "DELETE FROM people", never);
+      next();
+      await rowsOf("SELECT * FROM people");
+      expect(engine.revision()).toBe(seen.at(-1));
+    });
+
     test("an administrator runs any statements, and gets the rows of the last", async () => {
       await engine.execute(undefined, "CREATE DATABASE IF NOT EXISTS made", never);
       const sql =

@@ -18,6 +18,7 @@ const service = {
     maxCycle: 64 * 2 ** 30,
     minFreeDisk: 2 ** 30,
   },
+  queries: { timeout: 60_000, maxRows: 100_000 },
 };
 
 test.each([
@@ -93,6 +94,8 @@ defaultPassword: change-me`).replace(
   privileges: { administration: [], dataManagement: [Loaders] }
   tables: sql/tables.sql
   nodeAddress: { host: node1.example.com, port: 443 }
+  pinboards: sql
+  queries: { timeout: 2m, maxRows: 10 }
   loads: { statusHold: 1s, expireAfter: 2h, maxChunk: 64KiB, maxCycle: 1MiB, minFreeDisk: 2GiB }
 `,
   );
@@ -107,6 +110,8 @@ defaultPassword: change-me`).replace(
     logins: { attempts: 3, window: hour / 4, lockout: hour },
     privileges: { administration: [], dataManagement: ["Loaders"] },
     tables: join(folder, "sql/tables.sql"),
+    pinboards: join(folder, "sql"),
+    queries: { timeout: 120_000, maxRows: 10 },
     nodeAddress: { host: "node1.example.com", port: 443 },
     loads: { statusHold: 1_000, expireAfter: 2 * hour, maxChunk: 65_536, maxCycle: 2 ** 20, minFreeDisk: 2 ** 31 },
   });

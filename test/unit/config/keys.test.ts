@@ -51,9 +51,12 @@ const service: readonly [lines: string, problem: string][] = [
   ],
   [
     "engine: duckdb",
-    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, memory",
+    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, pinboards, queries, memory",
   ],
   ["tables: ''", '2:11: service.tables: expected the path of a file, not ""'],
+  ["pinboards: ''", '2:14: service.pinboards: expected the path of a folder, not ""'],
+  ["queries: { maxRows: 0 }", "2:23: service.queries.maxRows: expected a whole number, at least 1, not 0"],
+  ["queries: { timeout: 60 }", `2:23: service.queries.timeout: ${duration}, not 60; put it in quotes: "60"`],
   ["nodeAddress: { host: n }", "2:3: service.nodeAddress.port: missing; expected a port from 1 to 65535"],
   [
     "nodeAddress: { host: 'http://n', port: 1 }",
@@ -97,6 +100,13 @@ test("files of TLS that are not there are problems at their place", async () => 
     "rollcall.yaml:4:10: service.tls.key: it is a folder",
     "rollcall.yaml:10:9: targets.far.ca: there is no such file",
   ]);
+});
+
+test("a folder of pinboards that is not there, or is none, is a problem at its place", async () => {
+  const problem = async (path: string): Promise<string | undefined> =>
+    (await problemsOf(`service:\n  pinboards: ${path}\n`))[0]?.replace(/ \([^)]*\)$/, "");
+  expect(await problem("none")).toBe("rollcall.yaml:2:14: service.pinboards: there is no such folder");
+  expect(await problem("rollcall.yaml")).toBe("rollcall.yaml:2:14: service.pinboards: it is a file");
 });
 
 const target: readonly [value: string, ...problems: string[]][] = [

@@ -1,0 +1,145 @@
+import { readFile, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { InputError } from "#errors.ts";
+import { readDocument } from "./document.ts";
+import type { ConfigurationDocument } from "./document.ts";
+import { renderProblems } from "./problem.ts";
+import type { Path, Problem } from "./problem.ts";
+import { reason } from "./substitution.ts";
+import { validate } from "./validate.ts";
+import { text } from "./values.ts";
+
+const guid = text("a GUID like 6f1c2a52-0d8e-4a57-9f0b-6d2d2b8a7c11").regex(
+  /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i,
+  { error: "expected a GUID like 6f1c2a52-0d8e-4a57-9f0b-6d2d2b8a7c11" },
+);
+const column = text("the name of a column");
+
+const visualization = z.strictObject({
+  id: guid,
+  name: text("a name"),
+  title: text("a title"),
+  type: z.enum(["TABLE", "CHART", "HEADLINE"]),
+  database: text("the name of a database"),
+  sql: text("a SELECT statement"),
+  chart: z
+    .strictObject({
+      mark: z.enum(["bar", "line", "area", "dot"]),
+      x: column,
+      y: column,
+      series: column.exactOptional(),
+    })
+    .exactOptional(),
+});
+
+const pinboard = z.strictObject({
+  id: guid,
+  name: text("a name"),
+  description: z.string().exactOptional(),
+  author: guid.exactOptional(),
+  visualizations: z.array(visualization, { error: "expected a list of visualizations" }),
+});
+
+/** A pinboard as its file has it, and the file's times in epoch milliseconds. */
+export type PinboardConfiguration = z.infer<typeof pinboard> & { readonly created: number; readonly modified: number };
+
+/** One file of the folder: what it holds, or every problem of it. */
+interface PinboardFile {
+  readonly path: string;
+  readonly pinboard?: PinboardConfiguration;
+  readonly document?: ConfigurationDocument;
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Reads the pinboards of a folder: its files `*.yaml` and `*.yml`, but hidden ones. Whether their SQL is right is not
+ * looked at: the tables may come later. `${` means itself here, since SQL may hold it.
+ * @throws {InputError} with every problem of every file, each as `FILE:LINE:COLUMN: KEY: what is wrong; what to do`
+ */
+export async function loadPinboards(folder: string): Promise<PinboardConfiguration[]> {
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw new InputError(
+      `the folder of pinboards ${folder} cannot be read: ${reason(cause).replace("file", "folder")}`,
+      {
+        cause,
+      },
+    );
+  });
+  const files = await Promise.all(
+    names
+      .filter((name) => /^[^.].*\.ya?ml$/i.test(name))
+      .sort()
+      .map((name) => readPinboard(join(folder, name))),
+  );
+  const repeated = repeatedIds(files);
+  const problems = files.flatMap((file) =>
+    renderProblems(file.path, [...file.problems, ...(repeated.get(file) ?? [])]),
+  );
+  if (problems.length > 0) {
+    const count = problems.length === 1 ? "a problem" : `${problems.length} problems`;
+    throw new InputError(`the pinboards in ${folder} have ${count}`, { problems });
+  }
+  return files.flatMap((file) => file.pinboard ?? []);
+}
+
+async function readPinboard(path: string): Promise<PinboardFile> {
+  const whole = (message: string): PinboardFile => ({
+    path,
+    problems: [{ line: 1, column: 1, path: [], message }],
+  });
+  let source: string;
+  let times: { birthtimeMs: number; mtimeMs: number };
+  try {
+    source = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
+    times = await stat(path);
+  } catch (error) {
+    return whole(`cannot be read: ${reason(error)}`);
+  }
+  const document = readDocument(source, undefined);
+  if (!document.readable) return { path, document, problems: document.problems };
+  if (document.value === null) return whole("the file is empty; a pinboard has id, name and visualizations");
+  const { value, problems } = await validate(pinboard, document.value, [], document);
+  return {
+    path,
+    document,
+    problems: [...document.problems, ...problems],
+    ...(value === undefined ? {} : { pinboard: { ...value, ...timesOf(times) } }),
+  };
+}
+
+/** Not every file system knows when a file was made, and a copied one may be younger than what it holds. */
+function timesOf({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number }) {
+  const modified = Math.floor(mtimeMs);
+  return { created: birthtimeMs > 0 ? Math.min(Math.floor(birthtimeMs), modified) : modified, modified };
+}
+
+/** Ids that are there already, in the same file or in one before it, whatever else is wrong with the files. */
+function repeatedIds(files: readonly PinboardFile[]): Map<PinboardFile, Problem[]> {
+  const first = new Map<string, string>();
+  const repeated = new Map<PinboardFile, Problem[]>();
+  for (const file of files) {
+    const { document, path } = file;
+    if (document === undefined) continue;
+    for (const place of placesOfIds(document)) {
+      const id = document.at(place);
+      if (!guid.safeParse(id).success) continue;
+      const key = String(id).toLowerCase();
+      const where = document.problem(place, "value", "");
+      const before = first.get(key);
+      if (before === undefined) {
+        first.set(key, `${path}:${where.line}`);
+        continue;
+      }
+      const message = `the same id as in ${before}; give everything an id of its own`;
+      repeated.set(file, [...(repeated.get(file) ?? []), { ...where, message }]);
+    }
+  }
+  return repeated;
+}
+
+function placesOfIds(document: ConfigurationDocument): Path[] {
+  const visualizations = document.at(["visualizations"]);
+  const count = Array.isArray(visualizations) ? visualizations.length : 0;
+  return [["id"], ...Array.from({ length: count }, (_, index) => ["visualizations", index, "id"])];
+}

@@ -1,0 +1,61 @@
+import { Readable } from "node:stream";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Pinboards } from "#service/pinboards/pinboards.ts";
+import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
+import { familyB, pinboardRoutes } from "#wire/routes.ts";
+import { json, sendJson } from "./answers.ts";
+import { readBody } from "./body.ts";
+import type { Callers } from "./callers.ts";
+import { disconnectOf } from "./disconnect.ts";
+import { queryOf } from "./exchange.ts";
+import { parametersOf, valuesOf } from "./parameters.ts";
+
+export interface PinboardRouteSettings {
+  readonly callers: Callers;
+  readonly pinboards: Pinboards;
+  /** The id of whom a pinboard is by that does not say (B.14). */
+  readonly administrator: () => Promise<string>;
+  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  readonly shutdown: AbortSignal;
+}
+
+/** Answers of so many bytes are sent in one go: compressing them takes less than setting up a stream. */
+const small = 128 * 1024;
+
+/** The pinboards of family B (specification 4.2) below one prefix (0.2). They need any session (0.6). */
+export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings: PinboardRouteSettings): void {
+  const { callers, pinboards, administrator, shutdown } = settings;
+  const { data, dataByGet, headers, pinboardHeaders } = pinboardRoutes;
+
+  for (const { method, path } of [data, dataByGet]) {
+    app.route({
+      method,
+      url: prefix + familyB + path,
+      handler: async (request, reply) => {
+        await callers.require(request);
+        const query = queryOf(request);
+        const form = new URLSearchParams(method === "POST" ? await readBody(request) : "");
+        const wanted = readDataRequest(parametersOf(query, form), valuesOf("vizid", query, form));
+        const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
+        return sendPieces(reply, await pinboards.data(wanted, signal));
+      },
+    });
+  }
+
+  for (const { method, path } of [headers, pinboardHeaders]) {
+    app.route({
+      method,
+      url: prefix + familyB + path,
+      handler: async (request: FastifyRequest, reply) => {
+        await callers.require(request);
+        const id = readHeaderRequest(parametersOf(queryOf(request), new URLSearchParams()));
+        return sendJson(reply, id === undefined ? [] : pinboards.headers(id, await administrator()));
+      },
+    });
+  }
+}
+
+function sendPieces(reply: FastifyReply, pieces: readonly Buffer[]): FastifyReply {
+  const size = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  return reply.type(json).send(size <= small ? Buffer.concat(pieces) : Readable.from(pieces, { objectMode: false }));
+}
