@@ -1,3 +1,4 @@
+import { messageOf } from "#errors.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult, Stage } from "#sync/run.ts";
 import { daemonFolder } from "./context.ts";
@@ -46,6 +47,12 @@ export async function execute(context: Context, name: string, execution: Executi
 /** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
 export function notesOf({ assembly, frozen }: Report): string[] {
   const notes: string[] = [];
+  for (const { name, error } of assembly.unread) {
+    notes.push(`source ${name} could not be read, which it may (optional): what came from it stays as it is`);
+    notes.push(`  ${messageOf(error)}`);
+  }
+  if (frozen.unread > 0)
+    notes.push(`${count(frozen.unread, "principal")} of the target left alone: the source could not be read`);
   if (assembly.quarantined.count > 0) {
     notes.push(
       `${count(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,

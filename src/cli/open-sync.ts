@@ -19,7 +19,11 @@ export async function openSync(configuration: Configuration, name: string, embed
   const rules = compileRules(sync.rules);
   return {
     name,
-    sources: sync.from.map((source) => ({ name: source, source: openSource(configuration, source) })),
+    sources: sync.from.map((source) => ({
+      name: source,
+      optional: sync.optional.includes(source),
+      source: openSource(configuration, source),
+    })),
     rules,
     target: await openConfiguredTarget(configuration, sync.to, embedded),
     place: placeOf(configuration, sync.to),

@@ -53,10 +53,22 @@ function buildTarget(target: Target, folder: string): TargetConfiguration {
   return { ...target, ca: resolve(folder, target.ca) };
 }
 
-function buildSync({ users, groups, staticGroups, defaultGroups, defaultPassword, ...rest }: Sync): SyncConfiguration {
+function buildSync({
+  from,
+  join,
+  users,
+  groups,
+  staticGroups,
+  defaultGroups,
+  defaultPassword,
+  ...rest
+}: Sync): SyncConfiguration {
   return {
     ...rest,
+    from: from.map((each) => (typeof each === "string" ? each : each.source)),
+    optional: from.flatMap((each) => (typeof each === "object" && each.optional ? [each.source] : [])),
     rules: {
+      ...(join === undefined ? {} : { join }),
       users,
       ...(groups === undefined ? {} : { groups }),
       staticGroups: Object.entries(staticGroups).map(([name, { displayName = name, ...rest }]) =>

@@ -71,8 +71,10 @@ export interface SourceConfiguration {
 }
 
 export interface SyncConfiguration {
-  /** Names of sources. */
+  /** Names of sources, the one that wins first. */
   readonly from: readonly string[];
+  /** Those of them of which a failed read does not fail the run. */
+  readonly optional: readonly string[];
   /** The name of a target. */
   readonly to: string;
   /** A cron expression; absent: only on demand. */

@@ -66,11 +66,14 @@ function checkTarget(document: ConfigurationDocument, path: Path): Problem[] {
 
 function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
   const from = document.at([...path, "from"]);
-  const sources = Array.isArray(from) ? from : [];
+  const places = (Array.isArray(from) ? from : []).map((source: unknown, index): Path => {
+    const within: Path = typeof source === "object" ? [index, "source"] : [index];
+    return path.concat("from", within);
+  });
+  const names = places.map((place) => document.at(place));
   return [
-    ...sources.flatMap((source, index) => {
-      const place = [...path, "from", index];
-      if (typeof source === "string" && sources.indexOf(source) !== index)
+    ...places.flatMap((place, index) => {
+      if (typeof names[index] === "string" && names.indexOf(names[index]) !== index)
         return [document.problem(place, "value", "named twice; remove one")];
       return checkName(document, place, "source", ["sources"]);
     }),

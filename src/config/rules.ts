@@ -11,6 +11,7 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
   return keysOf(document, ["syncs"]).flatMap((sync) => {
     const base = ["syncs", sync];
     const problems = checkRules({
+      join: texts(document, [...base, "join"], ["users", "groups"]),
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
       groups: expressions(
         document,
@@ -31,15 +32,19 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
 
 /** The rules of one kind of which the expression is a text. The others, and missing ones, are the schema's to refuse. */
 function expressions(document: ConfigurationDocument, base: Path, known: readonly string[]): KindRules {
-  const textAt = (path: Path): string | undefined => {
-    const value = document.at(path);
-    return typeof value === "string" && value !== "" && !document.broken(path) ? value : undefined;
-  };
-  const written = known.flatMap((rule) => {
-    const text = textAt([...base, rule]);
-    if (text !== undefined) return [[rule, text]];
-    const value = textAt([...base, rule, "value"]);
+  const values = known.flatMap((rule) => {
+    const { value } = texts(document, [...base, rule], ["value"]);
     return value === undefined ? [] : [[rule, { value, absent: "keep" }]];
   });
-  return { name: '"-"', displayName: '"-"', ...Object.fromEntries(written) };
+  return { name: '"-"', displayName: '"-"', ...Object.fromEntries(values), ...texts(document, base, known) };
+}
+
+/** Those of the keys of a mapping that hold a text. */
+function texts(document: ConfigurationDocument, base: Path, keys: readonly string[]): Record<string, string> {
+  const found = keys.flatMap((key) => {
+    const path = [...base, key];
+    const value = document.at(path);
+    return typeof value === "string" && value !== "" && !document.broken(path) ? [[key, value]] : [];
+  });
+  return Object.fromEntries(found);
 }

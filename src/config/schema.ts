@@ -175,11 +175,27 @@ const staticGroup = section({
 });
 const patterns = z.array(values.text("a name, with * for any characters"), { error: 'expected a list like ["svc-*"]' });
 
+const sourceName = values.text("the name of a source");
+const optionalSource = z.strictObject({
+  source: sourceName.describe("The name of a source."),
+  optional: z
+    .boolean()
+    .prefault(false)
+    .describe("true: when it cannot be read, what came from it stays as it is. Otherwise the run fails."),
+});
+
 const sync = z.strictObject({
   from: z
-    .array(values.text("the name of a source"), { error: "expected a list of sources like [corp]" })
+    .array(z.union([sourceName, optionalSource]), { error: "expected a list of sources like [corp]" })
     .min(1, { error: "expected at least one source" })
-    .describe("The sources that are read, by name."),
+    .describe("The sources that are read, by name; where entries are joined, the first one wins."),
+  join: z
+    .strictObject({
+      users: expression("lower(entry.mail)").exactOptional().describe("What users of several sources are joined by."),
+      groups: expression("lower(entry.cn)").exactOptional().describe("What groups of several sources are joined by."),
+    })
+    .exactOptional()
+    .describe("Expressions that give entries of several sources that are one the same text. Absent: none are."),
   to: values.text("the name of a target").describe("The target that is written to, by name."),
   schedule: values.cron.exactOptional().describe("When it runs, as a cron expression. Absent: only on demand."),
   timezone: values.timezone.exactOptional().describe("The time zone of the schedule. Absent: the system's."),

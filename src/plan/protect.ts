@@ -19,6 +19,8 @@ export interface Frozen {
   readonly protected: number;
   readonly quarantined: number;
   readonly unmanaged: number;
+  /** They came from a source that could not be read. */
+  readonly unread: number;
   /** Principals of the sources that a protected name kept from being created or changed. */
   readonly withheld: number;
 }
@@ -33,9 +35,19 @@ export interface Frozen {
  * that is not known by the ledger to be another may be it. Memberships in a frozen group stay as they are; the rules may add some to a group
  * that is not protected. What is frozen loses only its memberships in groups that are deleted. Of what is managed, the
  * attributes that the rules keep (`assembled.kept`) are the target's.
+ *
+ * What the ledger says came from a source that could not be read is frozen as well, also where another source tells of
+ * it: what it is made of is not all there. So is, where everything is managed, whatever nobody knows to come from
+ * elsewhere. A record whose principal is frozen so under another name becomes no second one.
+ * @param unread names of sources
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
-export async function protect(connection: Connection, protection: Protection): Promise<Frozen> {
+export async function protect(
+  connection: Connection,
+  protection: Protection,
+  unread: readonly string[] = [],
+): Promise<Frozen> {
+  const fromUnread = `SELECT * FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
       CASE k WHEN 'user' THEN ${matches("n", protection.users)} ELSE ${matches("n", protection.groups)} END;
@@ -46,16 +58,23 @@ export async function protect(connection: Connection, protection: Protection): P
     SELECT kind, name, 'protected' AS reason FROM actual WHERE is_protected(kind, name);
     INSERT INTO frozen
     SELECT a.kind, a.name, 'quarantined' FROM actual a SEMI JOIN in_doubt USING (kind, name) ANTI JOIN frozen USING (kind, name);
-    CREATE OR REPLACE TEMP TABLE unidentified AS
-    SELECT DISTINCT q.kind FROM quarantined q ANTI JOIN ledger l USING (kind, source, source_id) WHERE q.name IS NULL;
     INSERT INTO frozen
-    SELECT a.kind, a.name, CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE 'quarantined' END
+    SELECT a.kind, a.name, 'unread' FROM actual a SEMI JOIN (${fromUnread}) USING (kind, name) ANTI JOIN frozen USING (kind, name);
+    CREATE OR REPLACE TEMP TABLE unidentified AS
+    SELECT DISTINCT q.kind FROM quarantined q ANTI JOIN ledger l USING (kind, source, source_id) WHERE q.name IS NULL
+    ${unread.length === 0 ? "" : "UNION SELECT unnest(['user', 'group'])"};
+    INSERT INTO frozen
+    SELECT a.kind, a.name,
+      CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${unread.length === 0 ? "quarantined" : "unread"}' END
     FROM actual a ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)
     WHERE ${unmanaged(protection)}
       OR (a.kind IN (FROM unidentified) AND (a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger));
     CREATE OR REPLACE TEMP TABLE managed AS
     SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
     FROM assembled s ANTI JOIN frozen f USING (kind, name)
+    ANTI JOIN (
+      SELECT o.kind, o.source, o.source_id FROM ledger o JOIN frozen f USING (kind, name) WHERE f.reason = 'unread'
+    ) renamed ON renamed.kind = s.kind AND renamed.source = s.source AND renamed.source_id = s.source_id
     WHERE NOT is_protected(s.kind, s.name);
     UPDATE managed SET
       display_name = CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), managed.display_name) ELSE managed.display_name END,
@@ -83,12 +102,14 @@ export async function protect(connection: Connection, protection: Protection): P
       count(*) FILTER (reason = 'protected') AS protected,
       count(*) FILTER (reason = 'quarantined') AS quarantined,
       count(*) FILTER (reason = 'unmanaged') AS unmanaged,
+      count(*) FILTER (reason = 'unread') AS unread,
       (SELECT count(*) FROM assembled s WHERE is_protected(s.kind, s.name)) AS withheld
     FROM frozen`);
   return {
     protected: Number(counts?.protected ?? 0),
     quarantined: Number(counts?.quarantined ?? 0),
     unmanaged: Number(counts?.unmanaged ?? 0),
+    unread: Number(counts?.unread ?? 0),
     withheld: Number(counts?.withheld ?? 0),
   };
 }

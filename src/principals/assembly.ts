@@ -2,11 +2,11 @@ import type { CompiledRules } from "./compile.ts";
 import { resolutionTables, resolve } from "./resolution.ts";
 import type { Resolution } from "./resolution.ts";
 import type { Statements } from "./quarantine.ts";
-import { stage, stageTables } from "./stage.ts";
+import { stage, stagedTables } from "./stage.ts";
 import type { OpenSource, StageConnection, Staged } from "./stage.ts";
 
 /** What assembly needs of a DuckDB connection. Nothing else may use it meanwhile. */
-export interface AssemblyConnection extends StageConnection, Statements {
+export interface AssemblyConnection extends StageConnection {
   /** Stops the statement that is running. */
   interrupt(): void;
 }
@@ -23,12 +23,14 @@ export interface AssemblyOptions {
 export interface Assembly extends Resolution, Staged {}
 
 /**
- * Makes principals of what sources deliver: two tables, and what there is to say about them.
+ * Makes principals of what sources deliver: three tables, and what there is to say about them.
  *
  * - `options.table`: the columns of `assembledDdl`; one row for each principal, the configuration's groups among them.
  * - `quarantined (kind, name, source, source_id, origin, reason)`: the entries that are in scope, but of which it is
  *   unknown what they become: a rule fails; another one has the same id or name; a reference may mean this one or
  *   another. `name` is null when not even that is known. Unknown is not absent: what the target has of them stays.
+ * - `contributor (kind, name, source, source_id)`: the further entries that a principal was made of, where entries of
+ *   several sources are joined.
  *
  * Keys mean something only within their source. Entries that the rules exclude are as good as absent: they make
  * neither an id nor a name nor a key ambiguous. Memberships in quarantined groups are left out, since they stay what
@@ -52,15 +54,15 @@ export async function assemble(
   try {
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
-    const resolution = await resolve(connection, table, rules.defaultGroups);
+    const resolution = await resolve(connection, table, rules);
     signal.throwIfAborted();
     return { ...staged, ...resolution };
   } catch (error) {
-    await drop(connection, [table, "quarantined"]);
+    await drop(connection, [table, "quarantined", "contributor"]);
     throw signal.aborted ? signal.reason : error;
   } finally {
     signal.removeEventListener("abort", interrupt);
-    await drop(connection, [...stageTables, ...resolutionTables]);
+    await drop(connection, [...stagedTables, ...resolutionTables]);
   }
 }
 

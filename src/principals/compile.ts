@@ -1,8 +1,8 @@
-import { InputError } from "#errors.ts";
+import { InputError, messageOf } from "#errors.ts";
 import type { Entry } from "./entry.ts";
 import { compileExpression } from "./expression.ts";
 import type { Expression } from "./expression.ts";
-import { accepted, judge } from "./judge.ts";
+import { accepted, asOptionalText, judge } from "./judge.ts";
 import type { KindJudge, RuleName, Verdict } from "./judge.ts";
 import type { AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
 import { normal } from "./text.ts";
@@ -17,12 +17,22 @@ export interface CompiledRules {
   readonly defaultGroups: readonly string[];
   /** Whether a rule asks what time it is: then the same entries may become something else another time. */
   readonly asksTime: boolean;
+  /** Whether entries of several sources may be one. */
+  readonly joins: boolean;
+  /** What an entry is joined by; undefined when entries of its kind are not joined. Never throws. */
+  joinKey(entry: Entry): JoinKey | undefined;
   /** What becomes of one entry. Never throws: what fails is a reason for quarantine. */
   judge(entry: Entry): Verdict;
   /** Attributes that no entry judged so far has, a line for each rule that asks for one: `users.mail: entry.mial`. */
   neverSet(): string[];
   /** The attributes that rules read, by kind; undefined: a rule may read any. */
   attributes(): { readonly users: readonly string[]; readonly groups: readonly string[] } | undefined;
+}
+
+/** `key` is absent when the entry is by itself; `reason` is there when it is unknown whether it is. */
+export interface JoinKey {
+  readonly key?: string;
+  readonly reason?: string;
 }
 
 /** What is wrong with a rule; `offset` counts UTF-16 units from the start of its expression. */
@@ -37,6 +47,7 @@ interface Compiled {
   readonly problems: RuleProblem[];
   readonly users: KindJudge;
   readonly groups?: KindJudge;
+  readonly join: { readonly users?: Expression; readonly groups?: Expression };
 }
 
 const ruleNames = Object.keys(accepted) as RuleName[];
@@ -52,7 +63,7 @@ export function checkRules(rules: Rules): RuleProblem[] {
  * @throws {InputError} with what `checkRules` finds
  */
 export function compileRules(rules: Rules, now = new Date()): CompiledRules {
-  const { problems, users, groups } = compile(rules, now);
+  const { problems, users, groups, join } = compile(rules, now);
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
       problems: problems.map(
@@ -62,8 +73,11 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
     });
   }
   const expressions = {
-    users: Object.entries(users.expressions),
-    groups: Object.entries(groups?.expressions ?? {}),
+    users: [...Object.entries(users.expressions), ...(join.users === undefined ? [] : [["join", join.users] as const])],
+    groups: [
+      ...Object.entries(groups?.expressions ?? {}),
+      ...(join.groups === undefined ? [] : [["join", join.groups] as const]),
+    ],
   };
   const all = [...expressions.users, ...expressions.groups];
   return {
@@ -71,6 +85,8 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
     defaultGroups: (rules.defaultGroups ?? []).map(normal),
     asksTime: all.some(([, { asksTime }]) => asksTime),
+    joins: join.users !== undefined || join.groups !== undefined,
+    joinKey: ({ kind, attributes }) => joinKeyOf(kind === "user" ? "users" : "groups", join, attributes),
     judge: (entry) => {
       if (entry.kind === "user") return judge(entry, "users", users);
       return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups);
@@ -114,7 +130,33 @@ function compile(rules: Rules, now: Date): Compiled {
   };
   const users = kind("users", rules.users);
   const groups = rules.groups === undefined ? {} : { groups: kind("groups", rules.groups) };
-  return { problems, users, ...groups };
+  const join: { users?: Expression; groups?: Expression } = {};
+  for (const key of ["users", "groups"] as const) {
+    const source = rules.join?.[key];
+    if (source === undefined) continue;
+    const path = ["join", key];
+    const result = compileExpression(source, now);
+    if (!("evaluate" in result)) problems.push({ path, ...result });
+    else if (!["dyn", ...accepted.mail.types].includes(result.type))
+      problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
+    // Without rules for groups there are none to join.
+    else if (key === "users" || rules.groups !== undefined) join[key] = result;
+  }
+  return { problems, users, ...groups, join };
+}
+
+function joinKeyOf(
+  kind: "users" | "groups",
+  { [kind]: expression }: Compiled["join"],
+  attributes: Entry["attributes"],
+): JoinKey | undefined {
+  if (expression === undefined) return undefined;
+  try {
+    const key = asOptionalText(expression.evaluate(attributes));
+    return key ? { key } : {};
+  } catch (error) {
+    return { reason: `join.${kind}: ${messageOf(error)}` };
+  }
 }
 
 /** The attributes that any of the rules reads; undefined when one may read any. */

@@ -115,7 +115,7 @@ function asOptionalName(value: unknown): string | null {
 }
 
 /** Null is missing; an empty text is not. */
-function asOptionalText(value: unknown): string | null {
+export function asOptionalText(value: unknown): string | null {
   if (value === null) return null;
   const text = asText(value);
   if (text === undefined) throw unexpected(value, "mail");

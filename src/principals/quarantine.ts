@@ -12,19 +12,30 @@ const named = 3;
  * that share an id or a name none is better than the other. An entry may be there several times.
  */
 export async function createHeld(connection: Statements): Promise<void> {
+  const columns = "seq, source, kind, source_id, origin";
+  const records = `SELECT ${columns} FROM staged_entry UNION ALL SELECT ${columns} FROM joined_record`;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE held AS SELECT seq, reason FROM staged_entry WHERE reason IS NOT NULL`);
   await holdSharers(
     connection,
     `SELECT seq, origin, (source, kind, source_id) AS shared, 'the id ' || ${inMessage("source_id")} || ' is also that of' AS said
-    FROM staged_entry SEMI JOIN (
-      SELECT source, kind, source_id FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (source, kind, source_id)`,
+    FROM (${records}) SEMI JOIN (
+      SELECT source, kind, source_id FROM (${records}) GROUP BY ALL HAVING count(*) > 1) USING (source, kind, source_id)`,
   );
   await holdSharers(
     connection,
     `SELECT seq, origin, (kind, name) AS shared, 'the name ' || ${inMessage("name")} || ' is also that of' AS said
     FROM staged_entry SEMI JOIN (
       SELECT kind, name FROM staged_entry GROUP BY ALL HAVING count(*) > 1) USING (kind, name)`,
+  );
+}
+
+/** Adds the entries to `held` that one of several records of a source may be joined with: none is better than the others. */
+export async function holdAmbiguousJoins(connection: Statements): Promise<void> {
+  await holdSharers(
+    connection,
+    `SELECT p.seq, p.origin, (p.kind, p.join_key) AS shared, 'the join key ' || ${inMessage("p.join_key")} || ' is also that of' AS said
+    FROM person p SEMI JOIN ambiguous_key USING (kind, join_key) SEMI JOIN staged_entry e ON e.seq = p.seq`,
   );
 }
 

@@ -1,6 +1,7 @@
+import type { CompiledRules } from "./compile.ts";
 import { createLinks, unresolvedLinks } from "./links.ts";
 import type { Kind } from "./principal.ts";
-import { createHeld, holdAmbiguous } from "./quarantine.ts";
+import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import type { Statements } from "./quarantine.ts";
 import { assembledDdl } from "./relation.ts";
 
@@ -34,16 +35,16 @@ const slice = 100_000;
 export const resolutionTables = ["key_owner", "link", "held", "membership", "held_group", "default_group"];
 
 /**
- * Makes the tables `target` and `quarantined` of the staged ones.
+ * Makes the tables `target`, `contributor` and `quarantined` of the staged ones.
  * @param target an SQL identifier
- * @param defaultGroups names of groups that every user is in
  */
 export async function resolve(
   connection: Statements,
   target: string,
-  defaultGroups: readonly string[],
+  { defaultGroups, joins }: Pick<CompiledRules, "defaultGroups" | "joins">,
 ): Promise<Resolution> {
   await createHeld(connection);
+  if (joins) await holdAmbiguousJoins(connection);
   await createLinks(connection);
   await holdAmbiguous(connection);
   const unresolved = await unresolvedLinks(connection, examples);
@@ -54,6 +55,10 @@ export async function resolve(
     DROP TABLE link`);
   await createPrincipals(connection, target, defaultGroups);
   await connection.run(`
+    CREATE OR REPLACE TABLE contributor AS
+    SELECT e.kind, e.name, s.name AS source, j.source_id
+    FROM joined_record j JOIN staged_entry e USING (seq) JOIN staged_source s ON s.source = j.source
+    WHERE j.seq NOT IN (SELECT seq FROM held);
     CREATE OR REPLACE TABLE quarantined AS
     SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
     FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h

@@ -7,6 +7,11 @@ export interface Rules {
   readonly staticGroups?: readonly StaticGroup[];
   /** Names of groups that every user is directly in. */
   readonly defaultGroups?: readonly string[];
+  /**
+   * What tells, by kind, that entries of several sources are one: expressions that give a string, or null for an entry
+   * that is by itself. Absent: every entry is.
+   */
+  readonly join?: { readonly users?: string; readonly groups?: string };
 }
 
 /** Expressions for one kind of principal. */

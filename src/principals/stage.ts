@@ -1,15 +1,18 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { DuckDBConnection } from "@duckdb/node-api";
-import type { CompiledRules } from "./compile.ts";
+import { RollcallError } from "#errors.ts";
+import type { CompiledRules, JoinKey } from "./compile.ts";
 import type { Entry, SourceRecord } from "./entry.ts";
+import { joinRecords, joinTables } from "./join.ts";
+import type { Verdict } from "./judge.ts";
+import type { Statements } from "./quarantine.ts";
 import { keepBits, ownSource } from "./relation.ts";
 import { openRows } from "./rows.ts";
 import type { Rows } from "./rows.ts";
 import { normal, quoted } from "./text.ts";
+import { takeTurns } from "./turns.ts";
 
 /** What staging needs of a DuckDB connection. */
-export interface StageConnection {
-  run(sql: string): Promise<void>;
+export interface StageConnection extends Statements {
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
   /** The library's own connection, for appenders. */
   readonly raw: DuckDBConnection;
@@ -18,6 +21,8 @@ export interface StageConnection {
 /** A source that is being read. */
 export interface OpenSource {
   readonly name: string;
+  /** True: when it fails, it is as if it had delivered nothing, and `Staged.unread` says so. */
+  readonly optional?: boolean;
   readonly records: AsyncIterable<readonly SourceRecord[]>;
 }
 
@@ -30,23 +35,29 @@ export interface SourceCount {
 
 /**
  * What was read, in the order of the sources. `excluded`: entries that the rules leave out. `neverSet`: attributes that
- * rules ask for and no entry has, which may be misspelled.
+ * rules ask for and no entry has, which may be misspelled. `unread`: optional sources that failed, and why.
  */
 export interface Staged {
   readonly sources: readonly Readonly<SourceCount>[];
   readonly excluded: number;
   readonly neverSet: readonly string[];
+  readonly unread: readonly { readonly name: string; readonly error: RollcallError }[];
 }
 
 /**
  * The tables that records become. An entry is known by its `seq`, a source by its place in the list. Excluded entries
  * are no rows; their keys are, without `seq`, so that a reference to them is told from one to nobody. What an entry
- * refers to is one value, in JSON: a row for each reference takes several times as long.
+ * refers to is one value, in JSON: a row for each reference takes several times as long. Entries that may be joined with
+ * others are raw first (see `joinRecords`); `joined_record` has those that an entry was made of beside its own.
  */
 const columns = {
   staged_source: "source INTEGER, name VARCHAR",
   staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
     display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
+  staged_raw: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, join_key VARCHAR,
+    reason VARCHAR, attributes VARCHAR`,
+  staged_alone: "seq INTEGER, excluded INTEGER",
+  joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
   staged_group_name: "member INTEGER, name VARCHAR",
   staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
   staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
@@ -54,14 +65,13 @@ const columns = {
   staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
 } as const;
 export type StageTable = keyof typeof columns;
-export const stageTables = Object.keys(columns) as StageTable[];
-
-/** How long records are worked on before others have their turn, in milliseconds. */
-const turn = 4;
+const stageTables = Object.keys(columns) as StageTable[];
+/** The temporary tables that `stage` makes. */
+export const stagedTables = [...stageTables, ...joinTables];
 
 /**
  * Reads the sources one after the other, judges every entry, and writes what comes of it to the `staged_…` tables.
- * @throws the error of a source, or the signal's reason
+ * @throws the error of a source that is not optional, or of an optional one when none is left; the signal's reason
  */
 export async function stage(
   connection: StageConnection,
@@ -75,40 +85,57 @@ export async function stage(
   return connection.transaction(async () => {
     const rows = await openRows(connection.raw, stageTables);
     try {
+      const turns = takeTurns(signal);
       const stager = createStager(rows, rules);
       let read = 0;
-      let turnEnds = performance.now() + turn;
-      for (const { name, records } of sources) {
-        stager.begin(name);
+      const readSource = async ({ records }: OpenSource): Promise<void> => {
         for await (const batch of records) {
           for (const record of batch) {
             stager.add(record);
-            if (performance.now() < turnEnds) continue;
-            await nextTurn();
-            signal.throwIfAborted();
-            turnEnds = performance.now() + turn;
+            if (turns.isOver()) await turns.next();
           }
           signal.throwIfAborted();
           read += batch.length;
           progress?.(read);
         }
+      };
+      const unread: { name: string; error: RollcallError }[] = [];
+      for (const each of sources) {
+        stager.begin(each.name);
+        try {
+          await readSource(each);
+        } catch (error) {
+          // Whatever is no error of a source is one of Rollcall's own, and nothing to go on after.
+          if (each.optional !== true || signal.aborted || !(error instanceof RollcallError)) throw error;
+          unread.push({ name: each.name, error });
+          if (unread.length === sources.length) throw error;
+          rows.flush();
+          await connection.run(stager.forget());
+        }
       }
       stager.addStaticGroups();
       rows.flush();
-      return stager.staged();
+      if (rules.joins) await joinRecords(connection, rows, stager, rules, turns);
+      rows.flush();
+      return { ...stager.staged(), unread };
     } finally {
       rows.close();
     }
   });
 }
 
-interface Stager {
+/** Makes rows of records. */
+export interface Stager {
   /** What is added from here on comes from this source. */
   begin(name: string): void;
   add(record: SourceRecord): void;
+  /** SQL that removes everything since `begin`; what was appended must have been handed over. */
+  forget(): string;
   /** The groups of the configuration, as if they came from a source of their own; the last. */
   addStaticGroups(): void;
-  staged(): Staged;
+  /** Writes down what became of an entry. False: it is excluded, and no row. */
+  addVerdict(seq: number, source: number, entry: Entry, verdict: Verdict): boolean;
+  staged(): Omit<Staged, "unread">;
 }
 
 function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
@@ -117,6 +144,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
   let source = -1;
   let seq = 0;
   let excluded = 0;
+  let begun = { seq, excluded };
 
   const addReferences = (entry: Entry): void => {
     for (const keys of chunksOf(entry.memberOf)) {
@@ -129,37 +157,52 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
     }
   };
 
-  const addEntry = (entry: Entry): void => {
-    const verdict = rules.judge(entry);
-    const isExcluded = verdict.verdict === "excluded";
-    seq += 1;
-    if (rules.makesGroups) {
-      for (const key of new Set(entry.keys.map(normalKey))) {
-        rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
-      }
-    }
-    if (isExcluded) {
+  const addVerdict: Stager["addVerdict"] = (seq, source, entry, verdict) => {
+    if (verdict.verdict === "excluded") {
       excluded += 1;
-      return;
+      return false;
     }
     const id = normal(entry.id);
     const origin = normal(entry.origin);
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
       rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, 0, reason);
-      return;
+      return true;
     }
     const { name, displayName, description = null, mail = null, groups, kept = [] } = verdict;
     const bits = kept.reduce((sum, attribute) => sum + keepBits[attribute], 0);
     rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, bits, null);
     for (const group of groups) rows.append("staged_group_name", seq, group);
-    if (rules.makesGroups) addReferences(entry);
+    return true;
+  };
+
+  /** What is to be joined is judged when everything has been read. */
+  const addRaw = (entry: Entry, { key, reason }: JoinKey): void => {
+    const [id, origin] = [normal(entry.id), normal(entry.origin)];
+    const attributes = JSON.stringify(entry.attributes);
+    rows.append("staged_raw", seq, source, entry.kind, id, origin, key ?? null, reason ?? null, attributes);
+  };
+
+  const addEntry = (entry: Entry): void => {
+    seq += 1;
+    const joinKey = rules.joinKey(entry);
+    const verdict = joinKey === undefined ? rules.judge(entry) : undefined;
+    const isExcluded = verdict?.verdict === "excluded";
+    if (rules.makesGroups) {
+      for (const key of new Set(entry.keys.map(normalKey))) {
+        rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
+      }
+    }
+    if (joinKey !== undefined) addRaw(entry, joinKey);
+    if (verdict !== undefined) addVerdict(seq, source, entry, verdict);
+    if (rules.makesGroups && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
   };
 
   return {
     begin: (name) => {
       current = { name, users: 0, groups: 0 };
       source = sources.push(current) - 1;
+      begun = { seq, excluded };
       rows.append("staged_source", source, normal(name));
     },
     add: (record) => {
@@ -178,6 +221,17 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
         );
       }
     },
+    forget: () => {
+      ({ excluded } = begun);
+      Object.assign(current, { users: 0, groups: 0 });
+      const tables = stageTables.filter(
+        (table) => table !== "staged_source" && columns[table].includes("source INTEGER"),
+      );
+      return [
+        ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${source};`),
+        `DELETE FROM staged_group_name WHERE member > ${begun.seq}`,
+      ].join(" ");
+    },
     addStaticGroups: () => {
       if (rules.staticGroups.length === 0) return;
       source += 1;
@@ -189,6 +243,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
         for (const group of groups) rows.append("staged_group_name", seq, group);
       }
     },
+    addVerdict,
     staged: () => ({ sources, excluded, neverSet: rules.neverSet() }),
   };
 }

@@ -7,7 +7,7 @@ import { exists, makeFolder } from "#plan/folder.ts";
 
 /**
  * What syncs own in one target: the principals they created or adopted, each with the source and the immutable id of
- * the record it came from. A DuckDB file for each target; whoever applies to it holds its lock, so that no two runs
+ * the record it came from; of one that was made of several records, a row for each. A DuckDB file for each target; whoever applies to it holds its lock, so that no two runs
  * write to one target at once: each would delete what the other has just created.
  */
 export interface Ledger {
@@ -32,6 +32,10 @@ export interface LedgerOptions {
 }
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
+
+/** Every record that an assembled principal was made of. */
+const origins = `
+  SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor`;
 
 /** How long another run to the same target is waited for, and how often it is looked after, in milliseconds. */
 const patience = { limit: 5000, pause: 200 };
@@ -66,14 +70,13 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     claim: () =>
       connection.run(`
         INSERT INTO owned.principal
-        SELECT ${sync}, s.kind, s.name, s.source, s.source_id
-        FROM assembled s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`),
+        SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`),
     settle: () =>
       connection.transaction(() =>
         connection.run(`
           DELETE FROM owned.principal WHERE sync = ${sync};
           INSERT INTO owned.principal
-          SELECT ${sync}, s.kind, s.name, s.source, s.source_id FROM assembled s SEMI JOIN managed USING (kind, name)
+          SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
           UNION ALL
           SELECT ${sync}, l.kind, l.name, l.source, l.source_id
           FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name)`),

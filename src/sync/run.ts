@@ -23,7 +23,8 @@ import type { Target } from "./ports.ts";
 /** One sync, opened: sources + rules + target. */
 export interface Sync {
   readonly name: string;
-  readonly sources: readonly { readonly name: string; readonly source: Source }[];
+  /** `optional`: when it cannot be read, what the ledger says came from it stays as it is. */
+  readonly sources: readonly { readonly name: string; readonly optional?: boolean; readonly source: Source }[];
   readonly rules: CompiledRules;
   readonly target: Target;
   /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
@@ -95,7 +96,11 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     progress?.("list");
     await listTarget(sync.target, workbench, "actual", watching.signal());
     progress?.("plan");
-    const frozen = await protect(connection, sync.protection);
+    const frozen = await protect(
+      connection,
+      sync.protection,
+      assembly.unread.map(({ name }) => name),
+    );
     const plan = await createPlan(connection);
     progress?.("preview");
     const send = await prepare(sync, workbench, plan);
@@ -136,7 +141,7 @@ function readSources(
   const context = { signal, warn: options.warn, ...(attributes === undefined ? {} : { attributes }) };
   return assemble(
     connection,
-    sync.sources.map(({ name, source }) => ({ name, records: source.read(context) })),
+    sync.sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
     sync.rules,
     { table: "assembled", signal, progress: (records) => options.progress?.("read", records) },
   );

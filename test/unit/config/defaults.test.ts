@@ -63,6 +63,7 @@ test("a sync that says no more than it must manages what it owns and protects no
   expect(configuration.syncs).toEqual({
     staff: {
       from: ["corp"],
+      optional: [],
       to: "analytics",
       rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
       manage: "owned",
@@ -119,6 +120,7 @@ defaultPassword: change-me`).replace(
   expect(configuration.memory).toBe(2 ** 29);
   expect(configuration.syncs["staff"]).toEqual({
     from: ["corp"],
+    optional: [],
     to: "analytics",
     schedule: "*/15 * * * *",
     timezone: "Europe/Amsterdam",

@@ -180,11 +180,11 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ],
   [
     "limits: { deletes: 5% }",
-    "14:5: syncs.staff.limits: unknown key; expected one of: from, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
+    "14:5: syncs.staff.limits: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
   ],
   [
     "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
   ],
   [
     "defaultGroups: staff",

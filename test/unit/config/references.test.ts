@@ -140,3 +140,28 @@ test("a module that does not load is a problem at its place, and does not tell w
     "rollcall.yaml:6:16: sources.corp.connector: the module that comes from ${env:HR} cannot be loaded",
   ]);
 });
+
+test("sources may be optional; their names are checked wherever they stand", async () => {
+  const { configuration } = await load(valid.replace("[corp]", "[{ source: corp, optional: true }]"));
+  expect(configuration.syncs["staff"]).toMatchObject({ from: ["corp"], optional: ["corp"] });
+  expect(
+    await problemsOf(
+      valid.replace("[corp]", "[corp, { source: corp }, { source: crop }, { source: corp, optonal: true }]"),
+    ),
+  ).toEqual([
+    "rollcall.yaml:9:28: syncs.staff.from[1].source: named twice; remove one",
+    'rollcall.yaml:9:46: syncs.staff.from[2].source: no source is called crop; did you mean "corp"?',
+    "rollcall.yaml:9:64: syncs.staff.from[3].source: named twice; remove one",
+    'rollcall.yaml:9:70: syncs.staff.from[3].optonal: unknown key; did you mean "optional"?',
+  ]);
+});
+
+test("what entries are joined by is an expression, checked like the rules", async () => {
+  const { configuration } = await load(withSync("join: { users: lower(entry.mail) }"));
+  expect(configuration.syncs["staff"]?.rules.join).toEqual({ users: "lower(entry.mail)" });
+  expect(await problemsOf(withSync("join: { users: lower(mail), groups: 'true', people: x }"))).toEqual([
+    "rollcall.yaml:14:26: syncs.staff.join.users: Unknown variable: mail; an attribute is read as entry.NAME",
+    "rollcall.yaml:14:41: syncs.staff.join.groups: gives bool, but a text or null is needed",
+    "rollcall.yaml:14:49: syncs.staff.join.people: unknown key; expected one of: users, groups",
+  ]);
+});

@@ -24,6 +24,10 @@ interface Scene {
   readonly target: readonly Principal[];
   /** What the sync owns, by name: its source id is the name with `#`. */
   readonly owns?: readonly (readonly [Kind, string])[];
+  /** What it owns from a source `vpn`, beside what it owns anyway. */
+  readonly ownsFromVpn?: readonly (readonly [Kind, string])[];
+  /** Names of sources that could not be read. */
+  readonly unread?: readonly string[];
   /** Groups of the configuration that it owns. */
   readonly ownsConfigured?: readonly string[];
   readonly quarantined?: readonly { kind: Kind; name: string | null; id: string }[];
@@ -40,6 +44,8 @@ async function desiredOf({
   quarantined = [],
   protection = {},
   kept = {},
+  ownsFromVpn = [],
+  unread = [],
 }: Scene) {
   await fill(connection(), "assembled", sources);
   await connection().run(`
@@ -62,13 +68,13 @@ async function desiredOf({
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'hr', ? || '#')", [kind, name, name]);
   for (const name of ownsConfigured)
     await connection().run("INSERT INTO ledger VALUES ('group', ?, '(configuration)', ?)", [name, name]);
-  const frozen = await protect(connection(), {
-    manage: "owned",
-    makesGroups: true,
-    users: [],
-    groups: [],
-    ...protection,
-  });
+  for (const [kind, name] of ownsFromVpn)
+    await connection().run("INSERT INTO ledger VALUES (?, ?, 'vpn', ? || '#')", [kind, name, name]);
+  const frozen = await protect(
+    connection(),
+    { manage: "owned", makesGroups: true, users: [], groups: [], ...protection },
+    unread,
+  );
   const rows = await connection().rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
     "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
   );
@@ -253,6 +259,68 @@ test("without rules for groups, the sync has the groups of the configuration alo
     protection: { makesGroups: false },
   });
   expect(desired).toEqual(['group local "local" []', 'group new "new" []', 'group other "other" []']);
+});
+
+describe("a source that could not be read", () => {
+  test("deletes and changes nothing that came from it, also where another source tells of it too", async () => {
+    const scene: Scene = {
+      sources: [user("both", [], "changed"), user("ada", ["team"]), group("team")],
+      target: [
+        user("both", ["team", "vpn"]),
+        user("ada"),
+        user("only", ["vpn"]),
+        group("vpn"),
+        group("team"),
+        user("gone"),
+      ],
+      owns: [
+        ["user", "both"],
+        ["user", "gone"],
+        ["group", "team"],
+      ],
+      ownsFromVpn: [
+        ["user", "both"],
+        ["user", "only"],
+        ["group", "vpn"],
+      ],
+    };
+    const { desired, frozen } = await desiredOf({ ...scene, unread: ["vpn"] });
+    expect(desired).toEqual([
+      'group team "team" []',
+      'group vpn "vpn" []',
+      'user ada "ada" [team]',
+      'user both "both" [team vpn]',
+      'user only "only" [vpn]',
+    ]);
+    expect(frozen).toMatchObject({ unread: 3, unmanaged: 0, quarantined: 0 });
+    expect((await desiredOf(scene)).desired).toEqual([
+      'group team "team" []',
+      'user ada "ada" [team]',
+      'user both "changed" []',
+    ]);
+  });
+
+  test("may have anybody whom nobody knows to come from elsewhere, where everything is managed", async () => {
+    const { desired, frozen } = await desiredOf({
+      sources: [user("ada")],
+      target: [user("ada"), user("unknown"), user("gone"), group("unknown")],
+      owns: [["user", "gone"]],
+      unread: ["vpn"],
+      protection: { manage: "everything" },
+    });
+    expect(desired).toEqual(['group unknown "unknown" []', 'user ada "ada" []', 'user unknown "unknown" []']);
+    expect(frozen).toMatchObject({ unread: 2, quarantined: 0 });
+  });
+
+  test("does not make a second principal of a record that was renamed meanwhile", async () => {
+    const scene: Scene = { sources: [user("new")], target: [user("old")], ownsFromVpn: [["user", "old"]] };
+    const ledgered = { ...scene, unread: ["vpn"] };
+    expect((await desiredOf(ledgered)).desired).toEqual(['user new "new" []', 'user old "old" []']);
+    await connection().run("UPDATE assembled SET source_id = 'person'");
+    await connection().run("INSERT INTO ledger VALUES ('user', 'old', 'hr', 'person')");
+    await protect(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] }, ["vpn"]);
+    expect(await connection().rows("SELECT name FROM desired")).toEqual([{ name: "old" }]);
+  });
 });
 
 describe("quarantine: unknown is not absent", () => {

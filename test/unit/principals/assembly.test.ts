@@ -59,6 +59,7 @@ test("entries become principals, with where they come from", async () => {
     neverSet: ["users.groups: entry.extra", "groups.include: entry.status"],
     quarantined: { count: 0, examples: [] },
     unresolved: { count: 0, examples: [] },
+    unread: [],
     sources: [
       { name: "hr", users: 2, groups: 0 },
       { name: "ldap", users: 0, groups: 1 },

@@ -1,0 +1,137 @@
+import type { CompiledRules } from "./compile.ts";
+import type { Entry } from "./entry.ts";
+import type { Statements } from "./quarantine.ts";
+import type { Rows } from "./rows.ts";
+import type { StageTable, Stager } from "./stage.ts";
+import type { Turns } from "./turns.ts";
+
+/** The temporary tables that `joinRecords` makes. */
+export const joinTables = ["superseded", "ambiguous_key", "person"];
+
+/** How many raw entries are read at a time. */
+const page = 2000;
+
+interface RawRow {
+  readonly seq: number;
+  readonly person: number;
+  readonly source: number;
+  readonly kind: Entry["kind"];
+  readonly source_id: string;
+  readonly origin: string;
+  readonly reason: string | null;
+  readonly attributes: string;
+}
+
+/**
+ * Makes one entry of the raw entries of different sources that have the same join key, and judges it: of each attribute
+ * it has the value of the first source that has one. It is known by its first entry, and refers to whatever any of them
+ * refers to.
+ *
+ * Of several entries of one source with one key, those that the rules exclude by themselves are set aside for one that
+ * they do not: who was hired again has two. Where several are left, it is unknown which one the others mean, and
+ * `ambiguous_key` has the key.
+ */
+export async function joinRecords(
+  connection: Statements,
+  rows: Rows<StageTable>,
+  stager: Stager,
+  rules: CompiledRules,
+  turns: Turns,
+): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE person AS
+    SELECT r.*, r.seq AS person, row_number() OVER (ORDER BY r.seq) - 1 AS place FROM staged_raw r
+    SEMI JOIN (SELECT kind, join_key, source FROM staged_raw WHERE join_key IS NOT NULL GROUP BY ALL HAVING count(*) > 1)
+      USING (kind, join_key, source)`);
+  for await (const [row] of persons(connection, turns)) {
+    if (row === undefined) continue;
+    const { verdict } = rules.judge(entryOf([row]));
+    rows.append("staged_alone", row.seq, verdict === "excluded" ? 1 : 0);
+  }
+  rows.flush();
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE superseded AS
+    SELECT seq FROM staged_raw JOIN staged_alone USING (seq)
+    QUALIFY excluded = 1 AND row_number() OVER (PARTITION BY kind, join_key, source ORDER BY excluded, seq) > 1;
+    CREATE OR REPLACE TEMP TABLE ambiguous_key AS
+    SELECT DISTINCT kind, join_key FROM (
+      SELECT kind, join_key, source FROM staged_raw JOIN staged_alone USING (seq)
+      WHERE excluded = 0 GROUP BY ALL HAVING count(*) > 1);
+    CREATE OR REPLACE TEMP TABLE person AS
+    WITH candidate AS (FROM staged_raw ANTI JOIN superseded USING (seq)),
+    first_of AS (SELECT kind, join_key, min(seq) AS person FROM candidate WHERE join_key IS NOT NULL GROUP BY ALL),
+    chosen AS (
+      SELECT c.*, CASE WHEN a.join_key IS NULL THEN coalesce(f.person, c.seq) ELSE c.seq END AS person
+      FROM candidate c LEFT JOIN ambiguous_key a USING (kind, join_key) LEFT JOIN first_of f USING (kind, join_key))
+    SELECT *, row_number() OVER (ORDER BY person, source) - 1 AS place FROM chosen ORDER BY person, source`);
+  for await (const records of persons(connection, turns)) {
+    const [first] = records;
+    if (first === undefined) continue;
+    const entry = entryOf(records);
+    const verdict = rules.judge(entry);
+    const { reason } = first;
+    const name = "name" in verdict && verdict.name !== undefined ? { name: verdict.name } : {};
+    const known = reason === null ? verdict : ({ verdict: "quarantined", ...name, reason } as const);
+    stager.addVerdict(first.person, first.source, entry, known);
+  }
+  rows.flush();
+  await connectToPersons(connection);
+}
+
+/** The records of each person in turn, in the order of their sources. */
+async function* persons(connection: Statements, turns: Turns): AsyncGenerator<readonly RawRow[]> {
+  let records: RawRow[] = [];
+  for (let from = 0; ; from += page) {
+    const rows = await connection.rows<RawRow>(`
+      SELECT seq, person, source, kind, source_id, origin, reason, attributes FROM person
+      WHERE place >= ${from} AND place < ${from + page} ORDER BY place`);
+    for (const row of rows) {
+      if (records[0] !== undefined && records[0].person !== row.person) {
+        yield records;
+        records = [];
+      }
+      records.push(row);
+      if (turns.isOver()) await turns.next();
+    }
+    if (rows.length < page) break;
+  }
+  if (records.length > 0) yield records;
+}
+
+function entryOf(records: readonly RawRow[]): Entry {
+  const [first] = records;
+  if (first === undefined) throw new TypeError("a person has a record");
+  const attributes: Entry["attributes"] = Object.assign(
+    Object.create(null),
+    ...records.toReversed().map((record) => JSON.parse(record.attributes) as Entry["attributes"]),
+  );
+  return {
+    kind: first.kind,
+    id: first.source_id,
+    origin: records.map(({ origin }) => origin).join(" and "),
+    attributes,
+    keys: [],
+    memberOf: [],
+    members: [],
+  };
+}
+
+/** Lets keys and references be the persons' instead of the records'. Of who is excluded or in doubt, nothing is known. */
+async function connectToPersons(connection: Statements): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE staged_key AS
+    SELECT k.* REPLACE (e.seq AS seq) FROM staged_key k
+    LEFT JOIN person p ON p.seq = k.seq LEFT JOIN staged_entry e ON e.seq = coalesce(p.person, k.seq);
+    ${referencesOf("staged_member_of", "member")};
+    ${referencesOf("staged_members", "grp")};
+    INSERT INTO joined_record
+    SELECT p.person, p.source, p.kind, p.source_id, p.origin FROM person p
+    SEMI JOIN staged_entry e ON e.seq = p.person WHERE p.seq <> p.person`);
+}
+
+function referencesOf(table: string, column: string): string {
+  return `
+    CREATE OR REPLACE TEMP TABLE ${table} AS
+    SELECT r.* REPLACE (coalesce(p.person, r.${column}) AS ${column}) FROM ${table} r LEFT JOIN person p ON p.seq = r.${column}
+    WHERE coalesce(p.person, r.${column}) IN (SELECT seq FROM staged_entry WHERE reason IS NULL)`;
+}
