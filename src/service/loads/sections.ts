@@ -78,10 +78,11 @@ export async function findSections(
 }
 
 /**
- * Whether DuckDB finds the end of a header like this: it looks for enclosing characters when it skips lines, and not
- * in the same way behind a byte order mark.
+ * Whether DuckDB finds the end of a header like this: it ends lines at a lone `\r`, and looks for enclosing characters
+ * when it skips lines, not in the same way behind a byte order mark.
  */
 function isSkipped(header: Buffer, enclosing: string, hasMark: boolean): boolean {
+  if (header.includes(0x0d)) return false;
   if (enclosing === "") return true;
   const enclosings = header.toString("latin1").split(Buffer.from(enclosing).toString("latin1")).length - 1;
   return enclosings === 0 || (enclosings % 2 === 0 && !hasMark);

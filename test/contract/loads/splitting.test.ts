@@ -81,9 +81,10 @@ describe("A.7 rows", () => {
     ]);
     expect((await load(two, header, "", "b,a\n1,2\n")).rows).toEqual([["1", "2"]]);
   });
-  test("A.7 the header may have an unterminated enclosing character, or one that holds a newline", async () => {
+  test("A.7 the header may have an unterminated enclosing character, or one that holds a newline, or a lone \\r", async () => {
     expect((await load(two, { hasHeaderRow: true }, 'a,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
     expect((await load(two, { hasHeaderRow: true }, 'a,"b\nc"\n1,2\n')).rows).toEqual([["1", "2"]]);
+    expect((await load(two, { hasHeaderRow: true }, "\r,\n1,2\n")).rows).toEqual([["1", "2"]]);
     expect((await load(two, { hasHeaderRow: true }, '\n\r\n\na,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
   });
   test("A.7 no chunks, and empty ones", async () => {
