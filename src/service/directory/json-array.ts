@@ -255,9 +255,9 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
   function scan(bytes: Buffer): void {
     let at = state >= inWord ? token(bytes, 0) : 0;
     while (at < bytes.length) {
+      if (problem !== undefined) return;
       at = structure(bytes, at);
       if (state >= inWord) at = token(bytes, at);
-      if (problem !== undefined) return;
     }
     offset += bytes.length;
   }

@@ -111,10 +111,15 @@ describe("B.5 valid JSON", () => {
     ["something behind", "[1] x", /at byte 4: expected nothing/],
     ["a truncated list", "[1", /at byte 2/],
     ["a control character", '["\u0001"]', /at byte 2: expected .*control characters only as escapes/],
+    [
+      "a control character behind an escape",
+      '["\\ud800\t"]',
+      /at byte 8: expected .*control characters only as escapes/,
+    ],
     ["too many arrays in one another", "[".repeat(1001), /no more than 1000/],
   ])("%s is refused", (_, text, message) => {
     expect(scan(text).problem).toMatch(message);
-    expect(scan(text, 1).problem).toMatch(message);
+    for (const length of [1, 2, 3, 5, 7]) expect(scan(text, length).problem).toMatch(message);
   });
 
   test("a thousand arrays in one another are allowed", () => {
