@@ -71,7 +71,7 @@ export async function findSections(
       from - start === before.length &&
       before.indexOf(0x0a) === before.length - 1 &&
       endOfLine(before) === 1 &&
-      isSkipped(before, format.enclosingCharacter, start > 0);
+      isSkipped(before, format, start > 0);
     sections.push({ path, from, lines: from === start ? 0 : 1, isPlain: from === start || isLine });
   }
   return sections;
@@ -81,11 +81,31 @@ export async function findSections(
  * Whether DuckDB finds the end of a header like this: it ends lines at a lone `\r`, and looks for enclosing characters
  * when it skips lines, not in the same way behind a byte order mark.
  */
-function isSkipped(header: Buffer, enclosing: string, hasMark: boolean): boolean {
+function isSkipped(header: Buffer, format: LoadFormat, hasMark: boolean): boolean {
   if (header.includes(0x0d)) return false;
+  const enclosing = format.type === "csv" ? format.enclosingCharacter : "";
   if (enclosing === "") return true;
-  const enclosings = header.toString("latin1").split(Buffer.from(enclosing).toString("latin1")).length - 1;
-  return enclosings === 0 || (enclosings % 2 === 0 && !hasMark);
+  if (!header.includes(enclosing)) return true;
+  return !hasMark && isQuotedByTheBook(header, format);
+}
+
+/** Whether enclosing characters are around whole fields alone, and doubled inside them. */
+function isQuotedByTheBook(header: Buffer, { fieldSeparator, enclosingCharacter }: LoadFormat): boolean {
+  const [mark = "", separator = ""] = [enclosingCharacter, fieldSeparator].map((text) =>
+    Buffer.from(text).toString("latin1"),
+  );
+  // Every other part is the inside of a field; between a doubled one there is nothing.
+  const parts = header.toString("latin1", 0, header.length - 1).split(mark);
+  const last = parts.length - 1;
+  return (
+    last % 2 === 0 &&
+    parts.every(
+      (part, i) =>
+        i % 2 === 1 ||
+        part === "" ||
+        ((i === 0 || part.startsWith(separator)) && (i === last || part.endsWith(separator))),
+    )
+  );
 }
 
 /** How many bytes at the end are the end of a line. */

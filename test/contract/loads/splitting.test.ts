@@ -85,6 +85,9 @@ describe("A.7 rows", () => {
     expect((await load(two, { hasHeaderRow: true }, 'a,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
     expect((await load(two, { hasHeaderRow: true }, 'a,"b\nc"\n1,2\n')).rows).toEqual([["1", "2"]]);
     expect((await load(two, { hasHeaderRow: true }, "\r,\n1,2\n")).rows).toEqual([["1", "2"]]);
+    for (const header of ['a"b,c"\n', '"a"",""b",c\n', '"a""b","c"\n', '"",""\n', ',"a",\n']) {
+      expect((await load(two, { hasHeaderRow: true }, `${header}""" ",\n`)).rows, header).toEqual([['" ', ""]]);
+    }
     expect((await load(two, { hasHeaderRow: true }, '\n\r\n\na,"b\n1,2\n')).rows).toEqual([["1", "2"]]);
   });
   test("A.7 no chunks, and empty ones", async () => {
