@@ -79,6 +79,16 @@ export interface Query {
   readonly timeout: number;
 }
 
+/** What is to be written, and how. */
+export interface Writing {
+  /** The table is emptied first. */
+  readonly empty: boolean;
+  /** The load's name for good. */
+  readonly load: string;
+  /** Nothing is written where there are not as many rows. Only for a table without a primary key, where rows need no number. */
+  readonly rows?: number;
+}
+
 /** Where the tables are. */
 export interface Engine {
   /**
@@ -101,12 +111,7 @@ export interface Engine {
    * and a load that was written already is not written again. So a commit that a crash cut off can be started again,
    * whatever it had done (A.24).
    */
-  write(
-    stage: Stage,
-    table: Table,
-    options: { readonly empty: boolean; readonly load: string },
-    signal: AbortSignal,
-  ): Promise<void>;
+  write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void>;
   /**
    * Runs a query read-only, confined to its database: it reaches no file, no network and no other database.
    * @throws {InputError} what is wrong with the SQL; {UnavailableError} when the time is up

@@ -2,7 +2,7 @@ import { InputError } from "#errors.ts";
 import { identifier } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { rowNumberOf } from "./engine.ts";
-import type { Table } from "./engine.ts";
+import type { Table, Writing } from "./engine.ts";
 import { interruptible } from "./interrupt.ts";
 import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
@@ -15,27 +15,31 @@ import { nameAt, splitStatements } from "./statements.ts";
 export async function writeTable(
   connection: Connection,
   table: Table,
-  options: { readonly empty: boolean; readonly load: string },
+  { empty, load, rows }: Writing,
   signal: AbortSignal,
 ): Promise<void> {
   const ledger = `${identifier(table.database)}.main.${identifier(ledgerName)}`;
   await connection.transaction(async () => {
     await interruptible(connection, signal, async () => {
-      const written = await connection.rows(`FROM ${ledger} WHERE load = $1`, [options.load]);
+      const written = await connection.rows(`FROM ${ledger} WHERE load = $1`, [load]);
       if (written.length > 0) return;
-      await writeRows(connection, table, options.empty);
-      await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [options.load]);
+      const count = await writeRows(connection, table, empty);
+      if (rows !== undefined && count !== rows) throw new Error(`${count} rows instead of ${rows}`);
+      await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [load]);
     });
     // From here on the load is committed, whatever the signal says: it can no longer be half done.
   });
 }
 
-async function writeRows(connection: Connection, table: Table, empty: boolean): Promise<void> {
+/** Returns how many rows were written to a table without a primary key. */
+async function writeRows(connection: Connection, table: Table, empty: boolean): Promise<number | undefined> {
   const target = `${identifier(table.database)}.${identifier(table.schema)}.${identifier(table.name)}`;
   if (table.primaryKey.length === 0) {
     if (empty) await connection.run(`DELETE FROM ${target}`);
-    await connection.run(`INSERT INTO ${target} ${await latest(connection, table)}`);
-    return;
+    const [inserted] = await connection.rows<{ Count: bigint }>(
+      `INSERT INTO ${target} ${await latest(connection, table)}`,
+    );
+    return Number(inserted?.Count);
   }
   const { indexed, referenced } = await dependentsOf(connection, table);
   if (empty && !indexed && !referenced) {
@@ -49,6 +53,7 @@ async function writeRows(connection: Connection, table: Table, empty: boolean): 
   } else {
     await upsert(connection, table, target);
   }
+  return undefined;
 }
 
 /** The rows to write: of several with one key the last, which is looked for only where there are such keys. */

@@ -78,8 +78,9 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
   add(loadRoutes.upload, async (request, reply) => {
     const cycle = await get(request);
     if (!cycle.isIngesting()) throw notAccepting(cycle);
-    if ((await loads.table(cycle)) === undefined) throw new HttpError(400, [dataTexts.noTable]);
-    await receive(request, cycle, AbortSignal.any([shutdown, disconnectOf(reply)]));
+    const table = await loads.table(cycle);
+    if (table === undefined) throw new HttpError(400, [dataTexts.noTable]);
+    await receive(request, cycle, table.columns.length, AbortSignal.any([shutdown, disconnectOf(reply)]));
     reply.code(202);
     return dataTexts.uploadComplete;
   });
@@ -147,11 +148,11 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
 }
 
 /** Takes the chunk in a request (A.6, A.8). When anything fails, nothing of it is left. */
-async function receive(request: FastifyRequest, cycle: Cycle, signal: AbortSignal): Promise<void> {
+async function receive(request: FastifyRequest, cycle: Cycle, width: number, signal: AbortSignal): Promise<void> {
   const id = chunkIdOf(request);
   signal.throwIfAborted();
   addAbortSignal(signal, request.raw);
-  const upload = cycle.beginUpload(id);
+  const upload = cycle.beginUpload(id, width);
   try {
     await withRoom(async () => {
       await readFilePart(request.raw, request.exchange.contentType, (part) => upload.write(part, signal));

@@ -1,3 +1,5 @@
+import type { Scanned } from "./scan.ts";
+
 /** A chunk of a cycle that has arrived. */
 export interface Chunk {
   /** What its file is called: it says the two fields below. */
@@ -10,6 +12,8 @@ export interface Chunk {
   readonly size: number;
   /** When it was complete, in epoch milliseconds. */
   readonly complete: number;
+  /** What was seen of it when it arrived. Of one that an earlier process received, nothing is known. */
+  readonly scanned?: Scanned;
 }
 
 /** The longest id of a chunk, in bytes: it is a part of a file's name. */

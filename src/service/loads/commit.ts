@@ -1,9 +1,10 @@
 import { rm } from "node:fs/promises";
 import { RollcallError, messageOf } from "#errors.ts";
-import type { Engine } from "#service/engine/engine.ts";
+import type { Engine, Stage, Table } from "#service/engine/engine.ts";
 import { dataTexts } from "#wire/texts.ts";
 import type { Cycle } from "./cycle.ts";
-import type { Parse, Parsed } from "./parsing.ts";
+import { readDirectly } from "./direct.ts";
+import type { LoadInput, Parse, Parsed } from "./parsing.ts";
 import type { Outcome } from "./record.ts";
 import { formatOf, maxErrorsOf, targetOf } from "./start-request.ts";
 
@@ -18,26 +19,53 @@ export async function load(cycle: Cycle, engine: Engine, parse: Parse, signal: A
   await rm(cycle.badRecords, { force: true });
   const table = await engine.find(targetOf(parameters));
   if (table === undefined) return failed(dataTexts.noTable);
+  const input: LoadInput = {
+    chunks: cycle.chunks(),
+    format: formatOf(parameters),
+    columns: table.columns,
+    maxErrors: maxErrorsOf(parameters),
+    badRecords: cycle.badRecords,
+  };
+  const writing = { empty, load: cycle.id };
   const stage = await engine.openStage();
   try {
-    const parsed = await parse(
-      stage,
-      {
-        chunks: cycle.chunkPaths(),
-        format: formatOf(parameters),
-        columns: table.columns,
-        maxErrors: maxErrorsOf(parameters),
-        badRecords: cycle.badRecords,
-      },
-      signal,
-    );
+    const direct = await loadDirectly(stage, engine, table, input, writing, signal);
+    if (direct !== undefined) return loaded(direct);
+    const parsed = await parse(stage, input, signal);
     signal.throwIfAborted();
     if (parsed.rejected > tolerated) return failed(tooMany(parsed, tolerated), parsed);
-    await engine.write(stage, table, { empty, load: cycle.id }, signal);
-    return { ...examined(parsed), code: "OK", rowsWritten: parsed.accepted };
+    await engine.write(stage, table, writing, signal);
+    return loaded(parsed);
   } finally {
     await stage.close();
   }
+}
+
+/**
+ * Loads in one pass what needs no second look. Undefined: nothing was written, and the rows are to be parsed; whatever
+ * went wrong shows itself then.
+ */
+async function loadDirectly(
+  stage: Stage,
+  engine: Engine,
+  table: Table,
+  input: LoadInput,
+  writing: { readonly empty: boolean; readonly load: string },
+  signal: AbortSignal,
+): Promise<Parsed | undefined> {
+  if (table.primaryKey.length > 0) return undefined;
+  try {
+    const parsed = await readDirectly(stage, input, signal);
+    if (parsed !== undefined) await engine.write(stage, table, { ...writing, rows: parsed.accepted }, signal);
+    return parsed;
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
+}
+
+function loaded(parsed: Parsed): Outcome {
+  return { ...examined(parsed), code: "OK", rowsWritten: parsed.accepted };
 }
 
 /** A load that was not done. */

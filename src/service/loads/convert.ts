@@ -125,7 +125,8 @@ function micros(text: string): string {
     rpad(left(regexp_extract(${text}, '[.]([0-9]+)$', 1), 6), 6, '0')) AS BIGINT)`;
 }
 
-function moment(seconds: string, fraction: string): string {
+/** A TIMESTAMP so many whole seconds and microseconds, both BIGINT, after 1970-01-01; NULL where it holds no such. */
+export function moment(seconds: string, fraction: string): string {
   return `CASE WHEN ${seconds} BETWEEN -${lastSecond} AND ${lastSecond} THEN make_timestamp(${seconds} * 1000000 + ${fraction}) END`;
 }
 

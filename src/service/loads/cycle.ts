@@ -4,11 +4,15 @@ import type { Readable } from "node:stream";
 import { createQueue } from "#service/queue.ts";
 import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
 import { createRoom, writeError } from "./capacity.ts";
-import type { Limits } from "./capacity.ts";
+import type { Limits, Room } from "./capacity.ts";
 import { fileNameOf, inOrder } from "./chunks.ts";
 import type { Chunk } from "./chunks.ts";
 import { syncFolder, writeRecord } from "./record.ts";
 import type { CycleRecord, Outcome, Received } from "./record.ts";
+import type { LoadChunk } from "./parsing.ts";
+import { isPlain } from "./regular.ts";
+import { createScan } from "./scan.ts";
+import { formatOf } from "./start-request.ts";
 import { statusOf } from "./status.ts";
 import { createArriving } from "./upload.ts";
 import type { Arriving } from "./upload.ts";
@@ -29,15 +33,18 @@ export interface Cycle {
   status(): LoadStatus;
   /** When anything happened last, in epoch milliseconds. Infinity while something does. */
   lastActive(): number;
-  /** Begins a chunk. Its place among those without an id is decided here (A.8). */
-  beginUpload(id: string | undefined): Upload;
+  /**
+   * Begins a chunk. Its place among those without an id is decided here (A.8).
+   * @param width the number of the table's columns: what it says of the rows is found out while they arrive
+   */
+  beginUpload(id: string | undefined, width: number): Upload;
   /**
    * Takes no more chunks, if there are as many as expected (A.8).
    * @returns whether it now is to be loaded; false when it was before, or is done
    */
   commit(expected: number | undefined): Promise<boolean | { readonly arrived: number }>;
-  /** The paths of the chunks that are loaded, in the order of their rows. */
-  chunkPaths(): readonly string[];
+  /** The chunks that are loaded, in the order of their rows. */
+  chunks(): readonly LoadChunk[];
   /** Ends it, unless it has ended; the chunks go. @throws when that cannot be written down: then it has not ended */
   finish(outcome: Outcome): Promise<void>;
   /** The same while it takes chunks. Returns false when it does not. */
@@ -79,6 +86,7 @@ export async function createCycle(folder: string, record: CycleRecord, limits: L
 /** A cycle as it is on disk. */
 export function openCycle(folder: string, initial: CycleRecord, arrived: readonly Chunk[], limits: Limits): Cycle {
   const { id, owner, parameters, started } = initial;
+  const format = formatOf(parameters);
   const place = chunkFolder(folder);
   const badRecords = join(folder, "bad_records");
   let record = initial;
@@ -133,18 +141,23 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
       if (record.outcome !== undefined) return record.outcome.ended;
       return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : received().until;
     },
-    chunkPaths: () => (record.chunks ?? []).map((file) => join(place, file)),
-    beginUpload: (chunkId) => {
+    chunks: () => {
+      const scans = new Map([...chunks.values()].map(({ file, scanned }) => [file, scanned]));
+      return (record.chunks ?? []).map((file) => ({ path: join(place, file), scanned: scans.get(file) }));
+    },
+    beginUpload: (chunkId, width) => {
+      const scan = isPlain(format, width) ? createScan(format, width) : undefined;
       const arrival = ++arrivals;
       const key = keyOf({ file: fileNameOf(arrival, chunkId), ...(chunkId === undefined ? {} : { id: chunkId }) });
       const fits = createRoom(limits, place, () => {
         const others = [...arriving].filter((part) => part !== upload);
         return buffered() - (chunks.get(key)?.size ?? 0) + sum(others.map((part) => part.size()));
       });
-      const upload = createArriving(place, async (bytes) => {
+      const hasRoom: Room = async (bytes) => {
         if (!isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
         await fits(bytes);
-      });
+      };
+      const upload = createArriving(place, hasRoom, (piece) => scan?.take(piece));
       arriving.add(upload);
       return {
         write: upload.write,
@@ -164,6 +177,7 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
               size,
               complete: mtimeMs,
               ...(chunkId === undefined ? {} : { id: chunkId }),
+              ...(scan === undefined ? {} : { scanned: scan.end() }),
             };
             chunks.set(key, chunk);
             arriving.delete(upload);

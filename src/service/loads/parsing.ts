@@ -1,10 +1,17 @@
 import type { Column, Stage } from "#service/engine/engine.ts";
 import type { LoadFormat } from "./format.ts";
+import type { Scanned } from "./scan.ts";
+
+export interface LoadChunk {
+  readonly path: string;
+  /** What was seen of it when it arrived, if it was looked at. */
+  readonly scanned?: Scanned | undefined;
+}
 
 /** One load's input, complete on disk. */
 export interface LoadInput {
-  /** The chunks' files in the order of their rows. */
-  readonly chunks: readonly string[];
+  /** In the order of their rows. */
+  readonly chunks: readonly LoadChunk[];
   readonly format: LoadFormat;
   readonly columns: readonly Column[];
   /** The most parsing errors that are described (A.12). */

@@ -10,6 +10,7 @@ import type { LoadInput, Parse, Parsed } from "./parsing.ts";
 import { isPlain, readingRegular, regularRows } from "./regular.ts";
 import { writeRejects } from "./rejects.ts";
 import { rewritten } from "./rewrite.ts";
+import type { RegularRows } from "./scan.ts";
 import { findSections } from "./sections.ts";
 import type { Section } from "./sections.ts";
 
@@ -30,11 +31,13 @@ export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
   try {
     const names = columns.map((column) => column.name);
     await createParsed(connection, columns, format);
-    const sections = await findSections(chunks, format, names, signal);
-    for (const section of sections) {
+    const paths = chunks.map(({ path }) => path);
+    const sections = await findSections(paths, format, names, signal);
+    for (const [i, section] of sections.entries()) {
       if (isPlain(format, columns.length) && section.isPlain) {
         const select = converted(columns, format, readingRegular(section, format, columns.length));
-        if (await inserted(connection, select, regularRows(section, format, columns.length, signal))) continue;
+        const rows = regularRows(section, format, columns.length, chunks[i]?.scanned, signal);
+        if (await inserted(connection, select, rows)) continue;
         signal.throwIfAborted();
       }
       await insertRewritten(connection, input, section, signal);
@@ -61,15 +64,19 @@ async function createParsed(connection: Connection, columns: readonly Column[], 
 }
 
 /**
- * Inserts what DuckDB reads by itself, while it is found out whether it reads it right: `rows` is their number, or
+ * Inserts what DuckDB reads by itself, while it is found out whether it reads it right: `regular` are the rows, or
  * undefined. False, when it does not, or will not (a row is too long for it, or not UTF-8): then nothing is inserted.
  */
-async function inserted(connection: Connection, select: string, rows: Promise<number | undefined>): Promise<boolean> {
+async function inserted(
+  connection: Connection,
+  select: string,
+  regular: Promise<RegularRows | undefined>,
+): Promise<boolean> {
   const unwanted = new Error("DuckDB reads this chunk in its own way");
   let isInserting = false;
   let isRefused = false;
-  const isWanted = rows.then((count) => {
-    isRefused = count === undefined;
+  const isWanted = regular.then((rows) => {
+    isRefused = rows === undefined;
     if (isRefused && isInserting) connection.interrupt();
     return !isRefused;
   });
@@ -86,7 +93,7 @@ async function inserted(connection: Connection, select: string, rows: Promise<nu
       const [ended] = await Promise.allSettled([insert, isWanted]);
       if (!(await isWanted)) throw unwanted;
       if (ended.status === "rejected") throw ended.reason;
-      if ((await countRows(connection)) - before !== (await rows)) throw unwanted;
+      if ((await countRows(connection)) - before !== (await regular)?.count) throw unwanted;
     });
     return true;
   } catch (error) {

@@ -102,6 +102,20 @@ export function parseTime(value: string, options: TimeOptions): string {
   return withoutSpecials(value, result);
 }
 
+/**
+ * A format under the name that DuckDB has for it, when all that it matches are digits, spaces and `-`, `/`, `:` or `.`:
+ * whatever is made of these alone DuckDB's strptime takes as `parseTime` does, fractions of seconds apart.
+ */
+export function numericFormat(format: string): { readonly format: string; readonly hasSeconds: boolean } | undefined {
+  const parts = partsOf(format);
+  const isNumeric = parts.every(({ letter, text }) =>
+    letter === undefined ? /^[-/:. ]+$/.test(text) : "demyYHkMS".includes(letter),
+  );
+  if (!isNumeric) return undefined;
+  const names = parts.map(({ letter, text }) => (letter === undefined ? text : (directives[letter]?.[0][0] ?? "")));
+  return { format: names.join(""), hasSeconds: parts.some(({ letter }) => letter === "S") };
+}
+
 /** Whether there is an expression for a format. */
 export function isUnderstood(format: string): boolean {
   try {

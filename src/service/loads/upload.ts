@@ -18,13 +18,15 @@ export interface Arriving {
   discard(): Promise<void>;
 }
 
-export function createArriving(folder: string, room: Room): Arriving {
+/** @param observe is given every piece once there is room for it */
+export function createArriving(folder: string, room: Room, observe: (piece: Buffer) => void): Arriving {
   const path = join(folder, `${randomUUID()}.part`);
   let size = 0;
   async function* counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     for await (const piece of pieces) {
       await room(piece.length);
       size += piece.length;
+      observe(piece);
       yield piece;
     }
   }

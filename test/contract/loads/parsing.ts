@@ -1,12 +1,17 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { openDatabase } from "#plan/database.ts";
 import type { Connection, Database } from "#plan/database.ts";
 import type { Column, ColumnType } from "#service/engine/engine.ts";
 import type { LoadFormat } from "#service/loads/format.ts";
+import { readDirectly } from "#service/loads/direct.ts";
+import type { LoadInput } from "#service/loads/parsing.ts";
+import { isPlain } from "#service/loads/regular.ts";
 import { parse } from "#service/loads/rows.ts";
+import { createScan } from "#service/loads/scan.ts";
+import type { Scanned } from "#service/loads/scan.ts";
 
 /** The defaults of specification 2.2. */
 export const defaults: LoadFormat = {
@@ -36,6 +41,8 @@ export interface Outcome {
   readonly accepted: number;
   readonly rejected: number;
   readonly errors: readonly string[];
+  /** Whether the rows could be read in one pass as well. */
+  readonly isDirect: boolean;
   /** The file of rejected rows, byte for byte; undefined when there is none. */
   readonly bad: string | undefined;
 }
@@ -91,23 +98,61 @@ export function useParsing(): {
       const badRecords = join(folder, "bad");
       const table = columnsOf(...columns);
       const stage = { connection, close: async () => undefined };
-      const parsed = await parse(
-        stage,
-        { chunks: paths, format: { ...defaults, ...format }, columns: table, maxErrors: 100, badRecords },
-        new AbortController().signal,
-      );
+      const { signal } = new AbortController();
+      const complete = { ...defaults, ...format };
+      const input = {
+        chunks: paths.map((path) => ({ path })),
+        format: complete,
+        columns: table,
+        maxErrors: 100,
+        badRecords,
+      };
+      const parsed = await parse(stage, input, signal);
       const values = table.map(({ name }) => `CAST("${name}" AS VARCHAR)`).join(", ");
       const rows = await connection.rows<{ row: (string | null)[]; number: bigint }>(
         `SELECT [${values}] AS row, row_number AS number FROM accepted ORDER BY row_number`,
       );
       const bad = await readFile(badRecords, "latin1").catch(() => undefined);
       await rm(badRecords, { force: true });
+      const direct = await readOnce(connection, {
+        ...input,
+        chunks: input.chunks.map((one, i) => ({ ...one, ...scannedAs(chunks[i], complete, table.length) })),
+      });
+      if (direct !== undefined) {
+        expect(direct).toEqual(rows.map(({ row }) => row));
+        expect(parsed.rejected).toBe(0);
+      }
       return {
         rows: rows.map(({ row }) => row),
         numbers: rows.map(({ number }) => Number(number)),
         ...parsed,
         bad: bad === undefined ? undefined : bad,
+        isDirect: direct !== undefined,
       };
     },
   };
+}
+
+/** What the service makes of a chunk as it arrives, in pieces; nothing for every other chunk, as after a restart. */
+function scannedAs(chunk: string | Uint8Array = "", format: LoadFormat, width: number): { scanned?: Scanned } {
+  const bytes = Buffer.from(chunk);
+  if (!isPlain(format, width) || bytes.length % 2 === 1) return {};
+  const scan = createScan(format, width);
+  const step = Math.max(7, Math.ceil(bytes.length / 1000));
+  for (let at = 0; at < bytes.length; at += step) scan.take(bytes.subarray(at, at + step));
+  return { scanned: scan.end() };
+}
+
+/** The rows as they are read in one pass; undefined where they cannot be. */
+async function readOnce(connection: Connection, input: LoadInput): Promise<(string | null)[][] | undefined> {
+  const stage = { connection, close: async () => undefined };
+  const parsed = await readDirectly(stage, input, new AbortController().signal);
+  if (parsed === undefined) return undefined;
+  const values = input.columns.map(({ name }) => `CAST("${name}" AS VARCHAR)`).join(", ");
+  const nulls = input.columns.filter(({ nullable }) => !nullable).map(({ name }) => `"${name}" IS NULL`);
+  const select = `SELECT [${values}] AS row, ${["false", ...nulls].join(" OR ")} AS refused FROM accepted`;
+  const rows = await connection.rows<{ row: (string | null)[]; refused: boolean }>(select).catch(() => undefined);
+  // The table itself refuses nulls, and as many rows as were not expected.
+  if (rows?.length !== parsed.accepted || rows.some(({ refused }) => refused)) return undefined;
+  return rows.map(({ row }) => row);
 }

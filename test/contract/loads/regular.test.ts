@@ -27,10 +27,10 @@ async function both(chunk: Uint8Array, options: Partial<LoadFormat>): Promise<[r
   await rm(`${path}.rows`);
   const rows =
     isPlain(format, names.length) && section.isPlain
-      ? await regularRows(section, format, names.length, signal)
+      ? await regularRows(section, format, names.length, undefined, signal)
       : undefined;
   if (rows === undefined) return [undefined, exact];
-  expect(rows).toBe(exact.length);
+  expect(rows.count).toBe(exact.length);
   const query = `FROM ${readingRegular(section, format, names.length)}`;
   const regular = await connection()
     .rows(query)
@@ -149,7 +149,7 @@ test("A.9 a load that is stopped ends with the signal's reason, and leaves the c
     const reason = new Error("stopped");
     setTimeout(() => controller.abort(reason), delay);
     const columns = columnsOf("a INTEGER", "b VARCHAR");
-    const input = { chunks: [path, path], format: defaults, columns, maxErrors: 100, badRecords };
+    const input = { chunks: [{ path }, { path }], format: defaults, columns, maxErrors: 100, badRecords };
     const stage = { connection: connection(), close: async () => undefined };
     await expect(parse(stage, input, controller.signal)).rejects.toBe(reason);
     expect((await load(["a INTEGER"], {}, "1\n")).rows).toEqual([["1"]]);

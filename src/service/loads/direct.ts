@@ -1,0 +1,142 @@
+import { identifier, literal } from "#plan/database.ts";
+import { rowNumberOf } from "#service/engine/engine.ts";
+import type { Column, Stage } from "#service/engine/engine.ts";
+import { conversionOf, moment } from "./convert.ts";
+import type { LoadFormat } from "./format.ts";
+import type { LoadInput, Parsed } from "./parsing.ts";
+import { isPlain, readingTyped, regularRows } from "./regular.ts";
+import { digits, empties, joined, marks, minus, point, spaces } from "./scan.ts";
+import type { RegularRows } from "./scan.ts";
+import { findSections } from "./sections.ts";
+import type { Section } from "./sections.ts";
+import { numericFormat } from "./strptime.ts";
+
+/**
+ * Makes `accepted` a view that reads the input itself, so that the rows are read, converted and written in one pass. It
+ * fails where a row would be rejected: then the input is to be parsed, which says what is wrong with it. It does not
+ * number the rows: a table with a primary key needs more.
+ * @returns what becomes of the rows if the view does not fail; undefined when DuckDB is not trusted with the input
+ * @throws {InputError} for a format of dates and times that is not understood; the signal's reason
+ */
+export async function readDirectly(
+  { connection }: Stage,
+  { chunks, format, columns }: LoadInput,
+  signal: AbortSignal,
+): Promise<Parsed | undefined> {
+  if (!isPlain(format, columns.length)) return undefined;
+  const names = columns.map(({ name }) => name);
+  const paths = chunks.map(({ path }) => path);
+  const sections = await findSections(paths, format, names, signal);
+  let all: RegularRows | undefined = { count: 0, kinds: new Uint8Array(columns.length) };
+  for (const [i, section] of sections.entries()) {
+    if (!section.isPlain) return undefined;
+    all = joined(all, await regularRows(section, format, columns.length, chunks[i]?.scanned, signal));
+    if (all === undefined) return undefined;
+  }
+  if (all.count === 0) return undefined;
+  const { kinds } = all;
+  const readings = columns.map((column, i) => readingOf(column, `f${String(i)}`, kinds[i] ?? 0, format));
+  const selects = groups(sections).map((group) => selectOf(columns, readings, group, format));
+  await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selects.join(" UNION ALL ")}`);
+  return { accepted: all.count, rejected: 0, errors: [] };
+}
+
+/** How a column is read by DuckDB's CSV reader, and what becomes of it then. */
+interface Reading {
+  readonly type: string;
+  /** The field as text, where the reader does not convert it; null where it stands for null. */
+  readonly text?: string;
+  /** The value of `text`, or of the field. */
+  readonly value: (field: string) => string;
+}
+
+/** The reader converts what it cannot take for something that A.15 and A.19 do not: it depends on the bytes there are. */
+function readingOf(column: Column, field: string, kinds: number, format: LoadFormat): Reading {
+  const { type, text, value } = conversionOf(column, field, format);
+  const isMadeOf = (allowed: number): boolean => (kinds & ~allowed) === 0;
+  const whole = digits | minus;
+  switch (column.type) {
+    case "VARCHAR":
+      return { type, value: itself };
+    case "BIGINT":
+    case "INTEGER":
+    case "SMALLINT":
+      if (isMadeOf(whole)) return { type, value: itself };
+      if (isMadeOf(whole | empties)) return { type: "VARCHAR", text, value: (name) => `CAST(${name} AS ${type})` };
+      break;
+    case "DOUBLE":
+    case "FLOAT":
+      if (isMadeOf(whole | point)) return { type, value: finite };
+      if (isMadeOf(whole | point | empties)) {
+        return { type: "VARCHAR", text, value: (name) => finite(`CAST(${name} AS ${type})`) };
+      }
+      break;
+    case "DATE":
+    case "TIMESTAMP": {
+      if (format.convertedToEpoch) {
+        if (!isMadeOf(whole)) break;
+        return { type: "BIGINT", value: (name) => orRefused(`CAST(${moment(name, "0")} AS ${type})`, name) };
+      }
+      const { format: numeric, hasSeconds } = numericFormat(formatOf(column, format)) ?? {};
+      const isNumeric = isMadeOf(whole | marks | spaces | (hasSeconds === true ? 0 : point));
+      if (numeric !== undefined && isNumeric) return { type, value: itself };
+      break;
+    }
+    case "DECIMAL":
+    case "BOOLEAN":
+    case "TIME":
+    case "UUID":
+  }
+  return { type: "VARCHAR", text, value: (name) => orRefused(value(name), name) };
+}
+
+function formatOf({ type }: Column, { dateFormat, dateTimeFormat }: LoadFormat): string {
+  return type === "DATE" ? dateFormat : dateTimeFormat;
+}
+
+function itself(field: string): string {
+  return field;
+}
+
+const refused = "error('a row is to be rejected')";
+
+/** A value that is null although there is a field does not convert. */
+function orRefused(value: string, field: string): string {
+  return `CASE WHEN ${field} IS NOT NULL AND ${value} IS NULL THEN ${refused} ELSE ${value} END`;
+}
+
+function finite(value: string): string {
+  return `CASE WHEN isinf(${value}) THEN ${refused} ELSE ${value} END`;
+}
+
+/** Neighbours with as many lines before their rows are read together. */
+function groups(sections: readonly Section[]): Section[][] {
+  const found: Section[][] = [];
+  for (const section of sections) {
+    const last = found.at(-1);
+    if (last?.[0]?.lines === section.lines) last.push(section);
+    else found.push([section]);
+  }
+  return found;
+}
+
+function selectOf(
+  columns: readonly Column[],
+  readings: readonly Reading[],
+  sections: readonly Section[],
+  format: LoadFormat,
+): string {
+  const types = readings.map(({ type }) => type);
+  const formats = [
+    ["dateformat", format.dateFormat],
+    ["timestampformat", format.dateTimeFormat],
+  ].flatMap(([option = "", text = ""]) => {
+    const numeric = format.convertedToEpoch ? undefined : numericFormat(text);
+    return numeric === undefined ? [] : [`, ${option} = ${literal(numeric.format)}`];
+  });
+  const from = readingTyped(sections, sections[0]?.lines ?? 0, format, types, formats.join(""));
+  const fields = readings.map(({ text }, i) => (text === undefined ? `f${String(i)}` : `${text} AS f${String(i)}`));
+  const values = readings.map(({ value }, i) => `${value(`f${String(i)}`)} AS ${identifier(columns[i]?.name ?? "")}`);
+  const number = identifier(rowNumberOf(columns));
+  return `SELECT ${values.join(", ")}, NULL::BIGINT AS ${number} FROM (SELECT ${fields.join(", ")} FROM ${from})`;
+}

@@ -1,0 +1,257 @@
+import type { LoadFormat } from "./format.ts";
+
+/** What bytes the fields of a column are made of: an or of these. Fields that stand for null do not count. */
+export const digits = 1;
+export const minus = 2;
+export const point = 4;
+/** Slashes and colons. */
+export const marks = 8;
+export const spaces = 16;
+export const others = 32;
+/** There are empty fields. */
+export const empties = 64;
+
+/** A byte that has a meaning of its own. */
+const special = 128;
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+const byteOrderMark = [0xef, 0xbb, 0xbf];
+
+const atField = 0;
+const inText = 1;
+const inQuotes = 2;
+const afterQuotes = 3;
+
+/**
+ * Rows that have as many fields as the table, are quoted by the book and end with `\n`. DuckDB's CSV reader takes more
+ * than that, in its own way: it drops spaces around quotes and an empty field too many, and ends rows at a lone `\r`;
+ * and it reads a quoted newline right only with one thread.
+ */
+export interface RegularRows {
+  readonly count: number;
+  /** What the fields of each column are made of. */
+  readonly kinds: Uint8Array;
+}
+
+/** What was seen of a chunk. Undefined where rows are not regular. */
+export interface Scanned {
+  /** Where its first line begins, behind a byte order mark, and where it ends, in bytes. */
+  readonly from: number;
+  readonly firstLineEnd: number;
+  /** The first line by itself: it may be a header. */
+  readonly firstLine: RegularRows | undefined;
+  readonly rest: RegularRows | undefined;
+}
+
+/** Looks at the bytes of a chunk as they arrive, so that they need not be looked at when it is loaded. */
+export interface Scan {
+  take(bytes: Uint8Array): void;
+  /** The chunk is complete. */
+  end(): Scanned;
+}
+
+/** @param width the number of the table's columns. The format must be one that `isPlain`. */
+export function createScan(format: LoadFormat, width: number): Scan {
+  const rows = createRowScan(format, width);
+  let start: number[] = [];
+  let from: number | undefined;
+  let offset = 0;
+  let firstLine: RegularRows | undefined;
+  let firstLineEnd: number | undefined;
+
+  /** Drops a byte order mark. */
+  function begin(bytes: Uint8Array): Uint8Array | undefined {
+    const all = Uint8Array.from([...start, ...bytes]);
+    const isMark = byteOrderMark.every((byte, i) => i >= all.length || all[i] === byte);
+    if (isMark && all.length < byteOrderMark.length) {
+      start = [...all];
+      return undefined;
+    }
+    from = isMark ? byteOrderMark.length : 0;
+    offset = from;
+    return all.subarray(from);
+  }
+
+  function endFirstLine(end: number): void {
+    firstLine = rows.end();
+    firstLineEnd = end;
+  }
+
+  function take(bytes: Uint8Array): void {
+    let rest = bytes;
+    if (firstLineEnd === undefined) {
+      const end = rest.indexOf(newline) + 1;
+      if (end > 0) {
+        rows.take(rest.subarray(0, end));
+        endFirstLine(offset + end);
+        offset += end;
+        rest = rest.subarray(end);
+      }
+    }
+    rows.take(rest);
+    offset += rest.length;
+  }
+
+  return {
+    take: (bytes) => {
+      const rest = from === undefined ? begin(bytes) : bytes;
+      if (rest !== undefined) take(rest);
+    },
+    end: () => {
+      if (from === undefined) {
+        from = 0;
+        take(Uint8Array.from(start));
+      }
+      if (firstLineEnd === undefined) endFirstLine(offset);
+      return { from, firstLineEnd: firstLineEnd ?? offset, firstLine, rest: rows.end() };
+    },
+  };
+}
+
+/** Both, if both are regular. */
+export function joined(one: RegularRows | undefined, other: RegularRows | undefined): RegularRows | undefined {
+  if (one === undefined || other === undefined) return undefined;
+  return { count: one.count + other.count, kinds: one.kinds.map((kind, i) => kind | (other.kinds[i] ?? 0)) };
+}
+
+interface RowScan {
+  take(bytes: Uint8Array): void;
+  /** Whether all rows were regular so far. */
+  readonly isRegular: boolean;
+  /** What was seen since the last call. The next bytes begin a row. */
+  end(): RegularRows | undefined;
+}
+
+/** Whole rows, and nothing else. */
+export function createRowScan(format: LoadFormat, width: number): RowScan {
+  const separator = format.fieldSeparator.charCodeAt(0);
+  const mark = format.type === "csv" && format.enclosingCharacter !== "" ? format.enclosingCharacter.charCodeAt(0) : -1;
+  const nullText = Buffer.from(format.nullValue);
+  const kindOf = kindsOf(separator, mark);
+  /** One more, for the fields that are too many. */
+  let kinds = new Uint8Array(width + 1);
+  let state = atField;
+  let fields = 1;
+  let count = 0;
+  /** Of the field so far. */
+  let kind = 0;
+  let isRegular = true;
+  /** The last bytes before this block: a field that stands for null may begin there. */
+  let before = Buffer.alloc(0);
+
+  /** Whether the bytes before `at` are a field that stands for null. */
+  function isNull(bytes: Uint8Array, at: number): boolean {
+    const from = at - nullText.length;
+    for (let i = from; i < at; i++) if (byteAt(bytes, i) !== nullText[i - from]) return false;
+    const last = byteAt(bytes, from - 1);
+    return last === separator || last === newline || last === undefined;
+  }
+
+  function byteAt(bytes: Uint8Array, at: number): number | undefined {
+    return at < 0 ? before[before.length + at] : bytes[at];
+  }
+
+  function remember(bytes: Uint8Array): void {
+    const enough = nullText.length + 1;
+    before = Buffer.concat([before, bytes.subarray(-enough)]).subarray(-enough);
+  }
+
+  function scan(bytes: Uint8Array): boolean {
+    const { length } = bytes;
+    // Locals and inner loops make this several times faster.
+    let now = state;
+    let field = fields;
+    let seen = kind;
+    let at = 0;
+    while (at < length) {
+      if (now === inQuotes) {
+        let byte = mark;
+        while (at < length && (byte = bytes[at] as number) !== mark && byte > carriageReturn) at++;
+        if (at === length) break;
+        if (byte === mark) now = afterQuotes;
+        else if (byte === newline || byte === carriageReturn || byte === 0) return false;
+        at++;
+        continue;
+      }
+      if (now === inText) {
+        let one = special;
+        while (at < length && (one = kindOf[bytes[at] as number] as number) < special) {
+          seen |= one;
+          at++;
+        }
+        if (at === length) break;
+      }
+      const byte = bytes[at++] as number;
+      if (byte === separator || byte === newline) {
+        if (now === atField) seen = empties;
+        if (byte === separator || field === width) {
+          if (field > width) return false;
+          const i = field - 1;
+          const known = kinds[i] as number;
+          if ((known & seen) !== seen && !(now === inText && isNull(bytes, at - 1))) kinds[i] = known | seen;
+        }
+        if (byte === separator) {
+          field++;
+        } else {
+          // An empty line has one field, empty, and is skipped.
+          if (field === width) count++;
+          else if (field !== 1 || now !== atField) return false;
+          field = 1;
+        }
+        now = atField;
+        seen = 0;
+      } else if (byte === mark) {
+        if (now === inText) return false;
+        now = inQuotes;
+        seen = others;
+      } else {
+        if (now === afterQuotes || byte === carriageReturn || byte === 0) return false;
+        now = inText;
+        seen |= kindOf[byte] as number;
+      }
+    }
+    state = now;
+    fields = field;
+    kind = seen;
+    return true;
+  }
+
+  return {
+    take: (bytes) => {
+      if (!isRegular) return;
+      isRegular = scan(bytes);
+      remember(bytes);
+    },
+    get isRegular() {
+      return isRegular;
+    },
+    end: () => {
+      // The last row may end without a newline.
+      if (isRegular && (fields > 1 || state !== atField)) {
+        isRegular = state !== inQuotes && scan(Uint8Array.of(newline));
+      }
+      const found = isRegular ? { count, kinds: kinds.slice(0, width) } : undefined;
+      kinds = new Uint8Array(width + 1);
+      state = atField;
+      fields = 1;
+      count = 0;
+      kind = 0;
+      before = Buffer.alloc(0);
+      isRegular = true;
+      return found;
+    },
+  };
+}
+
+function kindsOf(separator: number, mark: number): Uint8Array {
+  const kindOf = new Uint8Array(256).fill(others);
+  kindOf.fill(digits, 0x30, 0x3a);
+  kindOf[0x2d] = minus;
+  kindOf[0x2e] = point;
+  kindOf[0x2f] = marks;
+  kindOf[0x3a] = marks;
+  kindOf[0x20] = spaces;
+  for (const byte of [0, newline, carriageReturn, separator, mark]) if (byte >= 0) kindOf[byte] = special;
+  return kindOf;
+}

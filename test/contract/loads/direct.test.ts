@@ -1,0 +1,117 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { LoadFormat } from "#service/loads/format.ts";
+import { useParsing } from "./parsing.ts";
+
+const { load } = useParsing();
+
+/** Fields of which a part converts, and a part only nearly. Of a load, all are made of few kinds of bytes. */
+const unit = fc.constantFrom(
+  ["0", "1", "2", "9"],
+  ["0", "1", "2", "9", "-"],
+  ["0", "1", "2", "9", "-", "."],
+  ["0", "1", "2", "9", "-", ".", " "],
+  ["1", "2", "-", "/", ":", " "],
+  ["1", "2", "-", "+", "e", "_", "x", "inf", "nan", "\t"],
+);
+const date = fc
+  .date({ min: new Date("0000-01-01"), max: new Date("9999-12-31"), noInvalidDate: true })
+  .map((value) => value.toISOString());
+const fields = unit.chain((units) => {
+  const wild = fc.array(fc.constantFrom(...units), { minLength: 1, maxLength: 12 }).map((parts) => parts.join(""));
+  const number = fc.oneof(fc.integer().map(String), fc.double({ noNaN: true }).map(String), fc.bigInt().map(String));
+  const moment = date.chain((iso) =>
+    fc.constantFrom(
+      iso.slice(0, 10),
+      iso.slice(0, 10).replaceAll("-0", "-"),
+      iso.slice(0, 19).replace("T", " "),
+      iso.slice(0, 23).replace("T", " "),
+      iso.slice(0, 10).split("-").reverse().join("."),
+      iso.slice(0, 10).replaceAll("-", "/"),
+      ` ${iso.slice(0, 10)}`,
+      `${iso.slice(0, 19).replace("T", "  ")} `,
+      "2023-02-29",
+      "2024-02-30 24:00:00",
+    ),
+  );
+  const tidy = fc.constantFrom(number, moment, wild).chain((one) => fc.array(one, { minLength: 1, maxLength: 3 }));
+  const nothing = fc.constantFrom([], [], [], ["(null)"], [""], ['""'], ['"1"']);
+  return fc.tuple(tidy, nothing).map(([some, more]) => [...some, ...more]);
+});
+const types = [
+  "BIGINT",
+  "INTEGER",
+  "SMALLINT",
+  "DOUBLE",
+  "FLOAT",
+  "DECIMAL(9,2)",
+  "DATE",
+  "TIMESTAMP",
+  "TIME",
+  "VARCHAR",
+];
+const format: fc.Arbitrary<Partial<LoadFormat>> = fc.record({
+  convertedToEpoch: fc.boolean(),
+  dateFormat: fc.constantFrom(
+    "%Y-%m-%d",
+    "%d.%m.%Y",
+    "%Y%m%d",
+    "%Y/%m/%d",
+    "%y-%e-%m",
+    "%F",
+    "%d %b %Y",
+    "%Y-%m-%d %H:%M",
+  ),
+  dateTimeFormat: fc.constantFrom("%Y-%m-%d %H:%M:%S", "%F %T", "%Y-%m-%d", "%d.%m.%Y", "%Y-%m-%d %H:%M:%S.%f"),
+  skipSecondFraction: fc.boolean(),
+  hasHeaderRow: fc.boolean(),
+});
+
+test("A.15 A.17 A.18 A.19 what is read in one pass is what is read with care", async () => {
+  let direct = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...types), fields, format, async (type, values, options) => {
+      const header = options.hasHeaderRow === true ? "a,b\n" : "";
+      const lines = values.map((value) => `${value},x\n`).join("");
+      // The comparison is made by `load`.
+      const { isDirect } = await load([`a ${type}`, "b VARCHAR"], options, header + lines);
+      if (isDirect) direct++;
+    }),
+    { numRuns: 1000 },
+  );
+  expect(direct).toBeGreaterThan(100);
+});
+
+describe("A.7 is read in one pass", () => {
+  const columns = ["id BIGINT", "name VARCHAR", "day DATE", "at TIMESTAMP", "amount DOUBLE", "is BOOLEAN"];
+  const formats = { convertedToEpoch: false, dateFormat: "%Y-%m-%d", dateTimeFormat: "%Y-%m-%d %H:%M:%S" };
+  const row = '1,"a ""b"", c",2024-02-29,2024-02-29 12:00:00,-1.5,T\n';
+
+  test.each<[string, Partial<LoadFormat>, string[]]>([
+    ["rows with everything", formats, [row + row]],
+    ["nulls and empty fields", formats, [`${row}(null),(null),(null),(null),(null),(null)\n,,,,,\n`]],
+    ["chunks with a header each", { ...formats, hasHeaderRow: true }, [`h,a,b,c,d,e\n${row}`, `h,a,b,c,d,e\n${row}`]],
+    ["a header in the first chunk only", { ...formats, hasHeaderRow: true }, [`h\n${row}`, row, `${row}${row}`]],
+    ["fractions of seconds", formats, [row.replace("12:00:00", "12:00:00.25")]],
+    ["a byte order mark, and no newline at the end", formats, [`\uFEFF${row}`, row.trimEnd()]],
+    ["numbers with signs and exponents", formats, ["+1,x,2024-02-29,2024-02-29 12:00:00,1e5,F\n"]],
+    ["epoch seconds", {}, ["1,x,1709164800,1709208000.5,1,F\n2,y,-1,-1,0,T\n"]],
+  ])("%s", async (_, format, chunks) => {
+    const { isDirect, rejected } = await load(columns, format, ...chunks);
+    expect({ isDirect, rejected }).toEqual({ isDirect: true, rejected: 0 });
+  });
+
+  test.each<[string, Partial<LoadFormat>, string]>([
+    ["too many fields", formats, `${row}1,2,3,4,5,6,7\n`],
+    ["a number that is none", formats, row.replace("1", "1.5")],
+    ["a number too large", formats, row.replace("1", "9".repeat(20))],
+    ["a date that is none", formats, row.replace("02-29", "02-30")],
+    ["neither true nor false", formats, row.replace("T", "true")],
+    ["text behind quotes", formats, row.replace('c"', 'c"x')],
+    ["beyond what a DOUBLE holds", formats, row.replace("-1.5", "1".repeat(400))],
+    ["epoch seconds beyond what a TIMESTAMP holds", {}, "1,x,1,9223372036855,1,T\n"],
+  ])("is not: %s", async (_, format, chunk) => {
+    const { isDirect, rejected } = await load(columns, format, chunk);
+    expect({ isDirect, rejected }).toEqual({ isDirect: false, rejected: 1 });
+  });
+});
