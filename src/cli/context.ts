@@ -47,11 +47,12 @@ export async function withContext<Result>(
   composition: Composition,
   voices: Voices,
   work: (context: Context) => Promise<Result>,
+  stopping: StoppingWords = applyStopping,
 ): Promise<Result> {
   const configuration = await load(file, composition, voices);
   const { output } = voices;
   const log = voices.log.logger;
-  const interruption = interruptedBySignals(output);
+  const interruption = interruptedBySignals(output, stopping);
   const embedded = openEmbedded(configuration, composition, {
     log,
     mayStart: true,
@@ -83,8 +84,20 @@ export function chosenSyncs(configuration: Configuration, name: string | undefin
   return [name];
 }
 
-/** The first Ctrl-C (or SIGTERM) stops before anything is applied; a second one abandons what is being applied. */
-function interruptedBySignals(output: Output): Interruption & { end(): void } {
+/** What is said when a command is interrupted. */
+interface StoppingWords {
+  /** Why nothing came of it. */
+  readonly reason: string;
+  readonly notice: string;
+}
+
+const applyStopping: StoppingWords = {
+  reason: "interrupted: nothing was applied",
+  notice: "stopping; what is being applied is finished first (press Ctrl-C again to abandon it)",
+};
+
+/** The first Ctrl-C (or SIGTERM) stops what can be stopped without harm; a second one abandons the rest. */
+function interruptedBySignals(output: Output, words: StoppingWords): Interruption & { end(): void } {
   const stop = new AbortController();
   const abandon = new AbortController();
   const onSignal = (): void => {
@@ -92,8 +105,8 @@ function interruptedBySignals(output: Output): Interruption & { end(): void } {
       abandon.abort(new InputError("abandoned"));
       return;
     }
-    stop.abort(new InputError("interrupted: nothing was applied"));
-    output.say("stopping; what is being applied is finished first (press Ctrl-C again to abandon it)");
+    stop.abort(new InputError(words.reason));
+    output.say(words.notice);
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
   return {

@@ -33,7 +33,8 @@ export function openOutput(options: { json: boolean }): Output {
   let shown = false;
   let redact = redactor([]);
   const progress = (line?: string): void => {
-    if (!interactive) return;
+    // It goes to standard error: data may come from a pipe, and go to one.
+    if (!stderr.isTTY || options.json) return;
     if (shown) stderr.write("\r\u001B[K");
     shown = line !== undefined;
     if (line !== undefined) stderr.write(line.slice(0, (stderr.columns || 80) - 1));

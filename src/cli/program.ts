@@ -1,12 +1,16 @@
 import { existsSync } from "node:fs";
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { InputError, messageOf } from "#errors.ts";
 import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import type { Composition } from "./composition.ts";
 import { withContext } from "./context.ts";
+import { load, loadStopping } from "./load.ts";
+import { addLoadFlags } from "./load-flags.ts";
+import type { LoadFlags } from "./load-flags.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
+import { wholeNumber } from "./numbers.ts";
 import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { plan } from "./plan.ts";
@@ -77,6 +81,15 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .action((options: CommonOptions) =>
       act(options, (file, output, log) => withContext(file, composition, { output, log }, (context) => check(context))),
     );
+  addLoadFlags(
+    common(program.command("load"))
+      .description("load files of rows into a table of a service")
+      .argument("<file...>", "CSV or delimited text, also packed with gzip or zstd; a pattern; - is standard input"),
+  ).action((files: string[], options: CommonOptions & LoadFlags) =>
+    act(options, (file, output, log) =>
+      withContext(file, composition, { output, log }, (context) => load(context, files, options), loadStopping),
+    ),
+  );
 
   try {
     await program.parseAsync([...argv]);
@@ -117,11 +130,6 @@ interface LimitOptions extends CommonOptions {
 function limitOf({ all, limit }: LimitOptions): { limit?: number } {
   if (all === true) return { limit: Number.POSITIVE_INFINITY };
   return limit === undefined ? {} : { limit };
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("expected a whole number.");
-  return Number(text);
 }
 
 function configurationFile({ config }: CommonOptions): string {

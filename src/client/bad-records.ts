@@ -3,30 +3,38 @@ import type { FileHandle } from "node:fs/promises";
 import { parse } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
 import type { CycleClient } from "./cycle.ts";
+import type { Answer } from "./http.ts";
 import { receiveBytes } from "./receive.ts";
 
 /**
- * Saves the rejected rows of a cycle, if there are any, to a file that was not there.
- * @param wanted its path; where that is taken, a number goes before the extension
- * @returns the path it got
+ * Saves the rejected rows of a cycle to a file that was not there. The load has ended: that they cannot be saved is
+ * told, and is no error.
+ * @param wanted the file's path; where that is taken, a number goes before the extension
  */
 export async function saveBadRecords(
   cycle: CycleClient,
   wanted: string,
   signal: AbortSignal,
-): Promise<string | undefined> {
-  return cycle.badRecords(async (answer) => {
-    const { path, file } = await openNew(wanted);
-    try {
-      await receiveBytes(answer, file);
-      return path;
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
-    } finally {
-      await file.close();
-    }
-  }, signal);
+): Promise<{ badRecords?: string; badRecordsProblem?: string }> {
+  try {
+    const path = await cycle.badRecords((answer) => save(answer, wanted), signal);
+    return path === undefined ? {} : { badRecords: path };
+  } catch (error) {
+    return { badRecordsProblem: messageOf(error) };
+  }
+}
+
+async function save(answer: Answer, wanted: string): Promise<string> {
+  const { path, file } = await openNew(wanted);
+  try {
+    await receiveBytes(answer, file);
+    return path;
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await file.close();
+  }
 }
 
 async function openNew(wanted: string): Promise<{ path: string; file: FileHandle }> {

@@ -8,7 +8,7 @@ import type { FileData } from "./form.ts";
 /** Rows, in a file or from a stream that is read once and destroyed when the load ends early. */
 export type LoadSource =
   | { readonly name: string; readonly path: string }
-  | { readonly name: string; readonly stream: Readable };
+  | { readonly name: string; readonly stream: Readable | (() => Readable) };
 
 /** As much as is read of a file at a time. */
 const blockSize = 1024 * 1024;
@@ -16,7 +16,9 @@ const blockSize = 1024 * 1024;
 /** The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7). */
 export async function* chunksOf(sources: readonly LoadSource[], _request: LoadRequest): AsyncGenerator<FileData> {
   for (const source of sources) {
-    yield "path" in source ? await wholeFile(source.name, source.path) : wholeStream(source.stream);
+    yield "path" in source
+      ? await wholeFile(source.name, source.path)
+      : wholeStream(typeof source.stream === "function" ? source.stream() : source.stream);
   }
 }
 

@@ -48,8 +48,11 @@ export function startCycle(session: Session, request: LoadRequest, signal: Abort
   return session.ask(operation, (answer) => jsonOf(answer, loadStarted), signal);
 }
 
-/** @param node that serves the cycle, where it is not the one that was called */
-export function cycleClient(session: Session, id: string, node: Http | undefined): CycleClient {
+/**
+ * @param table its name, for messages
+ * @param node that serves the cycle, where it is not the one that was called
+ */
+export function cycleClient(session: Session, id: string, table: string, node: Http | undefined): CycleClient {
   const advice = { 403: noPrivilege };
   const ask = <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> =>
     session.ask(node === undefined ? operation : { ...operation, node }, use, signal);
@@ -58,7 +61,7 @@ export function cycleClient(session: Session, id: string, node: Http | undefined
     upload: (chunk, data, signal) =>
       ask(
         {
-          title: `upload of chunk ${chunk}`,
+          title: `upload of chunk ${chunk} into ${table}`,
           route: ofCycle(loadRoutes.upload, id),
           headers: { [chunkHeaders.id]: String(chunk) },
           body: fileBody(data),

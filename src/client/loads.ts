@@ -1,4 +1,4 @@
-import { RefusedError, UnavailableError, messageOf } from "#errors.ts";
+import { RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
 import type { LoadRequest } from "#wire/loads.ts";
 import { familyA, familyB } from "#wire/routes.ts";
 import { chunksOf } from "./chunks.ts";
@@ -57,6 +57,8 @@ export interface Loaded {
   readonly errors: readonly string[];
   /** The file that the rejected rows were saved to. */
   readonly badRecords?: string;
+  /** Why they could not be saved. */
+  readonly badRecordsProblem?: string;
 }
 
 /** How a load is stopped: `signal` has the service cancel it, which is waited for; `abandon` ends that too. */
@@ -94,18 +96,21 @@ export function openLoads({ nodes = [], parallel = 3, ...rest }: LoadsOptions): 
   async function load(wanted: Load, { signal, abandon = neverAborted }: LoadSignals): Promise<Loaded> {
     const { sources, onProgress = () => undefined } = wanted;
     const request = requestOf(wanted);
-    const title = `target ${options.name}: the load into ${Object.values(wanted.into).join(".")}`;
+    const { database, schema, table: name } = wanted.into;
+    const table = [database, schema, name].filter((part) => part !== undefined).join(".");
+    const title = `target ${options.name}: the load into ${table}`;
     const { cycle_id: id, node_address: address } = await startCycle(session, request, signal);
-    let cycle = cycleClient(session, id, undefined);
-    let upload: { readonly bytes: number; readonly chunks: number };
+    let cycle = cycleClient(session, id, table, undefined);
+    let upload: { readonly bytes: number; readonly chunks: number } | undefined;
     try {
       if (nodes !== "stay") {
-        cycle = cycleClient(session, id, nodeOf(address, context.http, { ...options, prefix: "" }, nodes));
+        cycle = cycleClient(session, id, table, nodeOf(address, context.http, { ...options, prefix: "" }, nodes));
       }
       upload = await uploadAll(cycle, chunksOf(sources, request), { parallel, onProgress, signal });
       await cycle.commit(upload.chunks, signal);
     } catch (error) {
-      throw await undone(cycle, error, title, abandon, signal.aborted);
+      // A commit that was not answered may have been heard.
+      throw await undone(cycle, error, title, abandon, signal.aborted || upload !== undefined);
     }
     onProgress({ phase: "commit", bytes: upload.bytes });
     let end: CycleStatus;
@@ -115,10 +120,6 @@ export function openLoads({ nodes = [], parallel = 3, ...rest }: LoadsOptions): 
       if (!signal.aborted) throw unknownEnd(title, id, error);
       throw await undone(cycle, error, title, abandon, true);
     }
-    const file =
-      wanted.badRecords === undefined || end.status.code === "CANCELLED"
-        ? undefined
-        : await saveBadRecords(cycle, wanted.badRecords, signal);
     const { code, message } = end.status;
     return {
       cycle: id,
@@ -128,7 +129,9 @@ export function openLoads({ nodes = [], parallel = 3, ...rest }: LoadsOptions): 
       ignored: end.ignored_row_count,
       ...upload,
       errors: end.parsing_errors,
-      ...(file === undefined ? {} : { badRecords: file }),
+      ...(wanted.badRecords === undefined || end.ignored_row_count === 0
+        ? {}
+        : await saveBadRecords(cycle, wanted.badRecords, signal)),
     };
   }
 
@@ -151,26 +154,32 @@ function requestOf({ into, format, options, maxReportedErrors }: Load): LoadRequ
   };
 }
 
-/** Cancels a load that cannot go on. The error to throw says what has become of it. */
+/**
+ * Cancels a load that cannot go on. The error to throw says what has become of it.
+ * @param isOpen it may have been committed, or a person asks
+ */
 async function undone(
   cycle: CycleClient,
   error: unknown,
   title: string,
   abandon: AbortSignal,
-  isStopped: boolean,
+  isOpen: boolean,
 ): Promise<unknown> {
   const limited = AbortSignal.any([abandon, AbortSignal.timeout(farewell)]);
+  let said: string;
   try {
     await cycle.cancel(limited);
     const { status } = await cycle.status(limited);
-    if (!isStopped) return error;
-    return status.code === "CANCELLED"
-      ? new UnavailableError(`${title} was cancelled: the table is as it was`, { cause: error })
-      : new UnavailableError(`${title} had ended before it could be cancelled (${status.code})`, { cause: error });
+    said =
+      status.code === "CANCELLED"
+        ? `${title} was cancelled: the table is as it was`
+        : `${title} had ended before it could be cancelled: ${status.code}`;
   } catch (cause) {
-    const left = `whether it was cancelled is not known (${messageOf(cause)}). Cycle ${cycle.id}`;
-    return isStopped ? new UnavailableError(`${title} was stopped; ${left}`, { cause: error }) : error;
+    said = `${title} was stopped here; whether the service has cancelled it is not known: ${messageOf(cause)} (cycle ${cycle.id})`;
   }
+  if (!isOpen) return error;
+  const why = error instanceof RollcallError ? `. ${error.message}` : "";
+  return new UnavailableError(`${said}${why}`, { cause: error });
 }
 
 function unknownEnd(title: string, id: string, error: unknown): UnavailableError {

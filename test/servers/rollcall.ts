@@ -23,13 +23,20 @@ export interface Running {
 /** Starts `rollcall` with these arguments. */
 export function startRollcall(
   args: readonly string[],
-  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+  options: {
+    cwd?: string;
+    env?: NodeJS.ProcessEnv;
+    /** What it reads from standard input; null: what the test writes. Default: nothing. */
+    stdin?: string | Buffer | null;
+  } = {},
 ): Running {
   const child = spawn(process.execPath, [main, ...args], {
     cwd: options.cwd,
     env: { ...process.env, NO_COLOR: "1", ROLLCALL_CONFIG: undefined, ...options.env },
   });
-  child.stdin.end();
+  // It may end without reading.
+  child.stdin.on("error", () => undefined);
+  if (options.stdin !== null) child.stdin.end(options.stdin);
   const output = { stdout: "", stderr: "" };
   const waiting = new Set<() => void>();
   for (const stream of ["stdout", "stderr"] as const) {

@@ -1,0 +1,24 @@
+import { InvalidArgumentError } from "commander";
+
+/** A flag's value as a whole number. */
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError("expected a whole number.");
+  return Number(text);
+}
+
+/** A number of bytes, for a person. */
+export function inBytes(bytes: number): string {
+  for (const [unit, size] of [
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ] as const) {
+    if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`;
+  }
+  return `${bytes} bytes`;
+}
+
+/** A number of things, for a person: `1 row`, `5,000 rows`. */
+export function counted(count: number, what: string): string {
+  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+}

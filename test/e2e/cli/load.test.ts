@@ -1,0 +1,102 @@
+import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync, zstdCompressSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import type { Ended } from "../../servers/rollcall.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-load-"));
+  await write(
+    "tables.sql",
+    "CREATE DATABASE IF NOT EXISTS d; CREATE TABLE IF NOT EXISTS d.t (id BIGINT, name VARCHAR, since DATE);",
+  );
+  await write(
+    "rollcall.yaml",
+    `service: { listen: "127.0.0.1:0", data: data, tables: tables.sql, administrator: { password: secret }, loads: { minFreeDisk: 1MiB } }`,
+  );
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const write = (name: string, content: string | Buffer) => writeFile(join(folder, name), content);
+const run = (...args: string[]): Promise<Ended> => rollcall(args, { cwd: folder });
+const load = (...args: string[]): Promise<Ended> => run("load", ...args, "--table", "d.t");
+
+describe("load", () => {
+  test("files by name and pattern, gzip, zstd and standard input are loaded together", async () => {
+    await write("a1.csv", "1,a,0\n");
+    await write("a2.csv", "2,b,0\n");
+    await write("b.csv.gz", gzipSync("3,c,0\n"));
+    await write("packed", zstdCompressSync("4,d,0\n"));
+    const running = startRollcall(["load", "a*.csv", "b.csv.gz", "packed", "-", "--table", "d.t", "--json"], {
+      cwd: folder,
+      stdin: gzipSync("5,e,0\n"),
+    });
+    const { code, stdout, stderr } = await running.ended;
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ target: "embedded", table: "d.t", code: "OK", written: 5, bytes: 30 });
+  });
+
+  test("rejected rows are saved beside the input, and overwrite nothing", async () => {
+    await write("rows.csv", "1,a,0\nx,b,0\n");
+    const first = await load("rows.csv", "--max_ignored_rows", "1");
+    expect(first.code, first.stderr).toBe(0);
+    expect(first.stdout).toMatch(/^d\.t: 1 row loaded, 1 row ignored; 12 bytes in .* s \(.* MB\/s\)$/m);
+    expect(first.stdout).toContain('  row 2, column id: "x" is not a BIGINT\n');
+    expect(first.stdout).toContain("The rejected rows are in rows.csv.bad\n");
+    const second = await load("rows.csv", "--max_ignored_rows", "1");
+    expect(second.stdout).toContain("The rejected rows are in rows.csv.2.bad\n");
+    expect(await readFile(join(folder, "rows.csv.bad"), "utf8")).toBe("x,b,0\n");
+    expect(await readFile(join(folder, "rows.csv.2.bad"), "utf8")).toBe("x,b,0\n");
+  });
+
+  test("a format that is one letter off fails with what the service says, and loads nothing", async () => {
+    await write("rows.csv", "id;name;since\n1;a;2024-01-31\n2;b;2024-02-29\n");
+    const flags = ["--field_separator", ";", "--has_header_row"];
+    const wrong = await load("rows.csv", ...flags, "--date_format", "%Y-%d-%m");
+    expect(wrong.code).toBe(1);
+    expect(wrong.stdout).toBe("");
+    expect(wrong.stderr).toMatch(
+      /^rollcall: the load into d\.t failed: 2 rows were rejected, and max_ignored_rows allows 0/,
+    );
+    expect(wrong.stderr).toContain('row 1, column since: "2024-01-31" does not match %Y-%d-%m');
+    expect(wrong.stderr).toContain("Nothing was loaded: the table is as it was.");
+    const right = await load("rows.csv", ...flags, "--date_format", "%Y-%m-%d");
+    expect(right.code, right.stderr).toBe(0);
+    expect(right.stdout).toContain("d.t: 2 rows loaded; ");
+  });
+
+  test("what cannot be read or is not understood is named, and nothing is left behind", async () => {
+    await write("rows.csv", "1,a,0\n");
+    await write("cut.csv.gz", gzipSync("1,a,0\n").subarray(0, 20));
+    await write("plain.csv.gz", "1,a,0\n");
+    const before = await readdir(folder);
+    for (const [args, message] of [
+      [["none.csv"], /^rollcall: none\.csv cannot be read: ENOENT/],
+      [["none*.csv"], /^rollcall: no file is called like none\*\.csv$/m],
+      [["data"], /^rollcall: data cannot be read/],
+      [
+        ["cut.csv.gz"],
+        /^rollcall: cut\.csv\.gz is damaged or incomplete: it cannot be unpacked as gzip \(unexpected end/,
+      ],
+      [["plain.csv.gz"], /^rollcall: plain\.csv\.gz is called \.gz, but its content is not gzip/],
+      [["rows.csv", "--type", "cvs"], /argument 'cvs' is invalid\. expected csv or delimited\./],
+      [["rows.csv", "--field_separator", "::"], /argument '::' is invalid\. expected one character/],
+      [["rows.csv", "--has_header_rows"], /unknown option '--has_header_rows'\s+\(Did you mean --has_header_row\?\)/],
+      [["rows.csv", "--max_ignored_rows", "-1"], /expected a whole number/],
+      [["rows.csv", "--target", "other"], /^rollcall: no target is called other/],
+    ] as const) {
+      const { code, stdout, stderr } = await load(...args);
+      expect(code).toBe(1);
+      expect(stdout).toBe("");
+      expect(stderr).toMatch(message);
+    }
+    const table = await run("load", "rows.csv", "--table", "d.other");
+    expect(table.stderr).toMatch(
+      /into d\.other was refused \(400\): .*\n {2}Unable to find table\. Cannot load data\./,
+    );
+    expect((await readdir(folder)).filter((name) => name !== "data")).toEqual(before);
+  });
+});
