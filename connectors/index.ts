@@ -1,5 +1,6 @@
 import type { Connector } from "#connector.ts";
 import csv from "./csv/index.ts";
+import ldap from "./ldap/index.ts";
 
 /** The connectors that come with Rollcall. */
-export const connectors: readonly Connector[] = [csv];
+export const connectors: readonly Connector[] = [csv, ldap];

@@ -1,0 +1,199 @@
+import type { Socket } from "node:net";
+import { UnbindRequest } from "ldapts";
+import { type Cursor, enter, messagesOf, readInteger, tags } from "./ber.ts";
+import { inWords } from "./errors.ts";
+import { type Result, readResult } from "./result.ts";
+
+/** What a request is sent as: `ldapts` writes them. */
+export interface Request {
+  messageId: number;
+  write(): Buffer;
+}
+
+/** Takes what answers a request. */
+export interface Receiver {
+  /**
+   * One message.
+   * @param operation the tag of what it is
+   * @param cursor at the operation, in the bytes of the message
+   * @returns whether it was the last one
+   */
+  receive(operation: number, cursor: Cursor): boolean;
+  /** The connection broke: no more messages will come. */
+  fail(error: unknown): void;
+}
+
+/**
+ * A connection to an LDAP server: many operations at a time, each with what answers it. `ldapts`' own client is not used
+ * for that, since it holds back what a search needs to prove that it is complete: the controls and referrals of a result.
+ */
+export interface Connection {
+  readonly socket: Socket;
+  /** Sends a request; gives it a number of its own. */
+  send(request: Request, receiver: Receiver): void;
+  /** Sends a request that one message answers. */
+  ask(request: Request): Promise<Result>;
+  /** Stops reading from the network while a receiver holds more than it should, until `release`. */
+  hold(bytes: number): void;
+  release(bytes: number): void;
+  /** While `work` goes on nothing is held back: its answers may stand behind what is. */
+  urgently<Value>(work: () => Promise<Value>): Promise<Value>;
+  /** Leaves the socket to somebody else, who gives another one in its place: for StartTLS. */
+  exchange(upgrade: (socket: Socket) => Promise<Socket>): Promise<void>;
+  /** Drops the connection: whoever waits for an answer gets the error. */
+  drop(error: unknown): void;
+  /** Says goodbye. Never throws. */
+  close(): Promise<void>;
+}
+
+/** What may wait to be worked on, in bytes, before the network has to. */
+const highWater = 512 * 1024;
+/** How long a server has to answer a goodbye, in milliseconds. */
+const farewell = 500;
+/** Answers that nobody asked for have no number. */
+const unsolicited = 0;
+
+/**
+ * Takes over a connected socket.
+ * @param silence how long the server may keep silent while it owes an answer, in milliseconds
+ */
+export function connectionOn(socket: Socket, silence: number): Connection {
+  const receivers = new Map<number, Receiver>();
+  let current = socket;
+  let id = 0;
+  let held = 0;
+  let urgent = 0;
+  let broken: { error: unknown } | undefined;
+
+  const breakOff = (error: unknown): void => {
+    if (broken !== undefined) return;
+    broken = { error };
+    current.destroy();
+    const waiting = [...receivers.values()];
+    receivers.clear();
+    for (const receiver of waiting) receiver.fail(error);
+  };
+  const dispatch = (message: Buffer): void => {
+    const cursor: Cursor = { bytes: message, at: 0 };
+    enter(cursor, tags.sequence);
+    const number = readInteger(cursor);
+    const operation = message[cursor.at] ?? 0;
+    if (number === unsolicited) {
+      const { message: said } = readResult(cursor);
+      throw new Error(`the server ended the connection${said === "" ? "" : ` (it says: ${said})`}`);
+    }
+    const receiver = receivers.get(number);
+    if (receiver?.receive(operation, cursor) === true) receivers.delete(number);
+  };
+  let take = messagesOf(dispatch);
+  const balance = (): void => {
+    const wait = held > highWater && urgent === 0;
+    if (wait === current.isPaused()) return;
+    if (wait) current.pause();
+    else current.resume();
+    current.setTimeout(wait ? 0 : silence);
+  };
+  const onData = (chunk: Buffer): void => {
+    if (broken !== undefined) return;
+    try {
+      take(chunk);
+      balance();
+    } catch (error) {
+      breakOff(error);
+    }
+  };
+  const onClose = (): void => breakOff(new Error("the server closed the connection"));
+  const onTimeout = (): void => {
+    if (receivers.size > 0) breakOff(new Error(`no answer for ${inWords(silence)}`));
+  };
+  const attach = (next: Socket): void => {
+    current = next;
+    next.on("data", onData).on("error", breakOff).on("close", onClose).on("timeout", onTimeout);
+    next.setTimeout(silence);
+  };
+  attach(socket);
+
+  const send: Connection["send"] = (request, receiver) => {
+    if (broken !== undefined) {
+      receiver.fail(broken.error);
+      return;
+    }
+    id += 1;
+    request.messageId = id;
+    receivers.set(id, receiver);
+    current.write(request.write());
+  };
+  return {
+    get socket() {
+      return current;
+    },
+    send,
+    ask: (request) =>
+      new Promise((resolve, reject) => {
+        const receive = (_: number, cursor: Cursor): boolean => {
+          resolve(readResult(cursor));
+          return true;
+        };
+        send(request, { receive, fail: reject });
+      }),
+    hold: (bytes) => {
+      held += bytes;
+    },
+    release: (bytes) => {
+      held -= bytes;
+      if (broken === undefined) balance();
+    },
+    urgently: async (work) => {
+      urgent += 1;
+      try {
+        balance();
+        return await work();
+      } finally {
+        urgent -= 1;
+        if (broken === undefined) balance();
+      }
+    },
+    exchange: async (upgrade) => {
+      const plain = current;
+      plain.off("data", onData).off("close", onClose).off("timeout", onTimeout);
+      plain.setTimeout(0);
+      // Whoever stands between could have put something before the TLS.
+      take = messagesOf(dispatch);
+      attach(await upgrade(plain));
+    },
+    drop: breakOff,
+    close: async () => {
+      if (broken === undefined) {
+        broken = { error: new Error("the connection is closed") };
+        receivers.clear();
+        current.off("timeout", onTimeout);
+        await farewellTo(current, id + 1);
+      }
+      await closed(current);
+    },
+  };
+}
+
+/** Ends the connection as LDAP has it; drops it when the server does not take part. */
+async function farewellTo(socket: Socket, id: number): Promise<void> {
+  if (socket.destroyed) return;
+  socket.resume();
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, farewell);
+    socket.once("close", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    socket.end(new UnbindRequest({ messageId: id }).write());
+  });
+}
+
+/** Destroys what is not, and waits until it is gone. */
+async function closed(socket: Socket): Promise<void> {
+  if (!socket.closed) {
+    await new Promise<void>((resolve) => {
+      socket.once("close", () => resolve());
+      socket.destroy();
+    });
+  }
+}

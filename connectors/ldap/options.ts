@@ -1,0 +1,216 @@
+import { Filter, FilterParser } from "ldapts";
+import { z } from "zod";
+import { dnKey, isWithin, parseDn } from "./dn.ts";
+import { ldapUrl } from "./url.ts";
+
+const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `90s`, `15m`, `3h`; in milliseconds. */
+const duration = z
+  .string({ error: "expected a duration like 90s, 15m, 3h" })
+  .regex(/^[1-9]\d{0,4}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h" })
+  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+
+const path = z.string().min(1, "expected a path");
+const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
+
+const listOf = <Item extends z.ZodType>(item: Item) =>
+  z.union([item.transform((one) => [one]), z.array(item).min(1, "expected at least one")]);
+
+const attribute = z.string().regex(/^(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)*)(?:;[a-z0-9-]+)*$/i, {
+  error: "expected the name of an attribute, such as cn",
+});
+
+const dn = text("a distinguished name, such as ou=people,dc=example,dc=com").superRefine((value, context) => {
+  try {
+    parseDn(value);
+  } catch (error) {
+    const reason = (error as Error).message;
+    context.addIssue({
+      code: "custom",
+      message: `expected a distinguished name, such as ou=people,dc=example,dc=com (${reason})`,
+    });
+  }
+});
+
+const filter = text("a filter, such as (objectClass=person)").superRefine((value, context) => {
+  try {
+    const parsed = value.startsWith("(") ? FilterParser.parseString(value) : undefined;
+    if (parsed instanceof Filter) return;
+  } catch {
+    // Said below.
+  }
+  context.addIssue({
+    code: "custom",
+    message: "expected a filter: (attribute=value), joined as in (&(…)(…)), special characters as \\28 \\29 \\2a \\5c",
+  });
+});
+
+const tls = z
+  .strictObject({
+    starttls: z.boolean().default(false).describe("Ask an ldap:// server to go on with TLS. Default false."),
+    ca: listOf(path)
+      .optional()
+      .describe("Files of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    cert: path.optional().describe("A file with the certificate to show to the server, PEM; with its chain."),
+    key: path.optional().describe("The file with the key of `cert`, PEM."),
+    serverName: text("a host name")
+      .optional()
+      .describe("The name to expect in the server's certificate. Default: the url's."),
+    insecure: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Accept any certificate: whoever stands between may read and change everything. Warned of at every run.",
+      ),
+  })
+  .refine(({ cert, key }) => (cert === undefined) === (key === undefined), {
+    error: "cert and key belong together",
+    path: ["cert"],
+  })
+  .describe("How the connection is protected.");
+
+const password = text("a password; without one a server takes anybody");
+const bind = z
+  .union(
+    [
+      z.strictObject({
+        dn: text("a name").describe("As whom: a distinguished name; Active Directory also takes user@domain."),
+        password,
+      }),
+      z.strictObject({ sasl: z.literal("EXTERNAL") }),
+      z.strictObject({ sasl: z.literal("PLAIN"), username: text("a user name"), password }),
+    ],
+    { error: "expected {dn, password}, {sasl: EXTERNAL} or {sasl: PLAIN, username, password}" },
+  )
+  .describe(
+    "As whom to read: {dn, password}, {sasl: EXTERNAL} (the client certificate, or the user of a socket) or {sasl: PLAIN, username, password}. Default: anonymous.",
+  );
+
+const limits = z
+  .strictObject({
+    connect: duration.prefault("10s").describe("Until a connection is there, with TLS and login. Default 10s."),
+    read: duration
+      .prefault("60s")
+      .describe("How long a server may keep silent in the middle of an answer. Default 60s."),
+    search: duration.prefault("1h").describe("How long all pages of one search may take. Default 1h."),
+  })
+  .prefault({})
+  .describe("How long things may take.");
+
+const part = (defaults: { filter: string }) => ({
+  base: listOf(dn).describe("Where to look: a distinguished name, or a list."),
+  filter: filter.default(defaults.filter).describe(`What to look for. Default ${defaults.filter}.`),
+  scope: z
+    .enum(["sub", "one", "base"], { error: "expected sub, one or base" })
+    .default("sub")
+    .describe("How deep: sub (everything below), one (directly below), base (itself). Default sub."),
+  id: attribute
+    .optional()
+    .describe(
+      "The attribute that identifies a record for good. Default: entryUUID, objectGUID, nsUniqueId or GUID, whichever there is.",
+    ),
+  attributes: z
+    .array(attribute)
+    .default([])
+    .describe("Attributes to read besides those that rules use; operational ones are only read when they are named."),
+  minEntries: z.int().min(0).default(1).describe("Fewer entries fail the read. Default 1."),
+});
+
+const users = z
+  .strictObject({
+    ...part({
+      filter: "(|(objectClass=inetOrgPerson)(objectClass=posixAccount)(&(objectCategory=person)(objectClass=user)))",
+    }),
+    login: attribute.default("uid").describe("The attribute that `memberUid` of groups refers to. Default uid."),
+  })
+  .describe("The users.");
+
+const groups = z
+  .strictObject(
+    part({
+      filter:
+        "(|(objectClass=groupOfNames)(objectClass=groupOfUniqueNames)(objectClass=posixGroup)(objectClass=group))",
+    }),
+  )
+  .describe("The groups.");
+
+const membershipAttributes = ["member", "uniqueMember", "memberUid", "memberOf"] as const;
+
+const referrals = z
+  .strictObject({
+    follow: z.array(ldapUrl).default([]).describe("Servers that references may be followed to, with the same login."),
+    ignore: z
+      .array(text("a host"))
+      .default([])
+      .describe("Hosts of references to leave out: what they hold is not in scope."),
+  })
+  .prefault({})
+  .describe("What to do when the server says that a part is elsewhere. A host in neither list fails the read.");
+
+/** What stands beside `connector: ldap`. */
+export const options = z
+  .strictObject({
+    url: listOf(ldapUrl).describe("ldaps://HOST, ldap://HOST or ldapi://SOCKET; of several, the first that answers."),
+    tls: tls.prefault({}),
+    bind: bind.optional(),
+    users,
+    groups: groups.optional(),
+    membership: z
+      .array(z.enum(membershipAttributes, { error: `expected ${membershipAttributes.join(", ")}` }))
+      .min(1, "expected at least one")
+      .default(["member", "uniqueMember", "memberUid"])
+      .describe("The attributes that say who is in which group; they add up. Default member, uniqueMember, memberUid."),
+    flatten: z
+      .boolean()
+      .default(false)
+      .describe("Put users directly into every group that they are in through others, and no group into another."),
+    limits,
+    keepAlive: duration.prefault("30s").describe("After how long a silent connection is probed. Default 30s."),
+    pageSize: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .default(1_000)
+      .describe("How many entries to ask for at a time. Default 1000."),
+    referrals,
+    binary: z
+      .array(attribute)
+      .default([])
+      .describe("Attributes whose values are bytes, besides the well-known ones: rules see them in base64."),
+    invalidUtf8: z
+      .enum(["fail", "latin1"], { error: "expected fail or latin1" })
+      .default("fail")
+      .describe("A text that is not UTF-8 fails the read, or is read as Windows-1252 with a warning. Default fail."),
+  })
+  .superRefine((value, context) => {
+    const problem = (path: string[], message: string): void => context.addIssue({ code: "custom", path, message });
+    const plain = value.url.filter(({ scheme }) => scheme === "ldap");
+    if (value.tls.starttls && plain.length < value.url.length) {
+      problem(["tls", "starttls"], "is for ldap:// only; ldaps:// has TLS from the start");
+    }
+    const unused = (["ca", "cert", "serverName"] as const).find((key) => value.tls[key] !== undefined);
+    if (unused !== undefined && !value.tls.starttls && plain.length > 0) {
+      problem(["tls", unused], "has no effect on ldap://: write ldaps://, or starttls: true");
+    }
+    for (const kind of ["users", "groups"] as const) {
+      const overlap = overlapOf(value[kind]?.base ?? [], value[kind]?.scope);
+      if (overlap !== undefined) problem([kind, "base"], overlap);
+    }
+  });
+
+export type Options = z.infer<typeof options>;
+export type PartOptions = Options["users"] | NonNullable<Options["groups"]>;
+
+/** What two bases have in common would be read twice, and then belongs to nobody. */
+function overlapOf(bases: readonly string[], scope: PartOptions["scope"] | undefined): string | undefined {
+  for (const [index, base] of bases.entries()) {
+    const other = bases.find((each, at) => {
+      if (at === index) return false;
+      const [inner, outer] = [dnKey(base), dnKey(each)];
+      return scope === "sub" ? isWithin(inner, outer) : inner === outer;
+    });
+    if (other !== undefined) return `${base} is within ${other}`;
+  }
+  return undefined;
+}

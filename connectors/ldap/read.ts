@@ -1,0 +1,130 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import { IncompleteReadError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
+import { MalformedError } from "./ber.ts";
+import { dnKeys } from "./dn.ts";
+import { searchEverywhere } from "./elsewhere.ts";
+import { connectionError } from "./errors.ts";
+import { readNesting } from "./flatten.ts";
+import type { Nesting } from "./nesting.ts";
+import type { Options } from "./options.ts";
+import { type Completion, recordsInParts } from "./parts.ts";
+import { placementOf } from "./placement.ts";
+import { primaryGroups } from "./primary-groups.ts";
+import { type EntryRead, type Reader, recordOf } from "./records.ts";
+import { partOf, queryOf, selectionOf } from "./selection.ts";
+import { openSession, type Session } from "./session.ts";
+import { type Warnings, warningsTo } from "./warnings.ts";
+
+/** What the parts of a read share. */
+interface Reading {
+  readonly session: Session;
+  readonly options: Options;
+  readonly context: ReadContext;
+  readonly warnings: Warnings;
+  readonly nesting: Nesting | undefined;
+  readonly dnKey: (dn: string) => string;
+}
+
+/**
+ * Every user, then every group.
+ * @throws {IncompleteReadError} when the servers do not prove that this is all
+ * @throws {InputError} when an entry is malformed, or a file of the options cannot be read
+ * @throws {RefusedError} when the login, the certificate or a search is refused
+ * @throws {UnavailableError} when no server answers, or one stops
+ */
+export async function* read(
+  options: Options,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const session = await openSession(options, open, context);
+  const warnings = warningsTo(context.warn);
+  try {
+    const nesting =
+      options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
+    const reading: Reading = { session, options, context, warnings, nesting, dnKey: dnKeys() };
+    yield* readKind("user", reading);
+    if (options.groups !== undefined) yield* readKind("group", reading);
+    context.signal.throwIfAborted();
+    warnings.close();
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw error instanceof MalformedError ? connectionError(session.place, error) : error;
+  } finally {
+    await session.close();
+  }
+}
+
+async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly SourceRecord[]> {
+  const { options, context, warnings, dnKey } = reading;
+  const selection = selectionOf(kind, options, context.attributes);
+  const warn = (message: string): void => warnings.add("values are not UTF-8", message);
+  const reader: Reader = { kind, selection, dnKey, options, warn };
+  const groups = primaryGroups(options, context.warn);
+  const { base: bases, minEntries } = partOf(kind, options);
+  const placement = placementOf(reading.nesting, warnings);
+  const batch = createBatch();
+  let count = 0;
+  for (const base of bases) {
+    const query = queryOf(kind, options, base, selection.request);
+    for await (const { session, entries } of searchEverywhere(reading.session, query)) {
+      count += entries.length;
+      for (const message of entries) {
+        const found = recordOf(message, reader);
+        if (isWhole(found)) batch.add(placement.place(found.entry));
+        else {
+          const completion: Completion = { session, reader, primaryGroups: groups, placement };
+          for await (const records of recordsInParts(message, found, completion)) {
+            batch.add(records);
+            if (batch.isFull()) yield await batch.take();
+          }
+        }
+        if (batch.isFull()) yield await batch.take();
+      }
+    }
+  }
+  if (!batch.isEmpty()) yield await batch.take();
+  if (count >= minEntries) return;
+  const where = `${reading.session.place}: ${bases.join(" and ")}`;
+  throw new IncompleteReadError(
+    `${where}: ${count} ${kind}s found, expected at least ${minEntries} (${kind}s.minEntries); check the filter, and what the login may see`,
+  );
+}
+
+/** Whether the message is all there is to say. */
+function isWhole({ lists, rest, primaryGroup }: EntryRead): boolean {
+  return lists.length === 0 && rest.length === 0 && primaryGroup === undefined;
+}
+
+/** A batch ends at so many records, or references: groups may have thousands of members each. */
+const longestBatch = { records: 500, references: 5_000 };
+/** How long entries are worked on before others have their turn, in milliseconds. */
+const turn = 4;
+
+function createBatch() {
+  let records: SourceRecord[] = [];
+  let references = 0;
+  let turnEnds = performance.now() + turn;
+  return {
+    add: (more: readonly SourceRecord[]): void => {
+      for (const record of more) {
+        records.push(record);
+        references += record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
+      }
+    },
+    isFull: () => records.length >= longestBatch.records || references >= longestBatch.references,
+    isEmpty: () => records.length === 0,
+    take: async (): Promise<readonly SourceRecord[]> => {
+      if (performance.now() > turnEnds) {
+        await nextTurn();
+        turnEnds = performance.now() + turn;
+      }
+      const taken = records;
+      records = [];
+      references = 0;
+      return taken;
+    },
+  };
+}

@@ -1,0 +1,222 @@
+import { isUtf8 } from "node:buffer";
+import type { Entry, MemberReference } from "#connector.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
+import { type Cursor, enter, readText, tags } from "./ber.ts";
+import type { Options } from "./options.ts";
+import type { Selection, Use } from "./selection.ts";
+import { type Form, guidOf, sidOf } from "./values.ts";
+
+/** An entry as far as one message tells it. */
+export interface EntryRead {
+  /** Without the members in `lists`. */
+  readonly entry: Entry;
+  /** Where in the message its members are: there may be very many. */
+  readonly lists: readonly MemberList[];
+  /** Lists of values that go on: they are to be asked for. */
+  readonly rest: readonly Rest[];
+  /** The security identifier of the user's primary group, which lists nobody (Active Directory). */
+  readonly primaryGroup?: string;
+}
+
+/** The values of an attribute in a message, by where they begin and end. */
+export interface MemberList {
+  readonly use: Use;
+  readonly at: number;
+  readonly end: number;
+}
+
+/** The part of a list of values that is still to be read. */
+export interface Rest {
+  readonly use: Use;
+  readonly next: number;
+}
+
+/** How records are made of the messages of one kind of entry. */
+export interface Reader {
+  readonly kind: Kind;
+  readonly selection: Selection;
+  readonly dnKey: (dn: string) => string;
+  readonly options: Options;
+  warn(message: string): void;
+  /** The attribute that is the id, once the first entry has told. */
+  idRank?: number;
+}
+
+/**
+ * Makes a record of the message of an entry.
+ * @throws {IncompleteReadError} when it has no id
+ * @throws {InputError} when a text is not UTF-8
+ */
+export function recordOf(message: Buffer, reader: Reader): EntryRead {
+  const { kind, selection, dnKey } = reader;
+  const cursor = enterEntry(message);
+  const dn = readText(cursor);
+  const attributes: { [name: string]: Entry["attributes"][string] } = {};
+  const keys = [dnKey(dn)];
+  const memberOf: string[] = [];
+  const members: MemberReference[] = [];
+  const lists: MemberList[] = [];
+  const rest: Rest[] = [];
+  let id: { readonly rank: number; readonly value: string } | undefined;
+  let sid = "";
+  let primary = "";
+  let disabled: boolean | undefined;
+
+  for (const { use, at, end } of fieldsOf(cursor, selection)) {
+    if (use.range?.next !== undefined) rest.push({ use, next: use.range.next });
+    if (use.names.length === 0 && isMembers(use)) {
+      if (at < end) lists.push({ use, at, end });
+      continue;
+    }
+    const values = valuesOf({ bytes: message, at }, end, use, dn, reader);
+    const [first] = values;
+    if (first === undefined) continue;
+    for (const name of use.names) attributes[name] = values.length === 1 ? first : values;
+    if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, dnKey)));
+    for (const role of use.roles) {
+      if (role === "id" && (id === undefined || use.rank < id.rank)) id = { rank: use.rank, value: first };
+      else if (role === "memberOf") for (const value of values) memberOf.push(dnKey(value));
+      else if (role === "login") for (const value of values) keys.push(loginKey(value));
+      else if (role === "sid") sid = first;
+      else if (role === "primaryGroup") primary = first;
+      else if (role === "accountControl") disabled = (Number(first) & accountDisabled) !== 0;
+      else if (role === "accountLock") disabled ??= first.toUpperCase() === "TRUE";
+    }
+  }
+  if (selection.derived.dn) attributes["dn"] = dn;
+  if (selection.derived.conflict) attributes["conflict"] = /\\0ACNF:/i.test(dn);
+  if (selection.derived.disabled && disabled !== undefined) attributes["disabled"] = disabled;
+  return {
+    entry: { kind, id: idOf(id, dn, reader), origin: dn, attributes, keys, memberOf, members },
+    lists,
+    rest,
+    ...(sid === "" || primary === "" ? {} : { primaryGroup: sid.replace(/\d+$/, primary) }),
+  };
+}
+
+/** A bit of Active Directory's `userAccountControl`. */
+const accountDisabled = 0x2;
+
+/** The values of one attribute of a message, and where in the whole list of them they are. */
+export function partOf(message: Buffer, name: string, reader: Reader): { use: Use; values: string[] } | undefined {
+  const cursor = enterEntry(message);
+  const dn = readText(cursor);
+  for (const { use, at, end } of fieldsOf(cursor, reader.selection)) {
+    if (use.range === undefined || use.name.toLowerCase() !== name.toLowerCase()) continue;
+    return { use, values: valuesOf({ bytes: message, at }, end, use, dn, reader) };
+  }
+  return undefined;
+}
+
+/** The members in a list, so many at a time. */
+export function* referencesIn(
+  message: Buffer,
+  list: MemberList,
+  reader: Reader,
+  size: number,
+): Generator<MemberReference[]> {
+  const cursor: Cursor = { bytes: message, at: list.at };
+  while (cursor.at < list.end) {
+    const references: MemberReference[] = [];
+    while (cursor.at < list.end && references.length < size) {
+      const value = readText(cursor);
+      if (value !== "") references.push(referenceOf(list.use, value, reader.dnKey));
+    }
+    yield references;
+  }
+}
+
+/** Whether the values are members of a group. */
+export function isMembers(use: Use): boolean {
+  return use.roles.includes("member") || use.roles.includes("memberUid");
+}
+
+/** What a value of a list of members refers to. */
+export function referenceOf(use: Use, value: string, dnKey: (dn: string) => string): MemberReference {
+  return use.roles.includes("memberUid") ? { kind: "user", key: loginKey(value) } : { key: dnKey(memberDn(value)) };
+}
+
+/** The name of the entry that a message holds. */
+export function dnOf(message: Buffer): string {
+  return readText(enterEntry(message));
+}
+
+function enterEntry(bytes: Buffer): Cursor {
+  const cursor: Cursor = { bytes, at: 0 };
+  enter(cursor, tags.sequence);
+  cursor.at = enter(cursor, tags.integer);
+  enter(cursor, tags.searchEntry);
+  return cursor;
+}
+
+/** The attributes that are of use, and where their values are. */
+function* fieldsOf(cursor: Cursor, selection: Selection): Generator<MemberList> {
+  const end = enter(cursor, tags.sequence);
+  while (cursor.at < end) {
+    const fieldEnd = enter(cursor, tags.sequence);
+    const use = selection.useOf(readText(cursor));
+    if (use !== undefined) {
+      const valuesEnd = enter(cursor, tags.set);
+      yield { use, at: cursor.at, end: valuesEnd };
+    }
+    cursor.at = fieldEnd;
+  }
+}
+
+/** Without empty ones. */
+function valuesOf(cursor: Cursor, end: number, use: Use, dn: string, reader: Reader): string[] {
+  const values: string[] = [];
+  while (cursor.at < end) {
+    const valueEnd = enter(cursor, tags.octets);
+    if (valueEnd > cursor.at) values.push(valueOf(cursor.bytes, cursor.at, valueEnd, use, dn, reader));
+    cursor.at = valueEnd;
+  }
+  return values;
+}
+
+function valueOf(bytes: Buffer, from: number, to: number, use: Use, dn: string, reader: Reader): string {
+  if (use.form !== "text") return binaryOf(bytes.subarray(from, to), use.form);
+  const text = bytes.toString("utf8", from, to);
+  if (!text.includes("\uFFFD") || isUtf8(bytes.subarray(from, to))) return text;
+  if (reader.options.invalidUtf8 === "latin1") {
+    reader.warn(`${dn}: ${use.name} is not UTF-8; read as Windows-1252`);
+    return latin1.decode(bytes.subarray(from, to));
+  }
+  const remedy = "correct it in the directory, name it in `binary`, or set `invalidUtf8: latin1`";
+  throw new InputError(`${dn}: ${use.name} has a value that is not UTF-8; ${remedy}`);
+}
+
+const latin1 = new TextDecoder("windows-1252");
+
+function binaryOf(bytes: Buffer, form: Form): string {
+  const readable = form === "guid" ? guidOf(bytes) : form === "sid" ? sidOf(bytes) : undefined;
+  return readable ?? bytes.toString("base64");
+}
+
+function idOf(id: { rank: number; value: string } | undefined, dn: string, reader: Reader): string {
+  const { kind, options } = reader;
+  if (id === undefined) {
+    const part = kind === "user" ? options.users : options.groups;
+    const wanted = part?.id ?? "entryUUID, objectGUID, nsUniqueId or GUID";
+    throw new IncompleteReadError(
+      `${dn} has no ${wanted}, or this login may not see it; name an attribute that every entry has, and keeps, as ${kind}s.id`,
+    );
+  }
+  reader.idRank ??= id.rank;
+  if (id.rank !== reader.idRank) {
+    throw new IncompleteReadError(
+      `${dn} has another kind of id than the entries before; name the attribute as ${kind}s.id`,
+    );
+  }
+  return id.value;
+}
+
+/** A `uniqueMember` may end with a number that tells apart who had the name before: `…#'0101'B`. */
+function memberDn(value: string): string {
+  return value.endsWith("'B") ? value.replace(/#'[01]*'B$/, "") : value;
+}
+
+function loginKey(value: string): string {
+  return value.trim().toLowerCase();
+}

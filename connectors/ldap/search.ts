@@ -1,0 +1,232 @@
+import { FilterParser, PagedResultsControl, SearchRequest } from "ldapts";
+import { IncompleteReadError, RollcallError } from "#errors.ts";
+import { type Cursor, enter, MalformedError, readText, tags } from "./ber.ts";
+import type { Receiver } from "./connection.ts";
+import { codes, connectionError, inWords, resultError } from "./errors.ts";
+import { type Result, readResult, readTexts } from "./result.ts";
+import type { Session } from "./session.ts";
+
+/** What to look for. */
+export interface Query {
+  readonly base: string;
+  readonly scope: "sub" | "one" | "base";
+  readonly filter: string;
+  readonly attributes: readonly string[];
+  /** How many entries to ask for at a time; undefined: all at once. */
+  readonly pageSize?: number;
+  /** For messages: `users below ou=people,dc=example,dc=com`. */
+  readonly what: string;
+}
+
+/** The entries of one search, as the messages they came in, or where else the rest of them is. */
+export type Found = { readonly entries: readonly Buffer[] } | { readonly elsewhere: readonly string[] };
+
+/** A server that sends nothing but empty pages will not end. */
+const emptyPages = 100;
+
+/**
+ * Everything that a query finds on one server, page by page. The next page is on its way while one is worked on. It ends
+ * only when the server has said that there are no more pages; what it says is elsewhere is delivered as that.
+ * @throws {IncompleteReadError} when a limit of the server was hit, the base does not exist, or pages repeat
+ * @throws {RefusedError} when the server does not let this account search
+ * @throws {UnavailableError} when the connection is lost, or takes too long
+ */
+export async function* search(session: Session, query: Query): AsyncGenerator<Found> {
+  const { pageSize } = query;
+  const { received, paged } = yield* allPages(session, query);
+  if (received === pageSize && !paged) await proveUnpaged(session, query, pageSize);
+}
+
+/** What the server sends for a query, until it says that it is done. */
+async function* allPages(session: Session, query: Query): AsyncGenerator<Found, Pick<Pages, "received" | "paged">> {
+  const { signal } = session.origin.context;
+  const pages = requestPages(session, query);
+  const timer = setTimeout(() => {
+    const { search } = session.options.limits;
+    pages.fail(new IncompleteReadError(`${doing(session, query)}: not done after ${inWords(search)} (limits.search)`));
+  }, session.options.limits.search);
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const found = await pages.next();
+      if (found === undefined) return pages;
+      yield found;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error instanceof RollcallError
+      ? error
+      : connectionError(`${doing(session, query)}, after ${pages.received} entries`, error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Just as many entries as a page has, and not a word about pages: there is no paging and this is all, or something in
+ * between swallows what the server says about it.
+ */
+async function proveUnpaged(session: Session, query: Query, size: number): Promise<void> {
+  const more = await collect(session, allPages(session, { ...query, attributes: ["1.1"], pageSize: size + 1 }));
+  if (more.length === size) return;
+  throw new IncompleteReadError(
+    `${doing(session, query)}: answered with a page of ${size} entries, and not whether there are more`,
+  );
+}
+
+/** All that a query finds, when that is little: not held back by other searches on the connection. */
+export async function lookUp(session: Session, query: Query): Promise<readonly Buffer[]> {
+  return collect(session, search(session, query));
+}
+
+function collect(session: Session, pages: AsyncIterable<Found>): Promise<readonly Buffer[]> {
+  return session.connection.urgently(async () => {
+    const entries: Buffer[] = [];
+    for await (const found of pages) if ("entries" in found) entries.push(...found.entries);
+    return entries;
+  });
+}
+
+interface Pages {
+  /** What has come since; undefined after the last. */
+  next(): Promise<Found | undefined>;
+  /** How many entries. */
+  readonly received: number;
+  /** Whether the server said anything about pages. */
+  readonly paged: boolean;
+  fail(error: unknown): void;
+}
+
+function requestPages(session: Session, query: Query): Pages {
+  const { connection } = session;
+  const size = query.pageSize;
+  const control = size === undefined ? undefined : new PagedResultsControl({ value: { size } });
+  const request = new SearchRequest({
+    messageId: 0,
+    baseDN: query.base,
+    scope: query.scope,
+    filter: FilterParser.parseString(query.filter),
+    attributes: [...query.attributes],
+    timeLimit: 0,
+    ...(control === undefined ? {} : { controls: [control] }),
+  });
+  let entries: Buffer[] = [];
+  let bytes = 0;
+  let elsewhere: string[] = [];
+  let received = 0;
+  let receivedBefore = 0;
+  let empty = 0;
+  let paged = false;
+  const firsts = new Set<string>();
+  let state: "open" | "done" | { readonly error: unknown } = "open";
+  let wake: (() => void) | undefined;
+
+  const fail = (error: unknown): void => {
+    if (state === "open") state = { error };
+    wake?.();
+  };
+  const repeated = (dn: string): void => {
+    const message = `${doing(session, query)}: the server sent the page that begins with ${dn} twice; was the directory changed meanwhile?`;
+    fail(new IncompleteReadError(message));
+  };
+  const end = (result: Result): void => {
+    if (result.code === codes.referral) elsewhere.push(...result.referrals);
+    else if (result.code !== codes.success) throw searchError(session, query, result, received);
+    const { cookie } = result;
+    if (control === undefined || cookie === undefined || cookie.length === 0) {
+      if (paged && cookie === undefined) {
+        throw new IncompleteReadError(`${doing(session, query)}: the server stopped paging after ${received} entries`);
+      }
+      paged ||= cookie !== undefined;
+      state = "done";
+      return;
+    }
+    paged = true;
+    empty = received === receivedBefore ? empty + 1 : 0;
+    if (empty > emptyPages) {
+      throw new IncompleteReadError(`${doing(session, query)}: the server sends empty pages without end`);
+    }
+    receivedBefore = received;
+    control.value = { size: size ?? 0, cookie };
+    connection.send(request, receiver);
+  };
+  const receiver: Receiver = {
+    receive: (operation, cursor) => {
+      if (state !== "open") return operation === tags.searchDone;
+      if (operation === tags.searchEntry) {
+        if (received === receivedBefore && control !== undefined) {
+          const dn = dnOf(cursor);
+          if (firsts.has(dn)) repeated(dn);
+          firsts.add(dn);
+        }
+        received += 1;
+        entries.push(cursor.bytes);
+        bytes += cursor.bytes.length;
+        connection.hold(cursor.bytes.length);
+      } else if (operation === tags.searchReference) {
+        elsewhere.push(...readTexts(cursor, tags.searchReference));
+      } else if (operation === tags.searchDone) {
+        try {
+          end(readResult(cursor));
+        } catch (error) {
+          fail(error);
+        }
+      } else throw new MalformedError("an answer of another kind than was asked for");
+      wake?.();
+      return operation === tags.searchDone;
+    },
+    fail,
+  };
+  connection.send(request, receiver);
+
+  return {
+    next: async () => {
+      for (;;) {
+        if (typeof state === "object") throw state.error;
+        if (entries.length > 0) {
+          const found = { entries };
+          entries = [];
+          connection.release(bytes);
+          bytes = 0;
+          return found;
+        }
+        if (elsewhere.length > 0) {
+          const found = { elsewhere };
+          elsewhere = [];
+          return found;
+        }
+        if (state === "done") return undefined;
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+    get received() {
+      return received;
+    },
+    get paged() {
+      return paged;
+    },
+    fail,
+  };
+}
+
+/** @param cursor at the operation; it is left where it is */
+function dnOf({ bytes, at }: Cursor): string {
+  const cursor = { bytes, at };
+  enter(cursor, tags.searchEntry);
+  return readText(cursor);
+}
+
+function doing({ place }: Session, { what }: Query): string {
+  return `${place}: search for ${what}`;
+}
+
+function searchError(session: Session, query: Query, result: Result, received: number): RollcallError {
+  const what = doing(session, query);
+  if (result.code === codes.noSuchObject) {
+    const upTo = result.matchedDn === "" ? "" : `; what exists is ${result.matchedDn}`;
+    return new IncompleteReadError(`${what}: ${query.base} does not exist, or may not be seen by this login${upTo}`);
+  }
+  return resultError(received === 0 ? what : `${what}, after ${received} entries`, result);
+}
