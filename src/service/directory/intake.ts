@@ -29,8 +29,9 @@ export interface Intake extends FieldSink {
 export interface Piece extends ListTraits {
   /** An element a line. */
   readonly file: string;
-  /** The index of the first element. */
+  /** The index of the first element, and of the one that follows the last. */
   readonly first: number;
+  readonly behind: number;
   /** The length of the longest line so far, in bytes. */
   readonly longestLine: number;
 }
@@ -81,7 +82,8 @@ export function createIntake(folder: string, loader: Loader): Intake {
   }
 
   function endPiece(): void {
-    const piece: Piece = { file: String(file.path), first, ...observer.traits(), longestLine: scanner.longestLine };
+    const { elements: behind, longestLine } = scanner;
+    const piece: Piece = { file: String(file.path), first, behind, ...observer.traits(), longestLine };
     // DuckDB, reading in several threads, may stumble over a last line without an end.
     const written = finished(file.end("\n"));
     written.catch(() => undefined);

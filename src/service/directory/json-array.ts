@@ -1,5 +1,11 @@
 /** What wants to know about the values that go by. Depth is how many arrays and objects are open around a value. */
 export interface ArrayObserver {
+  /**
+   * An object begins at `from` that is an element of the array. The observer may read it by itself, when all of it is
+   * in `bytes`, and is then told nothing else of it. It must be as strict as the scanner, and leave line ends alone.
+   * @returns where the object has ended; -1 when the scanner is to read it
+   */
+  element(bytes: Buffer, from: number): number;
   /** A value begins with this byte. Only for depths up to 3. */
   value(depth: number, byte: number): void;
   /**
@@ -222,6 +228,14 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
       } else if (byte === openObject || byte === openArray) {
         if (now === atStart ? byte === openObject : now !== atValue && now !== atFirstValue) break;
         if (level === deepest) break;
+        if (level === 1 && byte === openObject) {
+          const end = observer.element(bytes, at);
+          if (end >= 0) {
+            now = afterValue;
+            at = end;
+            continue;
+          }
+        }
         if (level <= 3) observer.value(level, byte);
         if (level === 0) bytes[at] = space;
         open[++level] = byte;
@@ -254,10 +268,9 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
 
   function scan(bytes: Buffer): void {
     let at = state >= inWord ? token(bytes, 0) : 0;
-    while (at < bytes.length) {
-      if (problem !== undefined) return;
+    while (at < bytes.length && problem === undefined) {
       at = structure(bytes, at);
-      if (state >= inWord) at = token(bytes, at);
+      if (state >= inWord && problem === undefined) at = token(bytes, at);
     }
     offset += bytes.length;
   }

@@ -1,4 +1,7 @@
+import { compareBytes, fieldOf, fields, groupNames } from "./fields.ts";
 import type { ArrayObserver } from "./json-array.ts";
+import { readOrdinary } from "./ordinary.ts";
+import type { Order } from "./ordinary.ts";
 
 /** What was seen of a list as it went by: what its reader may rely on. */
 export interface ListTraits {
@@ -19,15 +22,6 @@ export interface ListObserver extends ArrayObserver {
   readonly duplicate: string | undefined;
 }
 
-/** The fields of a principal (specification 2.7). */
-const fields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password", "groupNames"];
-const names = fields.map((field) => Buffer.from(field));
-const groupNames = fields.indexOf("groupNames");
-
-/** By the length of a key and its last byte: which field it may be, one above its place in `fields`; 0 for none. */
-const candidates = new Uint8Array(32 * 256);
-for (const [index, name] of names.entries()) candidates[(name.length << 8) | (name.at(-1) ?? 0)] = index + 1;
-
 const quote = 0x22;
 const openArray = 0x5b;
 const openObject = 0x7b;
@@ -36,7 +30,7 @@ const letterN = 0x6e;
 
 export function createListObserver(): ListObserver {
   let plain = true;
-  let ordered = true;
+  const order: Order = { ordered: true };
   let duplicate: string | undefined;
   let elements = 0;
   /** The field whose value is next or now, as a place in `fields`; -1 for any other. */
@@ -57,6 +51,11 @@ export function createListObserver(): ListObserver {
   }
 
   return {
+    element: (text, start) => {
+      const end = readOrdinary(text, start, order);
+      if (end >= 0) elements++;
+      return end;
+    },
     value: (depth, byte) => {
       if (depth === 1) {
         elements++;
@@ -73,41 +72,16 @@ export function createListObserver(): ListObserver {
     string: (depth, isKey, text, start, end) => {
       if (isKey) {
         if (depth === 2) endKey(text, start, end);
-      } else if (depth === 3 && field === groupNames && ordered) {
-        ordered = end >= 0 && (bytes === undefined || compare(bytes, from, to, text, start, end) < 0);
+      } else if (depth === 3 && field === groupNames && order.ordered) {
+        order.ordered = end >= 0 && (bytes === undefined || compareBytes(bytes, from, to, text, start, end) < 0);
         bytes = text;
         from = start;
         to = end;
       }
     },
-    traits: () => ({ plain, ordered }),
+    traits: () => ({ plain, ordered: order.ordered }),
     get duplicate() {
       return duplicate;
     },
   };
-}
-
-function fieldOf(key: Buffer, from: number, to: number): number {
-  const length = to - from;
-  if (length < 1 || length >= 32) return -1;
-  const candidate = (candidates[(length << 8) | (key[to - 1] as number)] as number) - 1;
-  const name = names[candidate];
-  return name !== undefined && compare(name, 0, length, key, from, to) === 0 ? candidate : -1;
-}
-
-/** Orders by bytes, which is by code point in UTF-8. */
-function compare(
-  left: Buffer,
-  leftFrom: number,
-  leftTo: number,
-  right: Buffer,
-  rightFrom: number,
-  rightTo: number,
-): number {
-  const length = Math.min(leftTo - leftFrom, rightTo - rightFrom);
-  for (let index = 0; index < length; index++) {
-    const difference = (left[leftFrom + index] as number) - (right[rightFrom + index] as number);
-    if (difference !== 0) return difference;
-  }
-  return leftTo - leftFrom - (rightTo - rightFrom);
 }

@@ -3,6 +3,7 @@ import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { principalTypes } from "#wire/principals.ts";
 import type { Loader, Piece } from "./intake.ts";
+import { useThreads } from "./threads.ts";
 
 /**
  * The temporary view of what a list says: `index` (from 0), `principalColumns` and `password`. What is absent, null or
@@ -25,6 +26,7 @@ export function createLoader(connection: Connection): Loader {
       const table = `${listed}_${tables.length}`;
       tables.push(table);
       try {
+        await useThreads(connection, piece.behind);
         await connection.run(piece.plain ? loadPlain(table, piece) : loadAny(table, piece));
       } catch (cause) {
         const message = messageOf(cause);

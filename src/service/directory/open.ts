@@ -8,6 +8,7 @@ import { listing } from "./listing.ts";
 import { bootstrap, createTables } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
 import { sync } from "./sync.ts";
+import { useThreads } from "./threads.ts";
 import { receiveSync } from "./upload.ts";
 
 export interface DirectoryOptions {
@@ -44,6 +45,7 @@ export async function openDirectory({ database, folder, administrator }: Directo
       list(async () => {
         const connection = await database.connect();
         try {
+          await useThreads(connection, 0);
           return await answers.compute(connection, listing);
         } finally {
           connection.close();

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createArrayScanner } from "#service/directory/json-array.ts";
 
-const silent = { value: () => undefined, string: () => undefined };
+const silent = { element: () => -1, value: () => undefined, string: () => undefined };
 
 /** Scans a text that arrives in pieces of the given length. */
 function scan(text: string, length = Infinity): { problem: string | undefined; lines: string; longestLine: number } {
@@ -116,10 +116,13 @@ describe("B.5 valid JSON", () => {
       '["\\ud800\t"]',
       /at byte 8: expected .*control characters only as escapes/,
     ],
+    ["a wrong escape", String.raw`["a\"\ ","\"b"]`, /at byte 6: expected one of/],
     ["too many arrays in one another", "[".repeat(1001), /no more than 1000/],
   ])("%s is refused", (_, text, message) => {
     expect(scan(text).problem).toMatch(message);
-    for (const length of [1, 2, 3, 5, 7]) expect(scan(text, length).problem).toMatch(message);
+    for (let length = 1; length < Math.min(text.length, 20); length++) {
+      expect(scan(text, length).problem).toMatch(message);
+    }
   });
 
   test("a thousand arrays in one another are allowed", () => {

@@ -111,3 +111,51 @@ test("a field that is given twice is named", () => {
     expect(observe(text, length).duplicate).toBe("principals[1].mail");
   expect(observe('[{"name":"a"},{"name":"b","y":{"name":"c"}}]').duplicate).toBeUndefined();
 });
+
+const ordinary = fc.array(
+  fc.record(
+    Object.fromEntries([
+      ...texts.map((field) => [field, fc.oneof({ weight: 20, arbitrary: fc.constantFrom("a", "", "é b") }, names)]),
+      ["groupNames", fc.array(fc.constantFrom("a", "b", "ab", "é", '"'), { maxLength: 3 })],
+    ]),
+    { requiredKeys: [] },
+  ),
+  { maxLength: 5 },
+);
+const damages = fc.array(
+  fc.record({ at: fc.nat(), cut: fc.integer({ min: 0, max: 2 }), insert: fc.constantFrom(...'{}[],:"\\ \n\t\0an1') }),
+  { maxLength: 2 },
+);
+
+test("B.5 an element that is read at once is judged as one that is read byte by byte, whatever is wrong with it", () => {
+  fc.assert(
+    fc.property(ordinary, damages, fc.integer({ min: 1, max: 300 }), fc.boolean(), (value, edits, length, spaced) => {
+      let text = spaced ? JSON.stringify(value).replaceAll(/[,:[{]/g, "$& ") : JSON.stringify(value);
+      for (const { at, cut, insert } of edits) {
+        const place = at % (text.length + 1);
+        text = text.slice(0, place) + insert + text.slice(place + cut);
+      }
+      const [quick, slow] = [true, false].map((atOnce) => {
+        const observer = createListObserver();
+        const scanner = createArrayScanner(atOnce ? observer : { ...observer, element: () => -1 });
+        const bytes = Buffer.from(text);
+        for (let from = 0; from < bytes.length; from += length) scanner.scan(bytes.subarray(from, from + length));
+        scanner.end();
+        const { problem, elements, line, longestLine } = scanner;
+        // What comes behind a problem is left alone in both, but not by the same byte.
+        const lines = problem === undefined ? bytes.toString() : undefined;
+        return {
+          problem,
+          elements,
+          line,
+          longestLine,
+          lines,
+          traits: observer.traits(),
+          duplicate: observer.duplicate,
+        };
+      });
+      expect(quick).toEqual(slow);
+    }),
+    { numRuns: 3000 },
+  );
+});
