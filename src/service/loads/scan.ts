@@ -7,7 +7,7 @@ export const point = 4;
 /** Slashes and colons. */
 export const marks = 8;
 export const spaces = 16;
-export const others = 32;
+const others = 32;
 /** There are empty fields. */
 export const empties = 64;
 
