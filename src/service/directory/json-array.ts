@@ -268,7 +268,8 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
 
   function scan(bytes: Buffer): void {
     let at = state >= inWord ? token(bytes, 0) : 0;
-    while (at < bytes.length && problem === undefined) {
+    while (at < bytes.length) {
+      if (problem !== undefined) return;
       at = structure(bytes, at);
       if (state >= inWord && problem === undefined) at = token(bytes, at);
     }

@@ -122,8 +122,9 @@ const ordinary = fc.array(
   ),
   { maxLength: 5 },
 );
+const scraps = ["{", "}", "[", "]", ",", ":", '"', "\\", " ", "\n", "\t", "\0", "a", "n", "1"];
 const damages = fc.array(
-  fc.record({ at: fc.nat(), cut: fc.integer({ min: 0, max: 2 }), insert: fc.constantFrom(...'{}[],:"\\ \n\t\0an1') }),
+  fc.record({ at: fc.nat(), cut: fc.integer({ min: 0, max: 2 }), insert: fc.constantFrom(...scraps) }),
   { maxLength: 2 },
 );
 
