@@ -32,14 +32,24 @@ export interface Cost {
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
-/** Starts the service on the data folder `data` below `folder`. Its log is `service.log` there. */
-export async function startService(folder: string, options: { memory: number }): Promise<BenchService> {
+/**
+ * Starts the service on the data folder `data` below `folder`. Its log is `service.log` there.
+ * @param options.settings further keys of `service:`
+ */
+export async function startService(
+  folder: string,
+  options: { memory: number; settings?: Readonly<Record<string, unknown>> },
+): Promise<BenchService> {
   const config = join(folder, "rollcall.yaml");
-  await writeFile(
-    config,
-    `service:\n  listen: 127.0.0.1:0\n  data: data\n  memory: ${options.memory / 1024 ** 2}MiB\n` +
-      `  administrator: { name: admin, password: a-password-for-a-bench }\n`,
-  );
+  const service = {
+    listen: "127.0.0.1:0",
+    data: "data",
+    memory: `${options.memory / 1024 ** 2}MiB`,
+    administrator: { name: "admin", password: "a-password-for-a-bench" },
+    ...options.settings,
+  };
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify({ service }));
   await using log = await open(join(folder, "service.log"), "a");
   const child = fork(pathOf("../../src/main.ts"), ["start", "--only", "service", "--config", config], {
     execArgv: [...process.execArgv, "--import", pathOf("event-loop.ts")],
