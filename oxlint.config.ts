@@ -25,7 +25,8 @@ const layers: Record<string, readonly string[]> = {
   "src/service/engine": ["wire", "plan", "principals", "errors"],
   "src/service/loads": ["wire", "plan", "principals", "errors", "service/engine", "service/queue"],
   "src/service/pinboards": ["wire", "plan", "principals", "errors", "service/engine"],
-  "src/cli": ["sync", "client", "config", "connector", "plan", "principals", "errors"],
+  "src/exports": ["client", "plan", "errors"],
+  "src/cli": ["sync", "client", "exports", "config", "connector", "plan", "principals", "errors"],
   connectors: ["connector", "principals", "errors"],
 };
 

@@ -4,6 +4,7 @@ import type { Context } from "./context.ts";
 import { openDocuments } from "./documents.ts";
 import type { RunDocument } from "./documents.ts";
 import { execute } from "./execute.ts";
+import { exportAfter } from "./export-target.ts";
 import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
@@ -15,7 +16,7 @@ export interface ApplyOptions {
 
 /**
  * `rollcall apply [sync]`: shows what a run changes, applies it and proves that it arrived. At a terminal it asks
- * first, and then applies exactly what was shown or nothing.
+ * first, and then applies exactly what was shown or nothing. What is configured to be exported is, then.
  */
 export async function apply(context: Context, name: string | undefined, options: ApplyOptions): Promise<ExitCode> {
   const documents = openDocuments(context.output, options);
@@ -24,8 +25,11 @@ export async function apply(context: Context, name: string | undefined, options:
     const document = documents.next(sync);
     try {
       const ask = context.output.interactive && !options.yes;
-      await document.end(await (ask ? applyAfterAsking(context, sync, document) : applyShown(context, sync, document)));
-      codes.push(exitCodes.done);
+      const outcome = await (ask ? applyAfterAsking(context, sync, document) : applyShown(context, sync, document));
+      await document.ended(outcome);
+      const exported = outcome === "declined" ? undefined : await exportAfter(context, sync, outcome);
+      await document.end(exported);
+      codes.push(exported?.problem === undefined ? exitCodes.done : exitCodes.failed);
     } catch (error) {
       await document.fail(error);
       codes.push(exitCodeOf(error));
@@ -48,7 +52,7 @@ async function applyAfterAsking(context: Context, sync: string, { warn, report }
   return outcome;
 }
 
-type Outcome = Parameters<RunDocument["end"]>[0];
+type Outcome = Parameters<RunDocument["ended"]>[0];
 
 async function confirmed({ interruption, output }: Context): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

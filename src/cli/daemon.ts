@@ -6,6 +6,9 @@ import type { Keeper } from "#sync/schedule.ts";
 import type { Report } from "#sync/run.ts";
 import type { Context } from "./context.ts";
 import { execute, notesOf } from "./execute.ts";
+import { exportDocument } from "./export-shown.ts";
+import { exportAfter } from "./export-target.ts";
+import type { Exported } from "./export-target.ts";
 import { placeOf } from "./open-sync.ts";
 import { describeError, errorDocument } from "./output.ts";
 
@@ -75,12 +78,25 @@ async function runOnce(context: Context, name: string, log: Logger): Promise<voi
       { ...result, took },
       `sync ${name}: ${result.outcome === "applied" ? "applied and verified" : result.outcome} (${took})`,
     );
+    const exported = await exportAfter(context, name, result.outcome);
+    if (exported !== undefined) tell(context, name, exported, log);
   } catch (error) {
     const said = `sync ${name}: ${describeError(error)}`;
     if (context.interruption.stop.aborted) log.info(said);
     // What is raised on purpose says all there is to know; where in the program it was is for what nobody foresaw.
     else log.error(error instanceof RollcallError ? errorDocument(error) : { err: error }, said);
   }
+}
+
+function tell({ interruption }: Context, name: string, exported: Exported, log: Logger): void {
+  const { target, to, tables, seconds, problem } = exported;
+  const counts = tables.flatMap(({ table, rows, error }) => (error === undefined ? [`${rows} ${table}`] : []));
+  const document = exportDocument(exported);
+  if (problem === undefined)
+    log.info(document, `sync ${name}: exported ${target} to ${to}: ${counts.join(", ")} (${seconds.toFixed(1)} s)`);
+  else if (interruption.stop.aborted)
+    log.info(document, `sync ${name}: the export was stopped; the next run makes up for it`);
+  else log.error(document, `sync ${name}: the run itself succeeded, but ${describeError(problem)}`);
 }
 
 /** The change report: on the terminal as it is, in a log as one line. */

@@ -2,6 +2,8 @@ import { renderJson } from "#plan/render/json.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import { notesOf } from "./execute.ts";
+import { describeExported, exportDocument } from "./export-shown.ts";
+import type { Exported } from "./export-target.ts";
 import { describeError, errorDocument } from "./output.ts";
 import type { Output } from "./output.ts";
 
@@ -9,7 +11,10 @@ import type { Output } from "./output.ts";
 export interface RunDocument {
   warn(message: string): void;
   report(report: Report): Promise<void>;
-  end(outcome: RunResult["outcome"] | "declined"): Promise<void>;
+  /** The run itself has ended well. */
+  ended(outcome: RunResult["outcome"] | "declined"): Promise<void>;
+  /** What came after it. */
+  end(exported?: Exported): Promise<void>;
   fail(error: unknown): Promise<void>;
 }
 
@@ -21,7 +26,7 @@ export interface Documents {
 
 /**
  * Shows runs on the terminal, or with `--json` as one document:
- * `{"runs": [{"sync", "target"?, "plan"?, "notes"?, "warnings", "outcome"? | "error"?}]}`, where `plan` is what
+ * `{"runs": [{"sync", "target"?, "plan"?, "notes"?, "warnings", "outcome"? | "error"?, "export"?}]}`, where `plan` is what
  * `renderJson` gives. It is written as it comes: no list of changes is held whole.
  */
 export function openDocuments(output: Output, options: { limit?: number }): Documents {
@@ -48,9 +53,15 @@ function textDocuments(output: Output, { limit }: { limit?: number }): Documents
           await output.write(part);
         }
       },
-      end: async (outcome) => {
+      ended: async (outcome) => {
         if (outcome === "applied") await output.write(`${sync}: applied and verified\n`);
         if (outcome === "declined") await output.write(`${sync}: nothing was applied\n`);
+      },
+      end: async (exported) => {
+        if (exported === undefined) return;
+        await output.write(describeExported(sync, exported));
+        if (exported.problem !== undefined)
+          output.say(`${sync}: the run itself succeeded, but ${describeError(exported.problem)}`);
       },
       fail: async (error) => {
         output.say(`${sync}: ${describeError(error)}`);
@@ -65,6 +76,7 @@ function jsonDocuments(output: Output): Documents {
   return {
     next: (sync) => {
       const warnings: string[] = [];
+      let result = {};
       const opening = `${runs++ === 0 ? '{"runs":[' : ","}\n{"sync":${JSON.stringify(sync)}`;
       let opened = false;
       const open = async (): Promise<void> => {
@@ -86,7 +98,11 @@ function jsonDocuments(output: Output): Documents {
           );
           for await (const part of renderJson(report.plan)) await output.write(part);
         },
-        end: (outcome) => close({ outcome }),
+        ended: async (outcome) => {
+          result = { outcome };
+        },
+        end: (exported) =>
+          close({ ...result, ...(exported === undefined ? {} : { export: exportDocument(exported) }) }),
         fail: (error) => close({ error: errorDocument(error) }),
       };
     },

@@ -3,6 +3,7 @@ import { run } from "#sync/run.ts";
 import type { Report, RunResult, Stage } from "#sync/run.ts";
 import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
+import { exportRecord } from "./export-record.ts";
 import { openSync } from "./open-sync.ts";
 
 const doing: Record<Stage, string> = {
@@ -32,6 +33,8 @@ export async function execute(context: Context, name: string, execution: Executi
       memory: configuration.memory,
       interruption: context.interruption,
       progress: (stage, records) => {
+        // From here on the tables of an export are behind, whatever becomes of this run.
+        if (stage === "apply") exportRecord(configuration, sync.place).invalidate();
         if (records === undefined) context.log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
         output.progress(
           `${name}: ${doing[stage]}${records === undefined ? "" : ` (${records.toLocaleString("en")} records)`} …`,

@@ -10,10 +10,11 @@ export async function plan(context: Context, name: string | undefined, options: 
   const documents = openDocuments(context.output, options);
   const codes: ExitCode[] = [];
   for (const sync of chosenSyncs(context.configuration, name)) {
-    const { warn, report, end, fail } = documents.next(sync);
+    const { warn, report, ended, end, fail } = documents.next(sync);
     try {
       const { outcome } = await execute(context, sync, { apply: false, warn, report });
-      await end(outcome);
+      await ended(outcome);
+      await end();
       codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
     } catch (error) {
       await fail(error);

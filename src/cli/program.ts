@@ -5,6 +5,7 @@ import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import type { Composition } from "./composition.ts";
 import { withContext } from "./context.ts";
+import { exportCommand } from "./export.ts";
 import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
@@ -73,6 +74,21 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       act(options, (file, output, log) =>
         withContext(file, composition, { output, log }, (context) =>
           apply(context, sync, { ...limitOf(options), yes: options.yes === true }),
+        ),
+      ),
+    );
+  common(program.command("export"))
+    .argument("[sync]", "the sync (default: all that have an `export:`)")
+    .description("put the users, groups and memberships of a sync's target into tables, or into CSV files")
+    .option("--to <folder>", "write CSV files for people there, instead of loading tables")
+    .option("--raw", "with --to: values exactly as they are, also those that a spreadsheet would run as formulas")
+    .action((sync: string | undefined, options: CommonOptions & { to?: string; raw?: boolean }) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) =>
+          exportCommand(context, sync, {
+            ...(options.to === undefined ? {} : { to: options.to }),
+            raw: options.raw === true,
+          }),
         ),
       ),
     );

@@ -88,4 +88,12 @@ export interface SyncConfiguration {
   readonly protect: { readonly users: readonly string[]; readonly groups: readonly string[] };
   /** The password of every user that is created; absent: a random one for each run, known to nobody. */
   readonly defaultPassword?: string;
+  /** Where the target's users and groups are exported to after a run that was applied; absent: nowhere. */
+  readonly export?: ExportConfiguration;
+}
+
+/** A place in the target for the tables of an export; without a schema, the database's default one. */
+export interface ExportConfiguration {
+  readonly database: string;
+  readonly schema?: string;
 }

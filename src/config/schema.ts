@@ -219,6 +219,15 @@ const sync = z.strictObject({
     .string({ error: "expected a password" })
     .exactOptional()
     .describe("The password of every user that is created. Absent: a random one, known to nobody."),
+  export: z
+    .strictObject({
+      database: values
+        .text("the name of a database")
+        .describe("A database of the target with the tables of config/sample/tables.sql."),
+      schema: values.text("the name of a schema").exactOptional().describe("Absent: the database's default schema."),
+    })
+    .exactOptional()
+    .describe("Where the target's users, groups and memberships are exported to after every run that changed them."),
 });
 
 /** The whole file. What concerns several keys at once is checked apart, so that every problem is found in one go. */

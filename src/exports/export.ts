@@ -1,0 +1,155 @@
+import { randomUUID } from "node:crypto";
+import { chmod, mkdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { requireLoaded } from "#client/loads.ts";
+import type { LoadSignals, Loads } from "#client/loads.ts";
+import { InputError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
+import type { Connection } from "#plan/database.ts";
+import { readPrincipals } from "#plan/lists.ts";
+import { openWorkbench } from "#plan/workbench.ts";
+import { writeForLoad, writeForPeople } from "./csv.ts";
+import type { FileStyle } from "./csv.ts";
+import { createRelations, exportedNames } from "./relations.ts";
+import type { ExportedTable } from "./relations.ts";
+
+/** What is exported, and where the work is done. */
+export interface ExportOptions extends LoadSignals {
+  /** Writes the answer of `user/list` (B.9) to a file. */
+  readonly list: (destination: string, signal: AbortSignal) => Promise<void>;
+  /** The folder of the workbenches. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  /** Called as the export goes on, with what it is doing. */
+  readonly progress?: (doing: string) => void;
+}
+
+/** How one table was exported. */
+export interface TableExport {
+  readonly table: ExportedTable;
+  readonly rows: number;
+  readonly seconds: number;
+  /** Why it was not: the table has what it had before. */
+  readonly error?: unknown;
+}
+
+/**
+ * Exports a target's users and groups into tables of a database: each table in a load of its own that replaces its
+ * rows, so that nobody ever sees half of one. A table that cannot be loaded keeps what it has, and the others are
+ * loaded all the same; when the service can no longer be reached, or the export is stopped, the rest are left out.
+ * @returns what became of each table, in the order of the loads
+ * @throws when it fails, or is stopped, before anything is loaded
+ */
+export async function exportToTables(
+  options: ExportOptions,
+  into: { readonly database: string; readonly schema?: string },
+  load: Loads["load"],
+): Promise<TableExport[]> {
+  // Directories hold any text, but not this one.
+  const nothing = randomUUID();
+  let over: unknown;
+  return withRelations(options, async (connection, file) => {
+    const results: TableExport[] = [];
+    for (const table of exportedNames) {
+      const title = `the load into ${[...Object.values(into), table].join(".")}`;
+      const loadTable = async (): Promise<number> => {
+        if (over !== undefined) throw new UnavailableError(`${title} was left out`, { cause: over });
+        options.progress?.(`writing ${table}`);
+        const path = file(`${table}.csv`);
+        const rows = await writeForLoad(connection, table, path, nothing);
+        options.progress?.(`loading ${table} (${rows.toLocaleString("en")} rows)`);
+        const loaded = await load(
+          {
+            into: { ...into, table },
+            format: { type: "csv", field_separator: ",", enclosing_character: '"', null_value: nothing },
+            options: { empty_target: true, max_ignored_rows: 0 },
+            sources: [{ name: table, path }],
+          },
+          options,
+        );
+        await rm(path);
+        requireLoaded(loaded, title);
+        return rows;
+      };
+      const result = await timed(table, loadTable);
+      if (result.error instanceof UnavailableError || options.signal.aborted) over = result.error;
+      results.push(result);
+    }
+    return results;
+  });
+}
+
+/**
+ * Writes a target's users and groups to CSV files in a folder, `users.csv` and so on, each complete or not at all.
+ * @throws {InputError} when the folder cannot be written to
+ */
+export async function exportToFolder(options: ExportOptions, folder: string, style: FileStyle): Promise<TableExport[]> {
+  await mkdir(folder, { recursive: true }).catch((cause: unknown) => {
+    throw new InputError(`the folder ${folder} cannot be made: ${messageOf(cause)}`, { cause });
+  });
+  return withRelations(options, async (connection) => {
+    const results: TableExport[] = [];
+    for (const table of exportedNames) {
+      const path = join(folder, `${table}.csv`);
+      const partial = `${path}.${process.pid}.partial`;
+      const write = async (): Promise<number> => {
+        options.progress?.(`writing ${path}`);
+        try {
+          const rows = await writeForPeople(connection, table, partial, style);
+          await chmod(partial, 0o600);
+          await rename(partial, path);
+          return rows;
+        } catch (cause) {
+          options.signal.throwIfAborted();
+          throw new InputError(`${path} cannot be written: ${firstLineOf(cause)}`, { cause });
+        } finally {
+          await rm(partial, { force: true });
+        }
+      };
+      results.push(await timed(table, write));
+      options.signal.throwIfAborted();
+    }
+    return results;
+  });
+}
+
+async function timed(table: ExportedTable, work: () => Promise<number>): Promise<TableExport> {
+  const started = performance.now();
+  const seconds = (): number => Math.round(performance.now() - started) / 1000;
+  try {
+    return { table, rows: await work(), seconds: seconds() };
+  } catch (error) {
+    return { table, rows: 0, seconds: seconds(), error };
+  }
+}
+
+/** Lists the users and groups, makes the views of the tables, and has `work` done in that workbench. */
+async function withRelations<Result>(
+  options: ExportOptions,
+  work: (connection: Connection, file: (name: string) => string) => Promise<Result>,
+): Promise<Result> {
+  const { signal } = options;
+  signal.throwIfAborted();
+  const workbench = await openWorkbench(options);
+  const { connection } = workbench;
+  const interrupt = (): void => {
+    connection.interrupt();
+  };
+  signal.addEventListener("abort", interrupt);
+  try {
+    options.progress?.("listing users and groups");
+    const list = workbench.file("principals.json");
+    await options.list(list, signal);
+    options.progress?.("finding out who is in which group");
+    await readPrincipals(connection, list, "principals");
+    await rm(list);
+    await createRelations(connection, "principals", signal);
+    return await work(connection, workbench.file);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", interrupt);
+    await workbench.close();
+  }
+}

@@ -1,0 +1,83 @@
+import type { Connection } from "#plan/database.ts";
+
+/** The tables of an export in the order they are loaded in, each with its columns: config/sample/tables.sql. */
+export const exportedTables = {
+  users: ["name", "display_name", "mail", "description"],
+  groups: ["name", "display_name", "description"],
+  memberships: ["member_kind", "member_name", "group_name"],
+  effective_memberships: ["user_name", "group_name", "depth", "path"],
+} as const;
+export type ExportedTable = keyof typeof exportedTables;
+export const exportedNames = Object.keys(exportedTables) as ExportedTable[];
+
+/** How many groups a path names. Of a longer one the middle is left out: chains of thousands must not fill the disk. */
+export const longestPath = 50;
+
+/**
+ * Makes a view for each table of an export from the table `principals` with `principalColumns`.
+ *
+ * Which groups lead to which is found out among the groups alone, level by level, and each pair once: neither a cycle
+ * nor the number of ways makes more of it. Only then do the users come in, with numbers for names, so that what grows
+ * with the directory spills to disk.
+ */
+export async function createRelations(connection: Connection, principals: string, signal: AbortSignal): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE numbered_groups AS
+    SELECT name, row_number() OVER (ORDER BY name)::INTEGER AS id
+    FROM (SELECT name FROM ${principals} WHERE kind = 'group' UNION SELECT unnest(group_names) FROM ${principals});
+    CREATE OR REPLACE TABLE numbered_users AS
+    SELECT name, group_names, row_number() OVER (ORDER BY name)::INTEGER AS id FROM ${principals} WHERE kind = 'user';
+    CREATE OR REPLACE TABLE user_in AS
+    SELECT u.id AS user_id, g.id AS group_id
+    FROM (SELECT id, unnest(group_names) AS name FROM numbered_users) u JOIN numbered_groups g USING (name);
+    CREATE OR REPLACE TABLE group_in AS
+    SELECT m.id AS member_id, g.id AS group_id
+    FROM (SELECT name, unnest(group_names) AS group_name FROM ${principals} WHERE kind = 'group') e
+    JOIN numbered_groups m ON m.name = e.name JOIN numbered_groups g ON g.name = e.group_name`);
+  await findWays(connection, signal);
+  await connection.run(`
+    CREATE OR REPLACE TABLE ranked AS SELECT *, row_number() OVER (ORDER BY depth, start) AS rank FROM ways;
+    CREATE OR REPLACE TABLE shortest AS
+    SELECT u.user_id, r.node, min(r.rank) AS rank FROM user_in u JOIN ranked r ON r.start = u.group_id GROUP BY ALL;
+    CREATE OR REPLACE VIEW users AS SELECT name, display_name, mail, description FROM ${principals} WHERE kind = 'user';
+    CREATE OR REPLACE VIEW groups AS SELECT name, display_name, description FROM ${principals} WHERE kind = 'group';
+    CREATE OR REPLACE VIEW memberships AS
+    SELECT kind AS member_kind, name AS member_name, unnest(group_names) AS group_name FROM ${principals};
+    CREATE OR REPLACE VIEW effective_memberships AS
+    SELECT u.name AS user_name, g.name AS group_name, r.depth, r.path
+    FROM shortest s JOIN numbered_users u ON u.id = s.user_id JOIN numbered_groups g ON g.id = s.node
+    JOIN ranked r USING (rank)`);
+}
+
+/**
+ * The table `ways`: from every group `start` that a user is directly in to every group `node` it leads to, how deep that
+ * is and by which path. Of several shortest paths it is the one whose last but one group comes first.
+ */
+async function findWays(connection: Connection, signal: AbortSignal): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE ways (
+      start INTEGER, node INTEGER, depth INTEGER, head VARCHAR, path VARCHAR, PRIMARY KEY (start, node));
+    INSERT INTO ways SELECT g.id, g.id, 1, g.name, g.name
+    FROM numbered_groups g SEMI JOIN user_in u ON u.group_id = g.id`);
+  for (let depth = 2, found = true; found; depth += 1) {
+    signal.throwIfAborted();
+    // What is known already was reached by a way that is no longer.
+    await connection.run(
+      `INSERT INTO ways
+       SELECT found.start, found.node, found.depth,
+         CASE WHEN found.depth < ${longestPath} THEN concat(found.head, ' > ', g.name) ELSE found.head END,
+         concat(found.head, CASE WHEN found.depth > ${longestPath} THEN ' > …' ELSE '' END, ' > ', g.name)
+       FROM (
+         SELECT w.start, e.group_id AS node, w.depth + 1 AS depth, arg_min(w.head, e.member_id) AS head
+         FROM ways w JOIN group_in e ON e.member_id = w.node
+         WHERE w.depth = $1 GROUP BY ALL
+       ) found JOIN numbered_groups g ON g.id = found.node
+       ON CONFLICT DO NOTHING`,
+      [depth - 1],
+    );
+    [{ found } = { found: false }] = await connection.rows<{ found: boolean }>(
+      "SELECT EXISTS (FROM ways WHERE depth = $1) AS found",
+      [depth],
+    );
+  }
+}
