@@ -180,11 +180,18 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ],
   [
     "limits: { deletes: 5% }",
-    "14:5: syncs.staff.limits: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
+    "14:5: syncs.staff.limits: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword, export",
   ],
   [
     "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword, export",
+  ],
+  ["export: directory", '14:13: syncs.staff.export: expected keys with values, not "directory"'],
+  ["export: {}", "14:5: syncs.staff.export.database: missing; expected the name of a database"],
+  [
+    "export: { database: '', tables: users }",
+    '14:25: syncs.staff.export.database: expected the name of a database, not ""',
+    "14:29: syncs.staff.export.tables: unknown key; expected one of: database, schema",
   ],
   [
     "defaultGroups: staff",
