@@ -1,15 +1,14 @@
 import { join } from "node:path";
-import { openLoads } from "#client/loads.ts";
 import type { ExportConfiguration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import type { FileStyle } from "#exports/csv.ts";
 import { exportToFolder, exportToTables } from "#exports/export.ts";
 import type { ExportOptions, TableExport } from "#exports/export.ts";
 import type { RunResult } from "#sync/run.ts";
-import { clientOptionsOf } from "./client-options.ts";
 import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
 import { exportRecord } from "./export-record.ts";
+import { openConfiguredLoads } from "./open-loads.ts";
 import { openConfiguredTarget, placeOf } from "./open-sync.ts";
 import { describeError } from "./output.ts";
 
@@ -34,10 +33,10 @@ export async function exportTables(context: Context, sync: string): Promise<Expo
   if (settings?.export === undefined) throw new InputError(`the sync ${sync} has no \`export:\``);
   const { to: target, export: into } = settings;
   const record = exportRecord(configuration, placeOf(configuration, target));
-  const loads = openLoads({
-    ...(await clientOptionsOf(configuration, target, embedded)),
-    // The embedded service is one node, whatever address it tells clients elsewhere.
-    ...(configuration.targets[target] === "embedded" ? { nodes: "stay" } : {}),
+  const loads = await openConfiguredLoads(configuration, target, embedded, {
+    log: (message) => {
+      context.log.info({ sync }, `sync ${sync}: ${message}`);
+    },
   });
   try {
     const exported = await exportTarget(context, sync, databaseOf(into), (options) =>

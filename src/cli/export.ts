@@ -12,8 +12,14 @@ export interface ExportCommandOptions {
   /** A folder for CSV files, instead of tables. */
   readonly to?: string;
   /** Values in those files exactly as they are. */
-  readonly raw: boolean;
+  readonly raw?: boolean;
 }
+
+/** What Ctrl-C means to it. */
+export const exportStopping = {
+  reason: "interrupted: nothing was exported",
+  notice: "cancelling the export (press Ctrl-C again not to wait for it)",
+};
 
 /**
  * `rollcall export [sync]`: the users, groups and memberships of a sync's target into the tables of `export:`, or into
@@ -22,7 +28,7 @@ export interface ExportCommandOptions {
 export async function exportCommand(
   context: Context,
   name: string | undefined,
-  { to, raw }: ExportCommandOptions,
+  { to, raw = false }: ExportCommandOptions,
 ): Promise<ExitCode> {
   if (raw && to === undefined) throw new InputError("--raw is about CSV files: name a folder for them with --to");
   const { output, interruption } = context;

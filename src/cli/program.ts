@@ -5,7 +5,7 @@ import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import type { Composition } from "./composition.ts";
 import { withContext } from "./context.ts";
-import { exportCommand } from "./export.ts";
+import { exportCommand, exportStopping } from "./export.ts";
 import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
@@ -84,11 +84,12 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .option("--raw", "with --to: values exactly as they are, also those that a spreadsheet would run as formulas")
     .action((sync: string | undefined, options: CommonOptions & { to?: string; raw?: boolean }) =>
       act(options, (file, output, log) =>
-        withContext(file, composition, { output, log }, (context) =>
-          exportCommand(context, sync, {
-            ...(options.to === undefined ? {} : { to: options.to }),
-            raw: options.raw === true,
-          }),
+        withContext(
+          file,
+          composition,
+          { output, log },
+          (context) => exportCommand(context, sync, options),
+          exportStopping,
         ),
       ),
     );
