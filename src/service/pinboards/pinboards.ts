@@ -102,9 +102,9 @@ export async function openPinboards({ engine, read, timeout, maxRows }: Pinboard
     },
     reload: async () => {
       // One after the other: the last to be asked for is the last to arrive.
-      const read_ = reading.then(async () => byId(await read()));
-      reading = read_.catch(() => undefined);
-      pinboards = await read_;
+      const turn = reading.then(async () => byId(await read()));
+      reading = turn.catch(() => undefined);
+      pinboards = await turn;
       return pinboards.size;
     },
     settled: flights.settled,
