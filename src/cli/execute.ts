@@ -1,6 +1,7 @@
 import { messageOf } from "#errors.ts";
 import { run } from "#sync/run.ts";
-import type { Report, RunResult, Stage } from "#sync/run.ts";
+import type { Report, RunResult } from "#sync/run.ts";
+import type { Stage } from "#sync/sync.ts";
 import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
 import { exportRecord } from "./export-record.ts";
@@ -26,6 +27,7 @@ export interface Execution {
 export async function execute(context: Context, name: string, execution: Execution): Promise<RunResult> {
   const { configuration, output } = context;
   const sync = await openSync(configuration, name, context.embedded);
+  const progress = progressOf(context, name);
   try {
     return await run(sync, {
       ...execution,
@@ -35,16 +37,26 @@ export async function execute(context: Context, name: string, execution: Executi
       progress: (stage, records) => {
         // From here on the tables of an export are behind, whatever becomes of this run.
         if (stage === "apply") exportRecord(configuration, sync.place).invalidate();
-        if (records === undefined) context.log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
-        output.progress(
-          `${name}: ${doing[stage]}${records === undefined ? "" : ` (${records.toLocaleString("en")} records)`} …`,
-        );
+        progress(stage, records);
       },
     });
   } finally {
     output.progress();
     await sync.target.close();
   }
+}
+
+/** Shows on the terminal what is being done. */
+export function progressOf(
+  { log, output }: Pick<Context, "log" | "output">,
+  name: string,
+): (stage: Stage, records?: number) => void {
+  return (stage, records) => {
+    if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
+    output.progress(
+      `${name}: ${doing[stage]}${records === undefined ? "" : ` (${records.toLocaleString("en")} records)`} …`,
+    );
+  };
 }
 
 /** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */

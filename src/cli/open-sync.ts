@@ -3,7 +3,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
-import type { Sync } from "#sync/run.ts";
+import type { Sync } from "#sync/sync.ts";
 import { clientOptionsOf } from "./client-options.ts";
 import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";

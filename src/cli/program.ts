@@ -9,6 +9,7 @@ import { exportCommand, exportStopping } from "./export.ts";
 import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
+import { explain } from "./explain.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
 import { wholeNumber } from "./numbers.ts";
@@ -91,6 +92,15 @@ export async function runProgram(argv: readonly string[], composition: Compositi
           (context) => exportCommand(context, sync, options),
           exportStopping,
         ),
+      ),
+    );
+  common(program.command("explain"))
+    .description("show where a user or group was found, what the rules make of it, and what a run would do with it")
+    .argument("<name>", "a name, a mail address, or the id of a record")
+    .option("--sync <sync>", "only this sync (default: all)")
+    .action((wanted: string, options: CommonOptions & { sync?: string }) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) => explain(context, wanted, options.sync)),
       ),
     );
   common(program.command("check"))

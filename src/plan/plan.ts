@@ -4,8 +4,8 @@ import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts
 import type { Connection } from "./database.ts";
 import { createChanges } from "./diff.ts";
 
-/** A side of a change as the database returns it. */
-interface Row {
+/** A principal as the database returns it, with `principalColumns` but its kind. */
+export interface PrincipalRow {
   readonly name: string;
   readonly display_name: string;
   readonly description: string | null;
@@ -16,8 +16,8 @@ interface Row {
 interface ChangeRow {
   readonly action: Action;
   readonly kind: Kind;
-  readonly before: Row | null;
-  readonly after: Row | null;
+  readonly before: PrincipalRow | null;
+  readonly after: PrincipalRow | null;
 }
 
 /**
@@ -49,14 +49,15 @@ async function* readChanges(connection: Connection, only?: Part): AsyncIterable<
     for (const { action, kind, before, after } of rows) {
       yield changeOf(
         action,
-        before === null ? undefined : principal(kind, before),
-        after === null ? undefined : principal(kind, after),
+        before === null ? undefined : principalOf(kind, before),
+        after === null ? undefined : principalOf(kind, after),
       );
     }
   }
 }
 
-function principal(kind: Kind, row: Row): Principal {
+/** The principal of a row. */
+export function principalOf(kind: Kind, row: PrincipalRow): Principal {
   return {
     kind,
     name: row.name,

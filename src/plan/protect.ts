@@ -177,6 +177,14 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
 /** An SQL condition: the column matches one of the names, in which `*` stands for any characters. */
 function matches(column: string, names: readonly string[]): string {
   if (names.length === 0) return "false";
-  const expressions = names.map((name) => name.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*"));
-  return `regexp_full_match(${column}, ${literal(expressions.join("|"))}, 's')`;
+  return `regexp_full_match(${column}, ${literal(names.map(expressionOf).join("|"))}, 's')`;
+}
+
+/** The first of the names, in which `*` stands for any characters, that a name matches. */
+export function patternMatching(name: string, names: readonly string[]): string | undefined {
+  return names.find((pattern) => new RegExp(`^${expressionOf(pattern)}$`, "s").test(name));
+}
+
+function expressionOf(name: string): string {
+  return name.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*");
 }

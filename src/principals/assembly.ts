@@ -3,7 +3,7 @@ import { resolutionTables, resolve } from "./resolution.ts";
 import type { Resolution } from "./resolution.ts";
 import type { Statements } from "./quarantine.ts";
 import { stage, stagedTables } from "./stage.ts";
-import type { OpenSource, StageConnection, Staged } from "./stage.ts";
+import type { Observer, OpenSource, StageConnection, Staged } from "./stage.ts";
 
 /** What assembly needs of a DuckDB connection. Nothing else may use it meanwhile. */
 export interface AssemblyConnection extends StageConnection {
@@ -17,6 +17,7 @@ export interface AssemblyOptions {
   readonly signal: AbortSignal;
   /** Called now and then with the number of records read so far. */
   readonly progress?: (records: number) => void;
+  readonly observer?: Observer;
 }
 
 /** What became of the records. Every entry is a user, a group, excluded or quarantined. */
@@ -54,7 +55,8 @@ export async function assemble(
   try {
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
-    const resolution = await resolve(connection, table, rules);
+    const resolution = await resolve(connection, table, rules, options.observer !== undefined);
+    await options.observer?.assembled(connection);
     signal.throwIfAborted();
     return { ...staged, ...resolution };
   } catch (error) {

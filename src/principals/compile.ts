@@ -1,11 +1,11 @@
 import { InputError, messageOf } from "#errors.ts";
-import type { Entry } from "./entry.ts";
-import { compileExpression } from "./expression.ts";
+import type { AttributeValue, Entry } from "./entry.ts";
+import { attributeOf, compileExpression } from "./expression.ts";
 import type { Expression } from "./expression.ts";
 import { accepted, asOptionalText, judge } from "./judge.ts";
 import type { KindJudge, RuleName, Verdict } from "./judge.ts";
 import type { AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
-import { normal } from "./text.ts";
+import { normal, shown } from "./text.ts";
 
 export type { Verdict } from "./judge.ts";
 
@@ -23,6 +23,10 @@ export interface CompiledRules {
   joinKey(entry: Entry): JoinKey | undefined;
   /** What becomes of one entry. Never throws: what fails is a reason for quarantine. */
   judge(entry: Entry): Verdict;
+  /** The values that the rules `name`, `mail` and `join` read of an entry: what people know it by. */
+  identifying(entry: Entry): AttributeValue[];
+  /** What each rule for its kind reads of an entry, and gives. */
+  trace(entry: Entry): RuleTrace[];
   /** Attributes that no entry judged so far has, a line for each rule that asks for one: `users.mail: entry.mial`. */
   neverSet(): string[];
   /** The attributes that rules read, by kind; undefined: a rule may read any. */
@@ -33,6 +37,19 @@ export interface CompiledRules {
 export interface JoinKey {
   readonly key?: string;
   readonly reason?: string;
+}
+
+/** One rule and one entry. */
+export interface RuleTrace {
+  /** `users.name`. */
+  readonly rule: string;
+  readonly expression: string;
+  /** What it reads: null for what is not set; absent when it may read any. */
+  readonly attributes?: Readonly<Record<string, AttributeValue | null>>;
+  /** What it gives: a text, a list of texts, true, false or null. */
+  readonly value?: unknown;
+  /** Why it gives nothing. */
+  readonly error?: string;
 }
 
 /** What is wrong with a rule; `offset` counts UTF-16 units from the start of its expression. */
@@ -50,6 +67,7 @@ interface Compiled {
   readonly join: { readonly users?: Expression; readonly groups?: Expression };
 }
 
+const identifyingRules = new Set(["name", "mail", "join"]);
 const ruleNames = Object.keys(accepted) as RuleName[];
 
 /** Everything that can be known to be wrong with the rules before they meet an entry. */
@@ -90,6 +108,15 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
     judge: (entry) => {
       if (entry.kind === "user") return judge(entry, "users", users);
       return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups);
+    },
+    identifying: ({ kind, attributes }) => {
+      const rules = kind === "user" ? expressions.users : expressions.groups;
+      const names = rules.flatMap(([rule, { attributes = [] }]) => (identifyingRules.has(rule) ? attributes : []));
+      return names.flatMap((name) => attributeOf(attributes, name) ?? []);
+    },
+    trace: (entry) => {
+      const kind = entry.kind === "user" ? "users" : "groups";
+      return expressions[kind].map(([rule, expression]) => traceOf(`${kind}.${rule}`, expression, entry.attributes));
     },
     neverSet: () =>
       Object.entries(expressions).flatMap(([kind, rules]) =>
@@ -143,6 +170,27 @@ function compile(rules: Rules, now: Date): Compiled {
     else if (key === "users" || rules.groups !== undefined) join[key] = result;
   }
   return { problems, users, ...groups, join };
+}
+
+function traceOf(rule: string, expression: Expression, attributes: Entry["attributes"]): RuleTrace {
+  const { source, attributes: names } = expression;
+  const read =
+    names === undefined
+      ? {}
+      : { attributes: Object.fromEntries(names.map((name) => [name, attributeOf(attributes, name) ?? null])) };
+  try {
+    return { rule, expression: source, ...read, value: plain(expression.evaluate(attributes)) };
+  } catch (error) {
+    return { rule, expression: source, ...read, error: messageOf(error) };
+  }
+}
+
+/** A value of CEL as JSON has it. */
+function plain(value: unknown): unknown {
+  if (typeof value === "bigint") return value.toString();
+  if (value instanceof Date) return value.toISOString();
+  if (Array.isArray(value)) return value.map(plain);
+  return typeof value === "object" && value !== null ? shown(value) : value;
 }
 
 function joinKeyOf(

@@ -10,6 +10,8 @@ type Attributes = Entry["attributes"];
 
 /** A CEL expression over `entry`, compiled. */
 export interface Expression {
+  /** As it is written. */
+  readonly source: string;
   /** What it gives, as far as that is known beforehand: CEL's name of a type, `dyn` when it is not. */
   readonly type: string;
   /**
@@ -52,8 +54,8 @@ class EntryRecord extends Map<string, unknown> {
   }
 }
 
-/** Names of attributes are the same when they look the same. */
-function attributeOf(attributes: Attributes, name: string): Attributes[string] | undefined {
+/** The value of an attribute. Names of attributes are the same when they look the same. */
+export function attributeOf(attributes: Attributes, name: string): Attributes[string] | undefined {
   if (Object.hasOwn(attributes, name)) return attributes[name];
   if (/^[\0-\x7F]*$/.test(name)) return undefined;
   const spelling = Object.keys(attributes).find((key) => normal(key) === normal(name));
@@ -88,6 +90,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
     const record = new EntryRecord();
     const context = { entry: record, Now: now };
     return {
+      source,
       type: checked.type ?? "dyn",
       evaluate: (attributes) => {
         record.attributes = attributes;

@@ -110,7 +110,7 @@ function entryOf(records: readonly RawRow[]): Entry {
     id: first.source_id,
     origin: records.map(({ origin }) => origin).join(" and "),
     attributes,
-    keys: [],
+    keys: records.map(({ source_id: id }) => id),
     memberOf: [],
     members: [],
   };

@@ -5,6 +5,7 @@ import type { Statements } from "./quarantine.ts";
 /**
  * Makes `link`, one row for each reference: `member` and `grp` are the entries that it connects. Where one of them is
  * not to be had, `lost_key` is what was looked for, and `lost_state` is null (nobody has it), `excluded` or `several`.
+ * `told_by` is who said it: `member`, `group` or `pair`, whose `origin` is there too.
  * Whether the source tells of a membership with the member, with the group or apart makes no difference.
  */
 export async function createLinks(connection: Statements): Promise<void> {
@@ -18,11 +19,12 @@ export async function createLinks(connection: Statements): Promise<void> {
       SELECT source, grp, unnest(from_json(members, '[{"kind": "VARCHAR", "key": "VARCHAR"}]')) AS reference
       FROM staged_members),
     reference AS (
-      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin FROM listed
-      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL FROM listing
-      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin FROM staged_pair),
+      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin,
+        'member' AS told_by FROM listed
+      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, 'group' FROM listing
+      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, 'pair' FROM staged_pair),
     meant AS (
-      SELECT r.source, r.origin, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
+      SELECT r.told_by, r.source, r.origin, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
         coalesce(r.given_kind, CASE WHEN m.user_state IS NOT NULL THEN 'user'
           WHEN m.group_state IS NOT NULL THEN 'group' END) AS member_kind,
         CASE member_kind WHEN 'user' THEN m.user_state ELSE m.group_state END AS member_state,
@@ -35,7 +37,7 @@ export async function createLinks(connection: Statements): Promise<void> {
         group_key IS NOT NULL AND group_state IS DISTINCT FROM 'one' AS group_lost,
         member_key IS NOT NULL AND member_state IS DISTINCT FROM 'one' AS member_lost
       FROM meant)
-    SELECT source, origin,
+    SELECT source, origin, told_by,
       CASE WHEN member_key IS NULL THEN member WHEN NOT member_lost THEN member_seq END AS member,
       CASE WHEN group_key IS NULL THEN grp WHEN NOT group_lost THEN group_seq END AS grp,
       CASE WHEN group_lost THEN group_key WHEN member_lost THEN member_key END AS lost_key,

@@ -42,6 +42,7 @@ export async function resolve(
   connection: Statements,
   target: string,
   { defaultGroups, joins }: Pick<CompiledRules, "defaultGroups" | "joins">,
+  keepLinks = false,
 ): Promise<Resolution> {
   await createHeld(connection);
   if (joins) await holdAmbiguousJoins(connection);
@@ -52,7 +53,7 @@ export async function resolve(
     CREATE OR REPLACE TEMP TABLE membership AS
     SELECT DISTINCT member, grp FROM link
     WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
-    DROP TABLE link`);
+    ${keepLinks ? "" : "DROP TABLE link"}`);
   await createPrincipals(connection, target, defaultGroups);
   await connection.run(`
     CREATE OR REPLACE TABLE contributor AS

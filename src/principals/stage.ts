@@ -77,16 +77,20 @@ export async function stage(
   connection: StageConnection,
   sources: readonly OpenSource[],
   rules: CompiledRules,
-  options: { readonly signal: AbortSignal; readonly progress?: (records: number) => void },
+  options: {
+    readonly signal: AbortSignal;
+    readonly progress?: (records: number) => void;
+    readonly observer?: Observer;
+  },
 ): Promise<Staged> {
-  const { signal, progress } = options;
+  const { signal, progress, observer } = options;
   for (const table of stageTables) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${columns[table]})`);
   // In one transaction: outside of it, an appender stops for long at every full row group.
   return connection.transaction(async () => {
     const rows = await openRows(connection.raw, stageTables);
     try {
       const turns = takeTurns(signal);
-      const stager = createStager(rows, rules);
+      const stager = createStager(rows, rules, observer);
       let read = 0;
       const readSource = async ({ records }: OpenSource): Promise<void> => {
         for await (const batch of records) {
@@ -124,6 +128,21 @@ export async function stage(
   });
 }
 
+/** Is told what becomes of every entry, and may look at the tables when everything has its place. */
+export interface Observer {
+  judged(judged: Judged): void;
+  assembled(connection: Statements): Promise<void>;
+}
+
+/** An entry that was judged. Of one that several records were joined to, the keys are the ids of those. */
+export interface Judged {
+  readonly seq: number;
+  /** The name of its source. */
+  readonly source: string;
+  readonly entry: Entry;
+  readonly verdict: Verdict;
+}
+
 /** Makes rows of records. */
 export interface Stager {
   /** What is added from here on comes from this source. */
@@ -138,7 +157,7 @@ export interface Stager {
   staged(): Omit<Staged, "unread">;
 }
 
-function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
+function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: Observer): Stager {
   const sources: SourceCount[] = [];
   let current: SourceCount;
   let source = -1;
@@ -158,6 +177,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules): Stager {
   };
 
   const addVerdict: Stager["addVerdict"] = (seq, source, entry, verdict) => {
+    observer?.judged({ seq, source: sources[source]?.name ?? "", entry, verdict });
     if (verdict.verdict === "excluded") {
       excluded += 1;
       return false;

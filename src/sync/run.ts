@@ -1,41 +1,22 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import type { Source } from "#connector.ts";
 import { HeldError } from "#errors.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { createChanges } from "#plan/diff.ts";
-import { readPrincipals, writePrincipals } from "#plan/lists.ts";
+import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/plan.ts";
-import { protect } from "#plan/protect.ts";
-import type { Frozen, Protection } from "#plan/protect.ts";
+import type { Frozen } from "#plan/protect.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
-import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
-import type { CompiledRules } from "#principals/compile.ts";
+import { listTarget, makeDesired } from "./desired.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import { openLedger } from "./ledger.ts";
 import type { Ledger } from "./ledger.ts";
 import { compareOpinions } from "./opinions.ts";
 import type { Target } from "./ports.ts";
-
-/** One sync, opened: sources + rules + target. */
-export interface Sync {
-  readonly name: string;
-  /** `optional`: when it cannot be read, what the ledger says came from it stays as it is. */
-  readonly sources: readonly { readonly name: string; readonly optional?: boolean; readonly source: Source }[];
-  readonly rules: CompiledRules;
-  readonly target: Target;
-  /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
-  readonly place: string;
-  readonly protection: Protection;
-  /** The password of every user that is created; absent: a random one for this run, known to nobody. */
-  readonly defaultPassword?: string;
-}
-
-/** The stages of a run, in their order. A dry run ends after `preview`. */
-export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
+import type { Stage, Sync } from "./sync.ts";
 
 export interface RunOptions {
   /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
@@ -91,16 +72,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       mode: options.apply ? "write" : "read",
       signal: watching.signal(),
     });
-    progress?.("read");
-    const assembly = await readSources(sync, workbench, watching.signal(), options);
-    progress?.("list");
-    await listTarget(sync.target, workbench, "actual", watching.signal());
-    progress?.("plan");
-    const frozen = await protect(
-      connection,
-      sync.protection,
-      assembly.unread.map(({ name }) => name),
-    );
+    const { assembly, frozen } = await makeDesired(sync, workbench, { ...options, signal: watching.signal() });
     const plan = await createPlan(connection);
     progress?.("preview");
     const send = await prepare(sync, workbench, plan);
@@ -129,28 +101,6 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     await ledger?.close().catch(() => undefined);
     await workbench.close();
   }
-}
-
-function readSources(
-  sync: Sync,
-  { connection }: Workbench,
-  signal: AbortSignal,
-  options: RunOptions,
-): Promise<Assembly> {
-  const attributes = sync.rules.attributes();
-  const context = { signal, warn: options.warn, ...(attributes === undefined ? {} : { attributes }) };
-  return assemble(
-    connection,
-    sync.sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
-    sync.rules,
-    { table: "assembled", signal, progress: (records) => options.progress?.("read", records) },
-  );
-}
-
-async function listTarget(target: Target, workbench: Workbench, table: string, signal: AbortSignal): Promise<void> {
-  const file = workbench.file(`${table}.json`);
-  await target.list(file, signal);
-  await readPrincipals(workbench.connection, file, table);
 }
 
 function holdUnlessAgreed(

@@ -8,7 +8,7 @@ import { HeldError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
 import { run } from "#sync/run.ts";
-import type { Sync } from "#sync/run.ts";
+import type { Sync } from "#sync/sync.ts";
 import { administrator, call, login, post, startService } from "../../servers/service.ts";
 import type { TestService } from "../../servers/service.ts";
 

@@ -1,0 +1,70 @@
+import { readPrincipals } from "#plan/lists.ts";
+import { protect } from "#plan/protect.ts";
+import type { Frozen } from "#plan/protect.ts";
+import type { Workbench } from "#plan/workbench.ts";
+import { assemble } from "#principals/assembly.ts";
+import type { Assembly } from "#principals/assembly.ts";
+import type { Observer } from "#principals/stage.ts";
+import type { Target } from "./ports.ts";
+import type { Stage, Sync } from "./sync.ts";
+
+export interface DesiredOptions {
+  readonly signal: AbortSignal;
+  /** Called when a stage begins, and while records are read. */
+  readonly progress?: (stage: Stage, records?: number) => void;
+  /** Called with what a source wants a person to know. */
+  readonly warn: (message: string) => void;
+  readonly observer?: Observer;
+}
+
+/**
+ * Reads the sources, lists the target, and makes of both what the target shall be: the tables `assembled`,
+ * `quarantined`, `actual`, `desired` and `frozen` of the workbench. Every command does it in this one way. Expects the
+ * table `ledger`.
+ */
+export async function makeDesired(
+  sync: Sync,
+  workbench: Workbench,
+  options: DesiredOptions,
+): Promise<{ assembly: Assembly; frozen: Frozen }> {
+  const { signal, progress } = options;
+  progress?.("read");
+  const assembly = await readSources(sync, workbench, options);
+  progress?.("list");
+  await listTarget(sync.target, workbench, "actual", signal);
+  progress?.("plan");
+  const unread = assembly.unread.map(({ name }) => name);
+  return { assembly, frozen: await protect(workbench.connection, sync.protection, unread) };
+}
+
+/** Lists the target into a table. */
+export async function listTarget(
+  target: Target,
+  workbench: Workbench,
+  table: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const file = workbench.file(`${table}.json`);
+  await target.list(file, signal);
+  await readPrincipals(workbench.connection, file, table);
+}
+
+function readSources(
+  { sources, rules }: Sync,
+  { connection }: Workbench,
+  { signal, warn, progress, observer }: DesiredOptions,
+): Promise<Assembly> {
+  const attributes = rules.attributes();
+  const context = { signal, warn, ...(attributes === undefined ? {} : { attributes }) };
+  return assemble(
+    connection,
+    sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
+    rules,
+    {
+      table: "assembled",
+      signal,
+      progress: (records) => progress?.("read", records),
+      ...(observer === undefined ? {} : { observer }),
+    },
+  );
+}

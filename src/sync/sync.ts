@@ -1,0 +1,21 @@
+import type { Source } from "#connector.ts";
+import type { Protection } from "#plan/protect.ts";
+import type { CompiledRules } from "#principals/compile.ts";
+import type { Target } from "./ports.ts";
+
+/** One sync, opened: sources + rules + target. */
+export interface Sync {
+  readonly name: string;
+  /** `optional`: when it cannot be read, what the ledger says came from it stays as it is. */
+  readonly sources: readonly { readonly name: string; readonly optional?: boolean; readonly source: Source }[];
+  readonly rules: CompiledRules;
+  readonly target: Target;
+  /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
+  readonly place: string;
+  readonly protection: Protection;
+  /** The password of every user that is created; absent: a random one for this run, known to nobody. */
+  readonly defaultPassword?: string;
+}
+
+/** The stages of a run, in their order. A dry run ends after `preview`. */
+export type Stage = "read" | "list" | "plan" | "preview" | "apply" | "verify";
