@@ -1,42 +1,40 @@
-import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
-import { InputError, messageOf } from "#errors.ts";
-import type { LoadRequest } from "#wire/loads.ts";
+import type { LoadParameters } from "#wire/loads.ts";
+import { createCuts } from "./cuts.ts";
+import { fileChunks } from "./file-chunks.ts";
 import type { FileData } from "./form.ts";
+import { streamChunks } from "./stream-chunks.ts";
 
-/** Rows, in a file or from a stream that is read once and destroyed when the load ends early. */
-export type LoadSource =
-  | { readonly name: string; readonly path: string }
-  | { readonly name: string; readonly stream: Readable | (() => Readable) };
+/** Rows. */
+export type LoadSource = FileSource | StreamSource;
 
-/** As much as is read of a file at a time. */
-const blockSize = 1024 * 1024;
+export interface FileSource {
+  readonly name: string;
+  readonly path: string;
+}
 
-/** The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7). */
-export async function* chunksOf(sources: readonly LoadSource[], _request: LoadRequest): AsyncGenerator<FileData> {
+/** It is read once, and destroyed when the load ends. */
+export interface StreamSource {
+  readonly name: string;
+  readonly stream: Readable | (() => Readable);
+}
+
+export interface ChunkOptions {
+  readonly parameters: LoadParameters;
+  /** About how large a chunk of a file is, in bytes. A smaller file is sent without being looked at. */
+  readonly fileChunk: number;
+  /** About how large a chunk of a stream is, in bytes. It is held in memory until it has arrived. */
+  readonly streamChunk: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The chunks that sources are sent in, in the order of their rows. Each holds whole rows (A.7); every source has at least
+ * one. They throw `InputError` where a source cannot be read.
+ */
+export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOptions): AsyncGenerator<FileData> {
+  const cutsOf = createCuts(options.parameters);
   for (const source of sources) {
-    yield "path" in source
-      ? await wholeFile(source.name, source.path)
-      : wholeStream(typeof source.stream === "function" ? source.stream() : source.stream);
+    yield* "path" in source ? fileChunks(source, cutsOf, options) : streamChunks(source, cutsOf, options);
   }
-}
-
-async function wholeFile(name: string, path: string): Promise<FileData> {
-  const { size } = await stat(path).catch((error: unknown) => {
-    throw new InputError(`${name} cannot be read: ${messageOf(error)}`, { cause: error });
-  });
-  return {
-    length: size,
-    bytes: async function* bytes() {
-      if (size === 0) return;
-      for await (const block of createReadStream(path, { highWaterMark: blockSize, end: size - 1 })) {
-        yield block as Buffer;
-      }
-    },
-  };
-}
-
-function wholeStream(stream: Readable): FileData {
-  return { single: true, bytes: () => stream };
 }

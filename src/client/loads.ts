@@ -1,5 +1,6 @@
-import { RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
-import type { LoadRequest } from "#wire/loads.ts";
+import { InputError, RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
+import { loadParameters } from "#wire/loads.ts";
+import type { LoadParameters, LoadRequest } from "#wire/loads.ts";
 import { familyA, familyB } from "#wire/routes.ts";
 import { chunksOf } from "./chunks.ts";
 import type { LoadSource } from "./chunks.ts";
@@ -7,6 +8,7 @@ import { contextOf } from "./context.ts";
 import type { ClientOptions } from "./context.ts";
 import { cycleClient, startCycle } from "./cycle.ts";
 import type { CycleClient, CycleStatus } from "./cycle.ts";
+import type { FileData } from "./form.ts";
 import { nodeOf } from "./node.ts";
 import { pollUntilDone } from "./poll.ts";
 import { saveBadRecords } from "./bad-records.ts";
@@ -24,6 +26,10 @@ export interface LoadsOptions extends Omit<ClientOptions, "prefix"> {
   readonly nodes?: readonly string[] | "stay";
   /** How many chunks are sent at a time. Default: 3. */
   readonly parallel?: number;
+  /** About how large the chunks of a file are, in bytes; a smaller file is sent as it is. Default: 256 MiB. */
+  readonly fileChunk?: number;
+  /** About how large the chunks of a stream are, in bytes; as many as are sent at a time are held in memory. Default: 16 MiB. */
+  readonly streamChunk?: number;
 }
 
 /** What is loaded, and how. Format and options have the names and the defaults of the interface (specification 2.2). */
@@ -87,7 +93,8 @@ const farewell = 10_000;
 const patient = { attempts: 10 };
 
 /** @throws {InputError} an url or a certificate that is none */
-export function openLoads({ nodes = [], parallel = 3, ...rest }: LoadsOptions): Loads {
+export function openLoads(settings: LoadsOptions): Loads {
+  const { nodes = [], parallel = 3, fileChunk = 256 * 2 ** 20, streamChunk = 16 * 2 ** 20, ...rest } = settings;
   const options = { ...rest, retries: { ...patient, ...rest.retries } };
   const context = contextOf({ ...options, prefix: "" }, familyA);
   const exit = contextOf({ prefix: "", ...options, log: () => undefined }, familyB);
@@ -99,6 +106,7 @@ export function openLoads({ nodes = [], parallel = 3, ...rest }: LoadsOptions): 
     const { database, schema, table: name } = wanted.into;
     const table = [database, schema, name].filter((part) => part !== undefined).join(".");
     const title = `target ${options.name}: the load into ${table}`;
+    const parameters = checked(request, title);
     const { cycle_id: id, node_address: address } = await startCycle(session, request, signal);
     let cycle = cycleClient(session, id, table, undefined);
     let upload: { readonly bytes: number; readonly chunks: number } | undefined;
@@ -106,7 +114,9 @@ export function openLoads({ nodes = [], parallel = 3, ...rest }: LoadsOptions): 
       if (nodes !== "stay") {
         cycle = cycleClient(session, id, table, nodeOf(address, context.http, { ...options, prefix: "" }, nodes));
       }
-      upload = await uploadAll(cycle, chunksOf(sources, request), { parallel, onProgress, signal });
+      const chunks = (until: AbortSignal): AsyncGenerator<FileData> =>
+        chunksOf(sources, { parameters, fileChunk, streamChunk, signal: until });
+      upload = await uploadAll(cycle, chunks, { parallel, onProgress, signal });
       await cycle.commit(upload.chunks, signal);
     } catch (error) {
       // A commit that was not answered may have been heard.
@@ -152,6 +162,14 @@ function requestOf({ into, format, options, maxReportedErrors }: Load): LoadRequ
       ? {}
       : { advanced_options: { max_reported_parsing_errors: maxReportedErrors } }),
   };
+}
+
+/** What the request means (A.3). @throws {InputError} what is wrong with it, which the service does not say */
+function checked(request: LoadRequest, title: string): LoadParameters {
+  const parsed = loadParameters.safeParse(request);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => [path.join("."), message].filter(Boolean).join(": "));
+  throw new InputError(`${title} is described wrongly`, { problems });
 }
 
 /**

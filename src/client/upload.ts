@@ -14,7 +14,7 @@ export interface Progress {
  */
 export async function uploadAll(
   cycle: CycleClient,
-  chunks: AsyncGenerator<FileData>,
+  chunksUntil: (signal: AbortSignal) => AsyncGenerator<FileData>,
   options: {
     readonly parallel: number;
     readonly onProgress: (progress: Progress) => void;
@@ -23,6 +23,7 @@ export async function uploadAll(
 ): Promise<{ bytes: number; chunks: number }> {
   const failure = new AbortController();
   const signal = AbortSignal.any([options.signal, failure.signal]);
+  const chunks = chunksUntil(signal);
   let count = 0;
   let bytes = 0;
 
@@ -49,6 +50,7 @@ export async function uploadAll(
       signal.throwIfAborted();
       const next = await chunks.next();
       if (next.done === true) return;
+      // In the order of the rows: the generator answers in the order in which it is asked.
       count += 1;
       await cycle.upload(count, counted(next.value), signal);
     }
@@ -62,6 +64,7 @@ export async function uploadAll(
     }
   });
   await Promise.all(workers);
+  await chunks.return(undefined).catch(() => undefined);
   signal.throwIfAborted();
   return { bytes, chunks: count };
 }

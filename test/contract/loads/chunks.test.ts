@@ -1,0 +1,136 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { chunksOf } from "#client/chunks.ts";
+import type { LoadSource } from "#client/chunks.ts";
+import { findSections } from "#service/loads/sections.ts";
+import { createSplitter } from "#service/loads/split.ts";
+import { formatOf } from "#service/loads/start-request.ts";
+import { loadParameters } from "#wire/loads.ts";
+import type { LoadParameters } from "#wire/loads.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-chunks-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const never = new AbortController().signal;
+const columnNames = ["a", "b"];
+
+/** The chunks of sources, as files in their order. */
+async function chunk(sources: readonly LoadSource[], parameters: LoadParameters, size: number): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const data of chunksOf(sources, { parameters, fileChunk: size, streamChunk: size, signal: never })) {
+    const path = join(folder, `chunk${paths.length}`);
+    const bytes = await buffer(data.bytes());
+    if (data.length !== undefined) expect(bytes.length).toBe(data.length);
+    await writeFile(path, bytes);
+    paths.push(path);
+  }
+  return paths;
+}
+
+/** The rows of chunks as the service has them, without the header. */
+async function rowsOf(paths: readonly string[], parameters: LoadParameters): Promise<string[]> {
+  const rows: string[] = [];
+  const format = formatOf(parameters);
+  for (const section of await findSections(paths, format, columnNames, never)) {
+    const bytes = (await readFile(section.path)).subarray(section.from);
+    const splitter = createSplitter({
+      format,
+      columnNames,
+      onRow: (from, to) => rows.push(bytes.toString("latin1", from, to)),
+    });
+    splitter.scan(bytes);
+    splitter.end();
+  }
+  return rows;
+}
+
+const unit = fc.constantFrom(",", '"', "\n", "\n", "\r\n", "a", "b", "\\", "§", "\uFEFF", "h,i\n");
+const format = fc.record({
+  type: fc.constantFrom("csv", "delimited"),
+  enclosing_character: fc.constantFrom('"', "", "§"),
+  escape_character: fc.constantFrom("\\", "", "§"),
+  has_header_row: fc.boolean(),
+});
+
+test("A.7 sources mean the same in chunks as they do whole: whatever the chunk begins with", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      format,
+      fc.array(fc.tuple(fc.string({ unit, maxLength: 40 }), fc.boolean()), { minLength: 1, maxLength: 3 }),
+      fc.nat(12),
+      fc.boolean(),
+      async (format, contents, size, beginsAlike) => {
+        const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format });
+        const texts = contents.map(([text]) => (beginsAlike ? `h,i\n${text}` : text));
+        const wholes = await Promise.all(
+          texts.map(async (text, index) => {
+            const path = join(folder, `whole${index}`);
+            await writeFile(path, text);
+            return path;
+          }),
+        );
+        const sources = wholes.map((path, index) => {
+          const [, isStream] = contents[index]!;
+          return isStream
+            ? { name: path, stream: () => Readable.from([Buffer.from(texts[index]!)]) }
+            : { name: path, path };
+        });
+        const expected = await rowsOf(wholes, parameters);
+        expect(await rowsOf(await chunk(sources, parameters, size), parameters)).toEqual(expected);
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+test("a large file is cut into chunks of about the size that was asked for, a smaller one is not", async () => {
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
+  const path = join(folder, "large.csv");
+  const row = `1,"${"some text with a\nnewline, ".repeat(20)}"\n`;
+  await writeFile(path, row.repeat(20_000));
+  const size = row.length * 20_000;
+  const lengths = async (fileChunk: number): Promise<number[]> => {
+    const found: number[] = [];
+    const options = { parameters, fileChunk, streamChunk: 1, signal: never };
+    for await (const { length } of chunksOf([{ name: "large", path }], options)) found.push(length ?? -1);
+    return found;
+  };
+  expect(await lengths(size)).toEqual([size]);
+  const cut = await lengths(2 ** 20);
+  expect(cut.reduce((sum, length) => sum + length, 0)).toBe(size);
+  expect(cut.length).toBe(Math.ceil(size / (2 ** 20 + row.length)));
+  for (const length of cut.slice(0, -1)) {
+    expect(length % row.length).toBe(0);
+    expect(length).toBeGreaterThanOrEqual(2 ** 20);
+    expect(length).toBeLessThan(2 ** 20 + 2 * row.length);
+  }
+});
+
+test("a stream whose row does not end is not held in memory: it goes on as one chunk", async () => {
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
+  let made = 0;
+  const endless = Readable.from(
+    (function* blocks() {
+      yield Buffer.from('1,a\n2,"never closed\n');
+      for (; made < 64; made += 1) yield Buffer.alloc(2 ** 20, "text,\n");
+    })(),
+  );
+  const options = { parameters, fileChunk: 1, streamChunk: 2 ** 20, signal: never };
+  const chunks = chunksOf([{ name: "endless", stream: endless }], options);
+  const first = await chunks.next();
+  expect(first.value).toMatchObject({ single: true });
+  expect(made).toBeLessThan(16);
+  let length = 0;
+  const next = chunks.next();
+  for await (const bytes of first.value!.bytes()) length += bytes.length;
+  expect(length).toBe(64 * 2 ** 20 + 20);
+  expect(await next).toMatchObject({ done: true });
+});

@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createRowEnds } from "#client/row-ends.ts";
+import { createSplitter } from "#service/loads/split.ts";
+import { formatOf } from "#service/loads/start-request.ts";
+import { loadParameters } from "#wire/loads.ts";
+import type { LoadParameters } from "#wire/loads.ts";
+
+/** Few characters, so that the ones that matter meet often. */
+const text = fc.string({ unit: fc.constantFrom(",", '"', "\n", "\r", "a", "\\", "§", "ä"), maxLength: 60 });
+const format = fc.record({
+  type: fc.constantFrom("csv", "delimited"),
+  field_separator: fc.constantFrom(",", "§", "a"),
+  enclosing_character: fc.constantFrom('"', "", "\\"),
+  escape_character: fc.constantFrom("\\", "", '"'),
+});
+
+/** The rows of a chunk as the service has them. */
+function rowsOf(bytes: Buffer, parameters: LoadParameters): string[] {
+  const rows: string[] = [];
+  const splitter = createSplitter({
+    format: formatOf(parameters),
+    columnNames: ["a", "b"],
+    onRow: (from, to) => rows.push(bytes.toString("latin1", from, to)),
+  });
+  splitter.scan(bytes);
+  splitter.end();
+  return rows;
+}
+
+/** Every place where the client would cut, when the bytes come in blocks of these sizes and then the rest. */
+function cutsOf(bytes: Buffer, parameters: LoadParameters, sizes: readonly number[]): number[] | undefined {
+  const found = createRowEnds(parameters);
+  if (found === undefined) return undefined;
+  const cuts: number[] = [];
+  let begin = 0;
+  for (const size of [...sizes, bytes.length]) {
+    const block = Buffer.from(bytes.subarray(begin, begin + size));
+    for (let at = 0; at !== -1;) {
+      at = found.find(block, at, at + 1, () => true);
+      if (at !== -1) cuts.push(begin + at);
+    }
+    begin += block.length;
+  }
+  return cuts;
+}
+
+test("A.7 A.23 the client may cut data behind any row, and only there, however it comes in blocks", () => {
+  fc.assert(
+    fc.property(format, text, fc.array(fc.nat(12), { maxLength: 8 }), (format, text, sizes) => {
+      const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format });
+      const bytes = Buffer.from(text);
+      const cuts = cutsOf(bytes, parameters, sizes);
+      if (cuts === undefined) return;
+      const rows = rowsOf(bytes, parameters);
+      for (const cut of cuts) {
+        const both = [bytes.subarray(0, cut), bytes.subarray(cut)].flatMap((part) => rowsOf(part, parameters));
+        expect(both).toEqual(rows);
+      }
+      const ends = new Set(cuts);
+      let end = 0;
+      for (const row of rows) {
+        end = bytes.toString("latin1").indexOf(row, end) + row.length;
+        if (row.endsWith("\n") && end < bytes.length) expect(ends).toContain(end);
+      }
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test("A.7 what does not matter is passed over: only a row end that is of use is returned", () => {
+  fc.assert(
+    fc.property(format, text, fc.nat(60), fc.array(fc.nat(12), { maxLength: 8 }), (format, text, from, sizes) => {
+      const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format });
+      const bytes = Buffer.from(text);
+      const first = cutsOf(bytes, parameters, [])?.find((cut) => cut >= from);
+      const found = createRowEnds(parameters);
+      let begin = 0;
+      for (const size of [...sizes, bytes.length]) {
+        const block = Buffer.from(bytes.subarray(begin, begin + size));
+        const end = found?.find(block, 0, from - begin, () => true) ?? -1;
+        if (end !== -1) {
+          expect(begin + end).toBe(first);
+          return;
+        }
+        begin += block.length;
+      }
+      expect(first).toBeUndefined();
+    }),
+    { numRuns: 5000 },
+  );
+});
