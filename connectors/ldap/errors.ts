@@ -83,6 +83,8 @@ const untrusted = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
   "UNABLE_TO_GET_ISSUER_CERT",
   "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  // An authority of the same name: one that was made anew.
+  "CERT_SIGNATURE_FAILURE",
 ]);
 
 /**

@@ -1,6 +1,6 @@
-import { Filter, FilterParser } from "ldapts";
 import { z } from "zod";
 import { dnKey, isWithin, parseDn } from "./dn.ts";
+import { parseFilter } from "./filter.ts";
 import { ldapUrl } from "./url.ts";
 
 const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -35,15 +35,14 @@ const dn = text("a distinguished name, such as ou=people,dc=example,dc=com").sup
 
 const filter = text("a filter, such as (objectClass=person)").superRefine((value, context) => {
   try {
-    const parsed = value.startsWith("(") ? FilterParser.parseString(value) : undefined;
-    if (parsed instanceof Filter) return;
-  } catch {
-    // Said below.
+    parseFilter(value);
+  } catch (error) {
+    const reason = (error as Error).message;
+    context.addIssue({
+      code: "custom",
+      message: `expected a filter: (attribute=value), joined as in (&(…)(…)), special characters as \\28 \\29 \\2a \\5c (${reason})`,
+    });
   }
-  context.addIssue({
-    code: "custom",
-    message: "expected a filter: (attribute=value), joined as in (&(…)(…)), special characters as \\28 \\29 \\2a \\5c",
-  });
 });
 
 const tls = z

@@ -1,8 +1,9 @@
-import { FilterParser, PagedResultsControl, SearchRequest } from "ldapts";
+import { PagedResultsControl, SearchRequest } from "ldapts";
 import { IncompleteReadError, RollcallError } from "#errors.ts";
 import { type Cursor, enter, MalformedError, readText, tags } from "./ber.ts";
 import type { Receiver } from "./connection.ts";
 import { codes, connectionError, inWords, resultError } from "./errors.ts";
+import { parseFilter } from "./filter.ts";
 import { type Result, readResult, readTexts } from "./result.ts";
 import type { Session } from "./session.ts";
 
@@ -105,7 +106,7 @@ function requestPages(session: Session, query: Query): Pages {
     messageId: 0,
     baseDN: query.base,
     scope: query.scope,
-    filter: FilterParser.parseString(query.filter),
+    filter: parseFilter(query.filter),
     attributes: [...query.attributes],
     timeLimit: 0,
     ...(control === undefined ? {} : { controls: [control] }),
