@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Certificate, makeAuthority, makeCertificate } from "./certificates.ts";
 import { debianPackages, missing, type Unpacked } from "./debian.ts";
+import { ldifEntry } from "./ldif.ts";
 import { connectionsTo, type Daemon, freePorts, runTool, spawnDaemon } from "./process.ts";
 
 export interface OpenLdapOptions {
@@ -11,9 +12,13 @@ export interface OpenLdapOptions {
    * overlays do not see it. The base and the reader are there already.
    */
   readonly ldif?: string | AsyncIterable<string> | Iterable<string>;
+  /** Of the base: `contextCSN`. */
+  readonly baseAttributes?: Parameters<typeof ldifEntry>[1];
   readonly overlays?: readonly ("memberof" | "syncprov")[];
   /** Lines of slapd.conf(5) for the database: `sizelimit 10`, `limits dn.exact="…" size.pr=5`. */
   readonly database?: readonly string[];
+  /** Definitions of attributes and object classes as slapd.conf(5) has them, after the usual ones. */
+  readonly schema?: readonly string[];
   /** Lines of slapd.conf(5) for the server, before the database: `idletimeout 1`, `security tls=1`. */
   readonly global?: readonly string[];
   /** Who may read; the default is everybody who is logged in. */
@@ -61,15 +66,16 @@ export const admin = { dn: `cn=admin,${base}`, password: "admin-is-secret" };
 /** Logs in simply, with SASL PLAIN as `reader`, or with a client certificate for `cn=reader`. */
 export const reader = { dn: `cn=reader,${base}`, password: "reader-is-secret" };
 
-const packages = (): Promise<Unpacked> =>
+/** The server, and `ldapsearch`, `ldapmodify` and their like. */
+export const ldapTools = (): Promise<Unpacked> =>
   debianPackages("slapd", "/usr/sbin/slapd", ["slapd", "ldap-utils", "libsasl2-modules"]);
 
 /** Why there can be no OpenLDAP here, to skip by it and to say so. Where `CI=true` it throws instead. */
-export const noOpenLdap = (): Promise<string | undefined> => missing(packages());
+export const noOpenLdap = (): Promise<string | undefined> => missing(ldapTools());
 
 /** @throws {Error} with what slapd said when it does not start */
 export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<OpenLdap> {
-  const unpacked = await packages();
+  const unpacked = await ldapTools();
   const folder = await mkdtemp(join(tmpdir(), "rollcall-slapd-"));
   const libraries = unpacked.path(
     process.arch === "arm64" ? "/usr/lib/aarch64-linux-gnu" : "/usr/lib/x86_64-linux-gnu",
@@ -89,7 +95,7 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
   const modify = async (who: { dn: string; password: string }, ldif: string): Promise<void> => {
     await tool("/usr/bin/ldapmodify", ["-a", "-x", "-H", ldapiUrl, "-D", who.dn, "-w", who.password], ldif);
   };
-  const inForeground = ["-d", "0"];
+  const inForeground = ["-d", "none"];
   const start = async (): Promise<void> => {
     for (let attempt = 1; ; attempt++) {
       const [ldap, ldaps] = ports ?? (await freePorts());
@@ -129,9 +135,10 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
     await writeFile(join(folder, "ldap.conf"), `TLS_CACERT ${caFile}\nSASL_SECPROPS none\n`);
     await mkdir(join(folder, "data"));
     await mkdir(join(folder, "config"));
+    await writeFile(join(folder, "own.schema"), `${(options.schema ?? []).join("\n")}\n`);
     await writeFile(join(folder, "slapd.conf"), slapdConf(folder, unpacked, options));
     const conf = ["-f", join(folder, "slapd.conf")];
-    await tool("/usr/sbin/slapadd", [...conf, "-b", base, "-q"], ldifOf(options.ldif ?? ""));
+    await tool("/usr/sbin/slapadd", [...conf, "-b", base, "-q"], ldifOf(options));
     // Converts to cn=config, which can be changed while the server runs.
     await tool("/usr/sbin/slaptest", [...conf, "-F", join(folder, "config")]);
     await start();
@@ -165,6 +172,7 @@ function slapdConf(folder: string, { path }: Unpacked, options: OpenLdapOptions)
   const schemas = ["core", "cosine", "nis", "inetorgperson"];
   return [
     ...schemas.map((name) => `include ${path(`/etc/ldap/schema/${name}.schema`)}`),
+    `include ${join(folder, "own.schema")}`,
     `modulepath ${path("/usr/lib/ldap")}`,
     ...["back_mdb", ...(options.overlays ?? [])].map((name) => `moduleload ${name}`),
     `TLSCACertificateFile ${join(folder, "ca.pem")}`,
@@ -172,6 +180,7 @@ function slapdConf(folder: string, { path }: Unpacked, options: OpenLdapOptions)
     `TLSCertificateKeyFile ${join(folder, "key.pem")}`,
     `TLSVerifyClient ${options.clients ?? "try"}`,
     "sasl-secprops none",
+    "localSSF 256",
     "sasl-auxprops slapd",
     `authz-regexp "^uid=([^,]+),cn=plain,cn=auth$" "cn=$1,${base}"`,
     `authz-regexp "^cn=([^,]+)$" "cn=$1,${base}"`,
@@ -195,8 +204,8 @@ function slapdConf(folder: string, { path }: Unpacked, options: OpenLdapOptions)
   ].join("\n");
 }
 
-async function* ldifOf(content: NonNullable<OpenLdapOptions["ldif"]>): AsyncGenerator<string> {
-  yield `dn: ${base}\nobjectClass: domain\ndc: example\n\n`;
-  yield `dn: ${reader.dn}\nobjectClass: person\ncn: reader\nsn: reader\nuserPassword: ${reader.password}\n\n`;
-  yield* typeof content === "string" ? [content] : content;
+async function* ldifOf({ ldif = "", baseAttributes = {} }: OpenLdapOptions): AsyncGenerator<string> {
+  yield ldifEntry(base, { objectClass: "domain", dc: "example", ...baseAttributes });
+  yield ldifEntry(reader.dn, { objectClass: "person", cn: "reader", sn: "reader", userPassword: reader.password });
+  yield* typeof ldif === "string" ? [ldif] : ldif;
 }

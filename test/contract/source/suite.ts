@@ -23,6 +23,10 @@ export interface Medium<P extends Provision = Provision> {
     /** After the first batch of a company of thousands. */
     readonly during: readonly Fault<P>[];
   };
+  /** What the lines of `describe` must hold together; left out where a source does not describe itself. */
+  readonly describes?: readonly RegExp[];
+  /** Whether the source tells its version. */
+  readonly versions?: boolean;
   /** A size that cannot be held within a heap of so many MiB. */
   readonly large: { readonly users: number; readonly heap: number };
 }
@@ -147,6 +151,30 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
       const provision = await provide(company);
       const source = await open(provision);
       expect(await Promise.all([count(source), count(source)])).toEqual([await count(source), await count(source)]);
+    });
+
+    test("describes what it reached, if it does at all", async () => {
+      const provision = await provide(company);
+      const lines = await (await open(provision)).describe?.(context());
+      expect(lines !== undefined).toBe(medium.describes !== undefined);
+      const description = (lines ?? []).join("\n");
+      for (const pattern of medium.describes ?? []) expect(description).toMatch(pattern);
+      for (const secret of provision.secrets) expect(description).not.toContain(secret);
+      expect(await provision.held()).toBe(0);
+    });
+
+    test("tells another version exactly when something has changed, if it tells one at all", async () => {
+      const provision = await provide(company);
+      const source = await open(provision);
+      const first = await source.version?.(context());
+      expect(first !== undefined).toBe(medium.versions === true);
+      await drain(source);
+      expect(await source.version?.(context())).toBe(first);
+      await provision.rename("3", "georg");
+      const second = await source.version?.(context());
+      if (first !== undefined) expect([undefined, first]).not.toContain(second);
+      expect(await source.version?.(context())).toBe(second);
+      expect(await provision.held()).toBe(0);
     });
 
     test.each(medium.faults.before)("fails when $name", async ({ inject, message }) => {
