@@ -13,6 +13,7 @@ const layers: Record<string, readonly string[]> = {
   "src/connector.ts": ["principals"],
   "src/wire": [],
   "src/principals": ["errors"],
+  "src/reading": ["errors"],
   "src/config": ["errors", "connector", "principals"],
   "src/plan": ["principals", "errors"],
   "src/plan/render": ["plan"],
@@ -27,7 +28,17 @@ const layers: Record<string, readonly string[]> = {
   "src/service/pinboards": ["wire", "plan", "principals", "errors", "service/engine"],
   "src/exports": ["client", "plan", "errors"],
   "src/cli": ["sync", "client", "exports", "config", "connector", "plan", "principals", "errors"],
-  connectors: ["connector", "principals", "errors"],
+  connectors: ["connector", "principals", "errors", "reading"],
+  "connectors/scim": [
+    "connector",
+    "principals",
+    "errors",
+    "reading",
+    // What every client of an HTTP server needs, whatever the server speaks.
+    "client/breakage",
+    "client/connection",
+    "client/repeat",
+  ],
 };
 
 const modules = readdirSync(new URL("src", import.meta.url), { recursive: true, encoding: "utf8" }).filter((path) =>

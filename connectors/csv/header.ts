@@ -1,5 +1,6 @@
 import { distance } from "fastest-levenshtein";
 import { InputError } from "#errors.ts";
+import type { Dialect } from "./options.ts";
 import { at, type Place } from "./place.ts";
 import type { Row } from "./rows.ts";
 
@@ -21,36 +22,54 @@ export interface Column {
   readonly index: number;
 }
 
+/** What of a dialect concerns its header. */
+type HeaderRules = Pick<Dialect, "ignoreCase" | "duplicateColumns" | "trailingDelimiters">;
+
+const strictHeader: HeaderRules = { ignoreCase: false, duplicateColumns: "error", trailingDelimiters: false };
+
 /**
  * The header that a row is. Names are compared without the spaces around them, and whether accents are part of a
  * letter or follow it. Where the header line is missing its cells are values, which no message may show.
  * @throws {InputError} when two columns have one name
  */
-export function headerOf(row: Row, file: string): Header {
+export function headerOf(row: Row, file: string, rules: HeaderRules = strictHeader): Header {
   const place: Place = { file, line: row.line };
-  const columns = row.fields
-    .map((field, index) => ({ name: plain(field), index }))
-    .filter((column) => column.name !== "");
-  const byName = new Map<string, number>();
-  for (const { name, index } of columns) {
-    const earlier = byName.get(name);
+  const comparable = (name: string): string => (rules.ignoreCase ? plain(name).toLowerCase() : plain(name));
+  const byName = new Map<string, Column>();
+  for (const [index, field] of row.fields.entries()) {
+    let name = plain(field);
+    if (name === "") continue;
+    const earlier = byName.get(comparable(name));
     if (earlier !== undefined) {
-      const positions = `${earlier + 1} and ${index + 1}`;
-      throw new InputError(`${at(place)}: columns ${positions} of the header have the same name; rename one`);
+      if (rules.duplicateColumns === "error") {
+        const same = rules.ignoreCase && plain(row.fields[earlier.index] ?? "") !== name ? "but for case " : "";
+        throw new InputError(
+          `${at(place)}: columns ${earlier.index + 1} and ${index + 1} of the header have ${same}the same name; ` +
+            "rename one, or set duplicateColumns to first, last or numbered",
+        );
+      }
+      if (rules.duplicateColumns === "first") continue;
+      if (rules.duplicateColumns === "numbered")
+        name = numbered(name, (candidate) => byName.has(comparable(candidate)));
     }
-    byName.set(name, index);
+    byName.set(comparable(name), { name, index });
   }
   return {
-    width: row.fields.length,
-    columns,
+    width: rules.trailingDelimiters ? row.fields.findLastIndex((field) => plain(field) !== "") + 1 : row.fields.length,
+    columns: [...byName.values()],
     indexOf(name) {
-      const index = byName.get(plain(name));
-      if (index !== undefined) return index;
+      const column = byName.get(comparable(name));
+      if (column !== undefined) return column.index;
+      const names = [...byName.values()].map((column) => column.name);
       throw new InputError(
-        `${at(place)}: the header has no column ${JSON.stringify(name)}; ${hint(name, row.fields, [...byName.keys()])}`,
+        `${at(place)}: the header has no column ${JSON.stringify(name)}; ${hint(name, row.fields, names)}`,
       );
     },
   };
+}
+
+function numbered(name: string, isTaken: (candidate: string) => boolean): string {
+  for (let number = 2; ; number++) if (!isTaken(`${name}_${number}`)) return `${name}_${number}`;
 }
 
 function plain(name: string): string {
@@ -64,6 +83,8 @@ function hint(name: string, fields: readonly string[], names: readonly string[])
   if (delimiter !== undefined) return `this looks like a single column: set delimiter to ${JSON.stringify(delimiter)}`;
   // So near to a name of the configuration that it is no value.
   const near = names.find((candidate) => distance(candidate.toLowerCase(), plain(name).toLowerCase()) <= 2);
+  if (near !== undefined && near.toLowerCase() === plain(name).toLowerCase())
+    return `it is written ${JSON.stringify(near)} there: write it so, or set ignoreCase`;
   if (near !== undefined && name.length > 2) return `did you mean ${JSON.stringify(near)}?`;
   return "is the header line missing, or the column named otherwise there?";
 }

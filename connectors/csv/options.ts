@@ -1,21 +1,54 @@
 import { z } from "zod";
+import { checks } from "#reading/checks.ts";
 
 /** The encodings a file can be in; `utf-16` is told apart by its byte order mark. */
 export type Encoding = z.infer<typeof encoding>;
 
-/** How a file is written. */
+/** How a file is written, and how far it may stray from that. */
 export interface Dialect {
   readonly delimiter: string;
   /** Empty: nothing is quoted. */
   readonly quote: string;
   readonly encoding: Encoding;
+  /** The first line may be `sep=;`, which then says what the delimiter is. */
+  readonly sepLine: boolean;
+  /** Names of columns are compared without regard to case. */
+  readonly ignoreCase: boolean;
+  readonly duplicateColumns: DuplicateColumns;
+  /** Rows without any value are no rows. */
+  readonly skipBlankRows: boolean;
+  /** Fields that are missing at the end of a row are empty. */
+  readonly shortRows: boolean;
+  /** Empty fields past the header's are dropped. */
+  readonly trailingDelimiters: boolean;
+  /** Files of one pattern may have columns in another order, and others. */
+  readonly headers: "same" | "byName";
+  /** Matches the last row, and captures how many rows there are before it. */
+  readonly trailer: RegExp | undefined;
 }
+
+/** What becomes of columns that have one name: an error, one of them, or `name`, `name_2`, `name_3`. */
+export type DuplicateColumns = z.infer<typeof duplicateColumns>;
+const duplicateColumns = z.enum(["error", "first", "last", "numbered"], {
+  error: "expected error, first, last or numbered",
+});
 
 const encoding = z.enum(["utf-8", "utf-16", "utf-16le", "utf-16be", "latin1"], {
   error: "expected utf-8, utf-16, utf-16le, utf-16be or latin1",
 });
 
 const isOneCharacter = (value: string): boolean => /^[^\r\n]$/u.test(value);
+
+const flag = (description: string) => z.boolean().optional().describe(`${description} Default false.`);
+
+function isTrailer(value: string): boolean {
+  try {
+    // Matching nothing, the pattern still shows how many groups it has.
+    return new RegExp(`${value}|`, "u").exec("")?.length === 2;
+  } catch {
+    return false;
+  }
+}
 
 const dialect = {
   delimiter: z
@@ -31,6 +64,32 @@ const dialect = {
   encoding: encoding
     .optional()
     .describe("How the text is encoded. Default utf-8. A byte order mark is not needed, except for utf-16."),
+  sepLine: flag("A first line like sep=; is understood: it says what the delimiter is."),
+  ignoreCase: flag("Names of columns are compared without regard to case."),
+  duplicateColumns: duplicateColumns
+    .optional()
+    .describe(
+      "What becomes of columns with one name: error, first, last, or numbered (name, name_2, …). Default error.",
+    ),
+  skipBlankRows: flag("Rows in which every field is empty are skipped."),
+  shortRows: flag("Fields that are missing at the end of a row are empty."),
+  trailingDelimiters: flag("Empty fields after the last column, of the header too, are dropped."),
+  headers: z
+    .enum(["same", "byName"], { error: "expected same or byName" })
+    .optional()
+    .describe(
+      "Of several files: same demands one header of all, byName only the columns that are configured. Default same.",
+    ),
+  trailer: z
+    .string()
+    .refine(isTrailer, {
+      error: "expected a regular expression with one group for the count, such as ^TRAILER;(\\d+)$",
+    })
+    .optional()
+    .describe(
+      "A regular expression that the last row matches, and that captures how many rows come before it, such as ^TRAILER;(\\d+)$.",
+    ),
+  ...checks,
 };
 
 const column = z.string().min(1, "expected the name of a column, as in the file's header");
@@ -42,15 +101,18 @@ const separator = z
 
 const file = {
   file: z
-    .string()
-    .min(1, "expected a path")
-    .describe("The file, relative to the configuration. It may be compressed with gzip."),
+    .union([z.string().min(1, "expected a path"), z.array(z.string().min(1, "expected a path")).min(1)], {
+      error: "expected a path, a pattern or a list of them",
+    })
+    .describe(
+      "The file, relative to the configuration, or several: a pattern like people-*.csv, or a list. Each may be compressed with gzip.",
+    ),
   ...dialect,
   minRows: z
     .int("expected a whole number")
     .min(0, "expected 0 or more")
     .default(1)
-    .describe("A file with fewer rows, the header not counted, fails the read. Default 1."),
+    .describe("A file with fewer rows, the header not counted, fails the read; of several, every one. Default 1."),
 };
 
 const memberOf = z
@@ -136,14 +198,23 @@ export type UsersOptions = z.infer<typeof users>;
 export type GroupsOptions = z.infer<typeof groups>;
 export type MembershipsOptions = z.infer<typeof memberships>;
 
-/** A dialect of which any part may be unsaid. */
-export type PartialDialect = { [key in keyof Dialect]?: Dialect[key] | undefined };
+/** A dialect as it is configured: any part may be unsaid. */
+export type PartialDialect = { [key in keyof Dialect]?: (key extends "trailer" ? string : Dialect[key]) | undefined };
 
 /** How a file is written: what its own block says, else what stands beside `users:`, else the defaults. */
 export function dialectOf(source: PartialDialect, file: PartialDialect = {}): Dialect {
+  const trailer = file.trailer ?? source.trailer;
   return {
     delimiter: file.delimiter ?? source.delimiter ?? ",",
     quote: file.quote ?? source.quote ?? '"',
     encoding: file.encoding ?? source.encoding ?? "utf-8",
+    sepLine: file.sepLine ?? source.sepLine ?? false,
+    ignoreCase: file.ignoreCase ?? source.ignoreCase ?? false,
+    duplicateColumns: file.duplicateColumns ?? source.duplicateColumns ?? "error",
+    skipBlankRows: file.skipBlankRows ?? source.skipBlankRows ?? false,
+    shortRows: file.shortRows ?? source.shortRows ?? false,
+    trailingDelimiters: file.trailingDelimiters ?? source.trailingDelimiters ?? false,
+    headers: file.headers ?? source.headers ?? "same",
+    trailer: trailer === undefined ? undefined : new RegExp(trailer, "u"),
   };
 }

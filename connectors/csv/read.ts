@@ -1,23 +1,29 @@
 import type { ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import { type OpenFile, openFile } from "./file.ts";
+import type { Checks } from "#reading/checks.ts";
+import type { OpenFile } from "#reading/file.ts";
+import { type OpenFiles, openFiles } from "#reading/files.ts";
 import { type Header, headerOf } from "./header.ts";
 import { type Dialect, dialectOf, type Options, type PartialDialect } from "./options.ts";
 import { at, type Place } from "./place.ts";
 import { entryOf, membershipOf } from "./records.ts";
 import { type Row, rowsOf } from "./rows.ts";
+import { withoutSepLine } from "./sep-line.ts";
+import { shaped } from "./shape.ts";
 import { textOf } from "./text.ts";
+import { trailerOf } from "./trailer.ts";
 
 /** A batch ends at so many records, or references: groups may have thousands of members each. */
 const longestBatch = { records: 1_000, references: 10_000 };
 
-/** What is to be read of one file. */
+/** What is to be read of one kind of file. */
 interface Part {
-  readonly name: string;
+  readonly names: readonly string[];
+  readonly checks: Checks;
   readonly dialect: Dialect;
   readonly minRows: number;
-  /** Makes a record of each row under a header. */
-  records(header: Header): (row: Row) => SourceRecord;
+  /** Makes a record of each row under the header of a file. */
+  records(header: Header, file: string): (row: Row) => SourceRecord;
 }
 
 /**
@@ -32,65 +38,88 @@ export async function* read(
   folder: string,
   { signal }: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const opened: { part: Part; file: OpenFile }[] = [];
+  const opened: { part: Part; set: OpenFiles }[] = [];
   try {
     signal.throwIfAborted();
-    for (const part of partsOf(options)) opened.push({ part, file: await openFile(part.name, folder) });
-    for (const { part, file } of opened) yield* readPart(part, file, signal);
-    for (const { file } of opened) await file.assertUnchanged();
+    for (const part of partsOf(options)) {
+      opened.push({ part, set: await openFiles(part.names, folder, part.checks, signal) });
+    }
+    for (const { part, set } of opened) yield* readPart(part, set.files, signal);
+    for (const { set } of opened) await set.assertUnchanged();
     signal.throwIfAborted();
   } finally {
-    await Promise.all(opened.map(({ file }) => file.close()));
+    await Promise.all(opened.map(({ set }) => set.close()));
   }
 }
 
 function partsOf(options: Options): readonly Part[] {
   const { users, groups, memberships } = options;
-  const common = (part: { file: string; minRows: number } & PartialDialect) => ({
-    name: part.file,
+  const common = (part: { file: string | string[]; minRows: number } & PartialDialect & Checks) => ({
+    names: [part.file].flat(),
+    checks: { settled: part.settled ?? options.settled, checksum: part.checksum ?? options.checksum },
     dialect: dialectOf(options, part),
     minRows: part.minRows,
   });
-  const parts: Part[] = [{ ...common(users), records: (header) => entryOf("user", users, header, users.file) }];
-  if (groups) parts.push({ ...common(groups), records: (header) => entryOf("group", groups, header, groups.file) });
+  const parts: Part[] = [{ ...common(users), records: (header, file) => entryOf("user", users, header, file) }];
+  if (groups) parts.push({ ...common(groups), records: (header, file) => entryOf("group", groups, header, file) });
   if (memberships) {
-    parts.push({ ...common(memberships), records: (header) => membershipOf(memberships, header, memberships.file) });
+    parts.push({ ...common(memberships), records: (header, file) => membershipOf(memberships, header, file) });
   }
   return parts;
 }
 
-async function* readPart(part: Part, file: OpenFile, signal: AbortSignal): AsyncGenerator<readonly SourceRecord[]> {
-  try {
-    yield* recordsOf(part, file, signal);
-  } catch (error) {
-    signal.throwIfAborted();
-    // A file that changed may look malformed; that it changed is then what to say.
-    await file.assertUnchanged();
-    throw error;
+async function* readPart(
+  part: Part,
+  files: readonly OpenFile[],
+  signal: AbortSignal,
+): AsyncGenerator<readonly SourceRecord[]> {
+  let first: { readonly header: Header; readonly file: string } | undefined;
+  for (const file of files) {
+    const headed = (header: Header): void => {
+      if (first !== undefined && part.dialect.headers === "same") assertSame(header, file.name, first);
+      first ??= { header, file: file.name };
+    };
+    try {
+      yield* recordsOf(part, file, headed, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      // A file that changed may look malformed; that it changed is then what to say.
+      await file.assertUnchanged();
+      throw error;
+    }
   }
 }
 
-async function* recordsOf(part: Part, file: OpenFile, signal: AbortSignal): AsyncGenerator<readonly SourceRecord[]> {
-  const place: Place = { file: part.name, line: 1 };
-  const text = textOf(file, part.dialect.encoding, place, signal);
+/** @param headed is told the header before the first record */
+async function* recordsOf(
+  part: Part,
+  file: OpenFile,
+  headed: (header: Header) => void,
+  signal: AbortSignal,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const place: Place = { file: file.name, line: 1 };
+  const { dialect, text } = await withoutSepLine(
+    textOf(file, part.dialect.encoding, place, signal),
+    part.dialect,
+    place,
+  );
+  const trailer = trailerOf(dialect.trailer, dialect.delimiter, file.name);
   let layout: { width: number; record: (row: Row) => SourceRecord } | undefined;
   let batch: SourceRecord[] = [];
   let references = 0;
   let count = 0;
-  for await (const rows of rowsOf(text, part.dialect, place)) {
+  for await (const rows of rowsOf(text, dialect, place)) {
     for (const row of rows) {
       if (layout === undefined) {
-        const header = headerOf(row, part.name);
-        layout = { width: header.width, record: part.records(header) };
+        const header = headerOf(row, file.name, dialect);
+        headed(header);
+        layout = { width: header.width, record: part.records(header, file.name) };
         continue;
       }
-      if (row.fields.length !== layout.width) {
-        const origin = at({ file: part.name, line: row.line });
-        throw new InputError(
-          `${origin}: has ${row.fields.length} fields, the header has ${layout.width}; a field that holds a delimiter is quoted`,
-        );
-      }
-      const record = layout.record(row);
+      if (trailer.take(row)) continue;
+      const whole = shaped(row, layout.width, file.name, dialect);
+      if (whole === undefined) continue;
+      const record = layout.record(whole);
       batch.push(record);
       count++;
       references += referencesOf(record);
@@ -102,12 +131,25 @@ async function* recordsOf(part: Part, file: OpenFile, signal: AbortSignal): Asyn
     }
   }
   if (batch.length > 0) yield batch;
-  if (layout === undefined) throw new IncompleteReadError(`${part.name} is empty: it has no header line`);
+  if (layout === undefined) throw new IncompleteReadError(`${file.name} is empty: it has no header line`);
+  trailer.assertCount(count);
   if (count < part.minRows) {
     throw new IncompleteReadError(
-      `${part.name} has too few rows: ${count} after the header, expected at least ${part.minRows} (minRows)`,
+      `${file.name} has too few rows: ${count} after the header, expected at least ${part.minRows} (minRows)`,
     );
   }
+}
+
+/** @throws {InputError} when a file does not have the header that the first one has */
+function assertSame(header: Header, file: string, first: { readonly header: Header; readonly file: string }): void {
+  const { columns } = first.header;
+  const isSame =
+    header.columns.length === columns.length &&
+    header.columns.every(({ name, index }, place) => columns[place]?.name === name && columns[place].index === index);
+  if (isSame) return;
+  throw new InputError(
+    `${at({ file, line: 1 })}: the header is not that of ${first.file}; set headers to byName if the columns may differ`,
+  );
 }
 
 function referencesOf(record: SourceRecord): number {

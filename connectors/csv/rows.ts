@@ -19,7 +19,7 @@ export interface Row {
  */
 export async function* rowsOf(
   text: AsyncIterable<string>,
-  dialect: Dialect,
+  dialect: Pick<Dialect, "delimiter" | "quote">,
   place: Place,
 ): AsyncGenerator<readonly Row[]> {
   let records: string[][] = [];

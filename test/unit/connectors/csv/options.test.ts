@@ -29,8 +29,8 @@ test("separates references by semicolons, and calls users user and groups group,
 
 test("lets a file differ from the others in how it is written", () => {
   const source = options.parse({ users: { ...users, quote: "" }, delimiter: ";", encoding: "latin1" });
-  expect(dialectOf(source, source.users)).toEqual({ delimiter: ";", quote: "", encoding: "latin1" });
-  expect(dialectOf({})).toEqual({ delimiter: ",", quote: '"', encoding: "utf-8" });
+  expect(dialectOf(source, source.users)).toMatchObject({ delimiter: ";", quote: "", encoding: "latin1" });
+  expect(dialectOf({})).toMatchObject({ delimiter: ",", quote: '"', encoding: "utf-8" });
 });
 
 test.each<[string, unknown, string]>([

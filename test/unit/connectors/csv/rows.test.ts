@@ -4,9 +4,10 @@ import { InputError } from "#errors.ts";
 import type { Dialect } from "#connectors/csv/options.ts";
 import { type Row, rowsOf } from "#connectors/csv/rows.ts";
 
-const comma: Dialect = { delimiter: ",", quote: '"', encoding: "utf-8" };
+type Writing = Pick<Dialect, "delimiter" | "quote">;
+const comma: Writing = { delimiter: ",", quote: '"' };
 
-async function read(pieces: readonly string[], dialect: Dialect = comma): Promise<readonly Row[]> {
+async function read(pieces: readonly string[], dialect: Writing = comma): Promise<readonly Row[]> {
   const rows: Row[] = [];
   async function* text() {
     yield* pieces;

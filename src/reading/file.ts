@@ -2,6 +2,8 @@ import type { BigIntStats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { IncompleteReadError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
+import { type Checks, checked, expectedChecksum } from "./checks.ts";
+import { settle } from "./settle.ts";
 
 /** In bytes. Small enough that parsing a chunk takes a few milliseconds, in which nothing else can run. */
 export const chunkSize = 32 * 1024;
@@ -12,7 +14,10 @@ export interface OpenFile {
   readonly name: string;
   /** Its first bytes: `length`, or fewer when the file is shorter. */
   head(length: number): Promise<Buffer>;
-  /** Its bytes, from the start. Throws the signal's reason when aborted. */
+  /**
+   * Its bytes, from the start. Throws the signal's reason when aborted.
+   * @throws {IncompleteReadError} at their end, when they do not have the checksum they were to have
+   */
   bytes(signal: AbortSignal): AsyncGenerator<Buffer>;
   /** @throws {IncompleteReadError} when the file is no longer what it was when it was opened */
   assertUnchanged(): Promise<void>;
@@ -21,10 +26,15 @@ export interface OpenFile {
 
 /**
  * Opens a file for one read.
- * @throws {IncompleteReadError} when there is no such file, or it may not be read
+ * @throws {IncompleteReadError} when there is no such file, it may not be read, or it does not come to rest
  * @throws {UnavailableError} when the system cannot tell
  */
-export async function openFile(name: string, folder: string): Promise<OpenFile> {
+export async function openFile(
+  name: string,
+  folder: string,
+  { settled, checksum }: Checks,
+  signal: AbortSignal,
+): Promise<OpenFile> {
   const path = resolve(folder, name);
   const attempt = async <T>(action: () => Promise<T>): Promise<T> => {
     try {
@@ -35,6 +45,8 @@ export async function openFile(name: string, folder: string): Promise<OpenFile> 
   };
   // Asked first: opening a pipe would wait for its writer.
   if (!(await attempt(() => stat(path))).isFile()) throw new IncompleteReadError(`${name} is not a file`);
+  if (settled !== undefined) await settle(name, settled, () => attempt(() => stat(path, { bigint: true })), signal);
+  const expected = checksum === undefined ? undefined : await expectedChecksum(name, folder, checksum);
   const handle = await attempt(() => open(path));
   const before = await attempt(() => handle.stat({ bigint: true })).catch(async (error: unknown) => {
     await handle.close();
@@ -44,14 +56,10 @@ export async function openFile(name: string, folder: string): Promise<OpenFile> 
   return {
     name,
     head: (length) => attempt(() => readAt(handle, 0, length)),
-    async *bytes(signal) {
-      for (let position = 0; ;) {
-        signal.throwIfAborted();
-        const chunk = await attempt(() => readAt(handle, position, chunkSize));
-        if (chunk.length === 0) return;
-        position += chunk.length;
-        yield chunk;
-      }
+    bytes(signal) {
+      const bytes = bytesOf((position) => attempt(() => readAt(handle, position, chunkSize)), signal);
+      if (checksum === undefined || expected === undefined) return bytes;
+      return checked(bytes, { name, algorithm: checksum, expected });
     },
     async assertUnchanged() {
       // The path too: a file that was replaced leaves the open one as it was.
@@ -64,6 +72,16 @@ export async function openFile(name: string, folder: string): Promise<OpenFile> 
     },
     close: () => handle.close(),
   };
+}
+
+async function* bytesOf(read: (position: number) => Promise<Buffer>, signal: AbortSignal): AsyncGenerator<Buffer> {
+  for (let position = 0; ;) {
+    signal.throwIfAborted();
+    const chunk = await read(position);
+    if (chunk.length === 0) return;
+    position += chunk.length;
+    yield chunk;
+  }
 }
 
 async function readAt(handle: FileHandle, position: number, length: number): Promise<Buffer> {
