@@ -1,19 +1,16 @@
 import { loadPinboards } from "#config/pinboards.ts";
-import type { Entry } from "#connector.ts";
+import { number, sizes, visible } from "#plan/render/visible.ts";
+import { checkSource } from "./check-source.ts";
+import type { SourceCheck, SyncCheck } from "./check-source.ts";
 import type { Context } from "./context.ts";
-import { openConfiguredTarget, openSource } from "./open-sync.ts";
+import { openConfiguredTarget } from "./open-sync.ts";
 import { describeError, errorDocument, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
 /** What was reached behind one name of the configuration. */
-interface Finding {
+interface Finding extends Partial<SourceCheck> {
   readonly what: "pinboards" | "source" | "target";
   readonly name: string;
-  readonly users?: number;
-  readonly groups?: number;
-  readonly samples?: readonly string[];
-  /** Of a target: where, how and as whom. Of pinboards: which. */
-  readonly reached?: readonly string[];
   readonly error?: unknown;
 }
 
@@ -28,7 +25,7 @@ export async function check(context: Context): Promise<ExitCode> {
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
   const folder = configuration.service?.pinboards;
   if (folder !== undefined) await tell(await checkPinboards(folder));
-  for (const name of Object.keys(configuration.sources)) await tell(await checkSource(context, name));
+  for (const name of Object.keys(configuration.sources)) await tell(await findSource(context, name));
   for (const name of Object.keys(configuration.targets)) await tell(await checkTarget(context, name));
   if (output.json) {
     const documents = findings.map(({ error, ...rest }) =>
@@ -48,24 +45,9 @@ async function checkPinboards(folder: string): Promise<Finding> {
   }
 }
 
-async function checkSource(context: Context, name: string): Promise<Finding> {
-  const { interruption, output } = context;
-  const counts = { user: 0, group: 0 };
-  const samples: Entry[] = [];
+async function findSource(context: Context, name: string): Promise<Finding> {
   try {
-    const source = openSource(context.configuration, name);
-    const warn = (message: string): void => {
-      output.say(`source ${name}: ${message}`);
-    };
-    for await (const batch of source.read({ signal: interruption.stop, warn })) {
-      for (const record of batch) {
-        if (record.kind === "membership") continue;
-        counts[record.kind] += 1;
-        if (samples.length < 3) samples.push(record);
-      }
-      output.progress(`source ${name}: ${(counts.user + counts.group).toLocaleString("en")} records …`);
-    }
-    return { what: "source", name, users: counts.user, groups: counts.group, samples: samples.map(sampleOf) };
+    return { what: "source", name, ...(await checkSource(context, name)) };
   } catch (error) {
     return { what: "source", name, error };
   }
@@ -84,17 +66,31 @@ async function checkTarget(context: Context, name: string): Promise<Finding> {
   }
 }
 
-function sampleOf(entry: Entry): string {
-  return `${entry.kind} ${entry.id} (${entry.origin}): ${JSON.stringify(entry.attributes)}`;
-}
-
-function describe({ what, name, users, groups, samples, reached, error }: Finding): string {
+function describe({
+  what,
+  name,
+  users = 0,
+  groups = 0,
+  samples = [],
+  syncs = [],
+  reached = [],
+  error,
+}: Finding): string {
   const title = `${what} ${name}`;
   if (error !== undefined) {
     const description = describeError(error);
     return `${description.startsWith(title) ? "" : `${title}: `}${description}\n`;
   }
-  if (reached !== undefined) return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
-  const counts = `${(users ?? 0).toLocaleString("en")} users, ${(groups ?? 0).toLocaleString("en")} groups`;
-  return `${[`${title}: ${counts}`, ...(samples ?? [])].join("\n  ")}\n`;
+  if (what !== "source") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
+  // Where rules make principals of the records, those are what a person looks for.
+  const records = syncs.some(({ principals }) => principals.length > 0) ? [] : samples;
+  return `${[`${title}: ${sizes(users, groups)}`, ...reached, ...records, ...syncs.flatMap(syncLines)].join("\n  ")}\n`;
+}
+
+function syncLines({ sync, users, groups, excluded, quarantined, principals, problems }: SyncCheck): string[] {
+  const lines = [...principals.map((principal) => JSON.stringify(principal)), ...problems];
+  return [
+    `sync ${sync}: ${sizes(users, groups)}, ${number(excluded)} excluded, ${number(quarantined)} quarantined`,
+    ...lines.map((line) => `  ${visible(line)}`),
+  ];
 }

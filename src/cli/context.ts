@@ -24,14 +24,23 @@ export function daemonFolder(configuration: Configuration): string {
   return join(configuration.data, "daemon");
 }
 
-/** Loads the configuration. What it holds of secrets is neither logged nor said from then on. */
-export async function load(file: string, composition: Composition, { log, output }: Voices): Promise<Configuration> {
+/**
+ * Loads the configuration. What it holds of secrets is neither logged nor said from then on.
+ * @param known secrets of what was loaded before
+ */
+export async function load(
+  file: string,
+  composition: Composition,
+  { log, output }: Voices,
+  known: readonly string[] = [],
+): Promise<Configuration> {
   const configuration = await loadConfiguration(file, {
     connectors: composition.connectors,
     load: (path, folder) => composition.loadConnector(path, folder),
   });
-  log.conceal(configuration.secrets);
-  output.conceal(configuration.secrets);
+  const secrets = [...known, ...configuration.secrets];
+  log.conceal(secrets);
+  output.conceal(secrets);
   return configuration;
 }
 

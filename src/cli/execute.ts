@@ -60,7 +60,7 @@ export function progressOf(
 }
 
 /** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
-export function notesOf({ assembly, frozen }: Report): string[] {
+export function notesOf({ assembly, frozen }: Pick<Report, "assembly" | "frozen">): string[] {
   const notes: string[] = [];
   for (const { name, error } of assembly.unread) {
     notes.push(`source ${name} could not be read, which it may (optional): what came from it stays as it is`);

@@ -1,5 +1,5 @@
 import { openTarget } from "#client/target.ts";
-import type { Configuration } from "#config/configuration.ts";
+import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
@@ -13,9 +13,15 @@ const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
 
 /** Opens a sync of the configuration: its sources, its rules and its target. Close its target after use. */
 export async function openSync(configuration: Configuration, name: string, embedded: Embedded): Promise<Sync> {
-  const sync = configuration.syncs[name];
-  if (sync === undefined)
-    throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(configuration.syncs))}`);
+  const parts = openParts(configuration, name);
+  const { to } = syncOf(configuration, name);
+  const target = await openConfiguredTarget(configuration, to, embedded);
+  return { ...parts, target, place: placeOf(configuration, to) };
+}
+
+/** A sync of the configuration but for its target. */
+export function openParts(configuration: Configuration, name: string): Omit<Sync, "target" | "place"> {
+  const sync = syncOf(configuration, name);
   const rules = compileRules(sync.rules);
   return {
     name,
@@ -25,8 +31,6 @@ export async function openSync(configuration: Configuration, name: string, embed
       source: openSource(configuration, source),
     })),
     rules,
-    target: await openConfiguredTarget(configuration, sync.to, embedded),
-    place: placeOf(configuration, sync.to),
     protection: {
       manage: sync.manage,
       makesGroups: rules.makesGroups,
@@ -35,6 +39,12 @@ export async function openSync(configuration: Configuration, name: string, embed
     },
     ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
   };
+}
+
+function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {
+  const sync = syncs[name];
+  if (sync === undefined) throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(syncs))}`);
+  return sync;
 }
 
 export function openSource(configuration: Configuration, name: string): Sync["sources"][number]["source"] {

@@ -3,8 +3,9 @@ import { Command, Option } from "commander";
 import { InputError, messageOf } from "#errors.ts";
 import { apply } from "./apply.ts";
 import { check } from "./check.ts";
+import { compare } from "./compare.ts";
 import type { Composition } from "./composition.ts";
-import { withContext } from "./context.ts";
+import { load as loadConfigurationOf, withContext } from "./context.ts";
 import { exportCommand, exportStopping } from "./export.ts";
 import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
@@ -63,9 +64,15 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     );
   limited(program.command("plan"))
     .description("show what a run would change; changes nothing (exit code 2: there are changes)")
-    .action((sync: string | undefined, options: LimitOptions) =>
+    .option("--compare <file>", "show what changes when this configuration takes the place of that one")
+    .action((sync: string | undefined, options: LimitOptions & { compare?: string }) =>
       act(options, (file, output, log) =>
-        withContext(file, composition, { output, log }, (context) => plan(context, sync, limitOf(options))),
+        withContext(file, composition, { output, log }, async (context) => {
+          if (options.compare === undefined) return plan(context, sync, limitOf(options));
+          const { secrets } = context.configuration;
+          const old = await loadConfigurationOf(options.compare, composition, { output, log }, secrets);
+          return compare(context, old, sync, limitOf(options));
+        }),
       ),
     );
   limited(program.command("apply"))

@@ -9,7 +9,14 @@ export interface RenderOptions {
   readonly limit?: number;
   /** What a person should know beside the changes, a line each. */
   readonly notes?: readonly string[];
+  /** What is said of principals; that they are created, updated and deleted when absent. */
+  readonly words?: Words;
 }
+
+/** What an action does, as it is said of principals: `created`. */
+export type Words = Readonly<Record<Action, string>>;
+
+export const usualWords: Words = { delete: "deleted", create: "created", update: "updated" };
 
 /** The changes of one action on one kind, as they are shown: deletions first, since they are what is feared. */
 export interface Section extends Part {
@@ -18,14 +25,13 @@ export interface Section extends Part {
   readonly count: number;
 }
 
-const words: Record<Action, string> = { delete: "Deleted", create: "Created", update: "Updated" };
-
 /** The sections of a plan that are not empty. */
-export function sectionsOf({ users, groups }: Counts): Section[] {
+export function sectionsOf({ users, groups }: Counts, words = usualWords): Section[] {
+  const heading = (action: Action): string => words[action].charAt(0).toUpperCase() + words[action].slice(1);
   return (["delete", "create", "update"] as const).flatMap((action) =>
     [
-      { action, kind: "user" as const, heading: `${words[action]} users`, count: users[action] },
-      { action, kind: "group" as const, heading: `${words[action]} groups`, count: groups[action] },
+      { action, kind: "user" as const, heading: `${heading(action)} users`, count: users[action] },
+      { action, kind: "group" as const, heading: `${heading(action)} groups`, count: groups[action] },
     ].filter(({ count }) => count > 0),
   );
 }

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
-import { changesOf, inChunks, sectionsOf } from "./sections.ts";
-import type { RenderOptions } from "./sections.ts";
+import { changesOf, inChunks, sectionsOf, usualWords } from "./sections.ts";
+import type { RenderOptions, Words } from "./sections.ts";
 import { excerpts, number, quoted, sizes, visible } from "./visible.ts";
 
 export interface TextOptions extends RenderOptions {
@@ -28,15 +28,15 @@ export function renderText(plan: Plan, options: TextOptions): AsyncIterable<stri
 }
 
 async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> {
-  const { colour, width = 100, limit, notes = [] } = options;
+  const { colour, width = 100, limit, notes = [], words = usualWords } = options;
   const paint: Paint = colour ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
   const { counts, digest } = plan;
   const title = paint("bold", visible(options.title));
-  const sections = sectionsOf(counts);
+  const sections = sectionsOf(counts, words);
   if (sections.length === 0) {
     yield `${title}: no change (${sizes(counts.users.after, counts.groups.after)})\n`;
   } else {
-    yield `${title}  ${paint("dim", `plan ${digest.slice(0, 12)}`)}\n\n${countLines(plan, paint)}`;
+    yield `${title}  ${paint("dim", `plan ${digest.slice(0, 12)}`)}\n\n${countLines(plan, paint, words)}`;
   }
   for (const section of sections) {
     const { symbol, style } = marks[section.action];
@@ -53,7 +53,7 @@ async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> 
 }
 
 /** The lines of counts, numbers below numbers. */
-function countLines({ counts }: Plan, paint: Paint): string {
+function countLines({ counts }: Plan, paint: Paint, words: Words): string {
   const { users, groups, membershipsAdded, membershipsRemoved } = counts;
   const columns = (side: "before" | "after"): number =>
     Math.max(number(users[side]).length, number(groups[side]).length);
@@ -62,9 +62,9 @@ function countLines({ counts }: Plan, paint: Paint): string {
     `${number(kind.before).padStart(before)} → ${number(kind.after).padStart(after)}   ` +
     countsOf(
       paint,
-      [kind.create, "created", "green"],
-      [kind.update, "updated", "yellow"],
-      [kind.delete, "deleted", "red"],
+      [kind.create, words.create, "green"],
+      [kind.update, words.update, "yellow"],
+      [kind.delete, words.delete, "red"],
     ) +
     share(kind);
   const memberships = countsOf(paint, [membershipsAdded, "added", "green"], [membershipsRemoved, "removed", "red"]);

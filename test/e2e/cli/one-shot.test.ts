@@ -167,9 +167,31 @@ test("check reads every source and logs in to every target", async () => {
   const good = await command("check", "--json");
   expect(good.code, good.stderr).toBe(0);
   expect(JSON.parse(good.stdout).checked).toMatchObject([
-    { what: "source", name: "company", users: 4, groups: 2 },
+    {
+      what: "source",
+      name: "company",
+      users: 4,
+      groups: 2,
+      samples: [expect.stringContaining("people.csv:2"), expect.anything(), expect.anything()],
+      syncs: [
+        {
+          sync: "staff",
+          users: 3,
+          groups: 2,
+          excluded: 1,
+          quarantined: 0,
+          principals: [{ kind: "user", name: "ada", mail: "ada@example.com" }, { name: "grace" }, { name: "zoe" }],
+          problems: [],
+        },
+      ],
+    },
     { what: "target", name: "analytics" },
   ]);
+  await company.write("people.csv", people.replace("Ada Lovelace", ""));
+  const doubtful = await command("check");
+  expect(doubtful.code).toBe(0);
+  expect(doubtful.stdout).toMatch(/sync staff: 2 users, 2 groups, 1 excluded, 1 quarantined/);
+  expect(doubtful.stdout).toMatch(/people\.csv:2\): users\.displayName: gives null/);
   await company.write("groups.csv", "id;name\n");
   const bad = await command("check");
   expect(bad.code).toBe(1);

@@ -1,0 +1,78 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall } from "../../servers/rollcall.ts";
+
+let company: CompanyFolder;
+let yaml: string;
+beforeEach(async () => {
+  company = await makeCompany((text) => (yaml = text));
+});
+afterEach(() => company.remove());
+
+/** `plan --compare` from the configuration of the company to another one. */
+async function compare(edit: (yaml: string) => string, ...rest: string[]) {
+  await company.write("new.yaml", edit(yaml));
+  return rollcall(["plan", "--config", `${company.folder}/new.yaml`, "--compare", company.config, ...rest]);
+}
+
+test("who enters, who leaves and what changes with another configuration, whatever the target has", async () => {
+  const edit = (yaml: string): string =>
+    yaml
+      .replace('entry.status == "active"', 'entry.login != "grace"')
+      .replace("mail: entry.mail", "mail: upper(entry.mail)");
+  const { code, stdout } = await compare(edit, "--json");
+  expect(code).toBe(2);
+  const [comparison] = JSON.parse(stdout).comparisons;
+  expect(comparison.sync).toBe("staff");
+  expect(comparison.plan.changes).toMatchObject([
+    { action: "create", name: "left" },
+    { action: "update", name: "ada", attributes: [{ from: "ada@example.com", to: "ADA@EXAMPLE.COM" }] },
+    { action: "delete", name: "grace" },
+  ]);
+  const text = await compare(edit);
+  expect(text.stdout).toMatch(/^staff: rollcall\.yaml → new\.yaml/);
+  expect(text.stdout).toMatch(/Leaving users \(1\)\n.*grace/);
+  expect(text.stdout).toMatch(/Entering users \(1\)\n.*left/);
+  await rollcall(["apply", "--config", company.config]);
+  const after = await compare(edit, "--json");
+  expect(JSON.parse(after.stdout).comparisons[0].plan.changes).toEqual(comparison.plan.changes);
+  expect((await compare((same) => same)).code).toBe(0);
+});
+
+test("a source that both read is read once: it cannot be another one for each", async () => {
+  await company.write(
+    "growing.ts",
+    `import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
+    let reads = 0;
+    export default {
+      name: "growing",
+      options: z.strictObject({ from: z.int().optional() }),
+      open: () => ({ async *read() {
+        reads += 1;
+        const entry = (id) => ({ kind: "user", id, origin: id, attributes: { login: id, name: id, status: "active" }, keys: [id], memberOf: [], members: [] });
+        yield [entry("always")];
+        yield [entry("read-" + reads)];
+      } }),
+    };`,
+  );
+  yaml = yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./growing.ts\n");
+  await company.write("rollcall.yaml", yaml);
+  expect((await compare((same) => same)).code).toBe(0);
+  // With other options it is another source.
+  const { stdout } = await compare((text) => text.replace("./growing.ts", "./growing.ts\n    from: 1"), "--json");
+  expect(JSON.parse(stdout).comparisons[0].plan.changes).toMatchObject([
+    { action: "create", name: "read-2" },
+    { action: "delete", name: "read-1" },
+  ]);
+});
+
+test("what cannot be compared is said", async () => {
+  const { code, stderr } = await compare((text) => text.replace("  staff:\n", "  other:\n"));
+  expect(code).toBe(1);
+  expect(stderr).toContain("has no sync that is called other");
+  await company.write("people.csv", `${people}5,eve,Eve\n`);
+  const broken = await compare((text) => text, "--json");
+  expect(broken.code).toBe(1);
+  expect(JSON.parse(broken.stdout).comparisons[0].error.message).toMatch(/people\.csv:6/);
+});
