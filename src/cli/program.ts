@@ -17,6 +17,7 @@ import { wholeNumber } from "./numbers.ts";
 import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { plan } from "./plan.ts";
+import { sql, sqlStopping } from "./sql.ts";
 import { start } from "./start.ts";
 import type { Only } from "./start.ts";
 
@@ -124,6 +125,24 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       withContext(file, composition, { output, log }, (context) => load(context, files, options), loadStopping),
     ),
   );
+
+  common(program.command("sql"))
+    .description("run SQL of an administrator in the databases of the configuration's own service")
+    .argument("<statements>", "SQL; - is standard input. The rows of the last statement are shown")
+    .option("-d, --database <name>", "the current database (default: the only one)")
+    .option("--csv", "rows as CSV")
+    .action((statements: string, { database, csv, ...options }: CommonOptions & { database?: string; csv?: boolean }) =>
+      act(options, (file, output, log) => {
+        const settings = { csv: csv === true, ...(database === undefined ? {} : { database }) };
+        return withContext(
+          file,
+          composition,
+          { output, log },
+          (context) => sql(context, statements, settings),
+          sqlStopping,
+        );
+      }),
+    );
 
   try {
     await program.parseAsync([...argv]);

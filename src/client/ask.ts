@@ -28,8 +28,8 @@ export interface Operation extends Exchange {
   readonly node?: Http;
   /** Statuses that `use` is given too. */
   readonly accept?: readonly number[];
-  /** It changes something: never repeated once the service may have the whole request. */
-  readonly once?: boolean;
+  /** It changes something: never repeated once the service may have the whole request. Says what is to be done then. */
+  readonly once?: string;
   /** Values that must not appear in a message even if the service repeats them. */
   readonly secrets?: readonly string[];
 }
@@ -51,7 +51,7 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
   const unknown = (problem: string): UnavailableError =>
     new UnavailableError(
       `${subject}: ${problem}. Whether the changes were made is not known: either all of them were or none. ` +
-        "It is not sent again; plan again to see what is left",
+        `It is not sent again; ${operation.once ?? ""}`,
     );
 
   const judge = async (answer: Answer): Promise<Outcome<T>> => {
@@ -59,7 +59,7 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
     if ((status >= 200 && status < 300) || operation.accept?.includes(status) === true)
       return { value: await use(answer) };
     const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
-    if (operation.once === true && status >= 500) throw unknown(problem);
+    if (operation.once !== undefined && status >= 500) throw unknown(problem);
     const { secrets = [] } = operation;
     if (status === 429 || temporary.has(status)) {
       const after = retryAfter(headers["retry-after"], Date.now());
@@ -81,7 +81,7 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
       if (error.cause instanceof RollcallError) throw error.cause;
       const { reason, advice } = breakageOf(error.cause, error.phase, http);
       const arrived = error.phase === "wait" || error.phase === "receive";
-      if (operation.once === true && arrived) throw unknown(reason);
+      if (operation.once !== undefined && arrived) throw unknown(reason);
       const problem = `${subject}: ${reason}`;
       if (operation.body?.single === true && error.phase !== "connect") {
         throw new UnavailableError(`${problem}. What was being sent came from a stream and cannot be had again`);

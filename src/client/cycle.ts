@@ -9,6 +9,7 @@ import { fileBody, jsonBody } from "./form.ts";
 import type { FileData } from "./form.ts";
 import { Broken } from "./http.ts";
 import type { Answer, Http } from "./http.ts";
+import { jsonOf } from "./json-answer.ts";
 import { presentable, textOf } from "./refusal.ts";
 import type { Session } from "./session.ts";
 
@@ -123,19 +124,4 @@ async function lineOf(answer: Answer): Promise<string> {
 
 function again(reason: string): Broken {
   return new Broken("receive", new Unusable(reason, "repeat"));
-}
-
-/** A small JSON answer, which may say that it is plain text (specification 4.1). */
-async function jsonOf<T>(answer: Answer, schema: z.ZodType<T>): Promise<T> {
-  let text: string;
-  try {
-    text = await textOf(answer);
-  } catch (error) {
-    throw new Broken("receive", error);
-  }
-  try {
-    return schema.parse(JSON.parse(text));
-  } catch {
-    throw new Broken("receive", new Unusable("the answer is not one of this interface: check the url", "fix"));
-  }
 }

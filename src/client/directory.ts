@@ -54,7 +54,7 @@ export function createDirectory(session: Session): Directory {
       title: `user/sync (${applyChanges ? "apply" : "preview"})`,
       route: administrationRoutes.userSync,
       body,
-      once: applyChanges,
+      ...(applyChanges ? { once: "plan again to see what is left" } : {}),
       advice: { ...advice, 415: "the service takes the list neither as an urlencoded nor as a multipart form" },
       secrets: [defaultPassword],
     };

@@ -88,15 +88,15 @@ export async function linesOf(answer: Answer, secrets: readonly string[]): Promi
     .filter((line) => line !== "");
 }
 
-/** The text of an answer, of which no more than 1 MiB is read. */
-export async function textOf({ headers, body }: Answer): Promise<string> {
+/** The text of an answer, of which no more than about `limit` bytes are read. */
+export async function textOf({ headers, body }: Answer, limit = largestBody): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   const collect = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const chunk of source) {
       chunks.push(chunk);
       size += chunk.length;
-      if (size > largestBody) break;
+      if (size > limit) break;
     }
   };
   await (headers["content-encoding"] === "gzip" ? pipeline(body, createGunzip(), collect) : collect(body));

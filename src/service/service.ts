@@ -15,6 +15,7 @@ import { createCallers } from "./http/callers.ts";
 import { addDataRoutes } from "./http/data-routes.ts";
 import { addHealthRoutes } from "./http/health-routes.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "./http/listening.ts";
+import { addLocalRoutes } from "./http/local-routes.ts";
 import { addLoadRoutes } from "./http/load-routes.ts";
 import { addPinboardRoutes } from "./http/pinboard-routes.ts";
 import { createServer } from "./http/server.ts";
@@ -155,6 +156,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
   });
   addDataRoutes(app, loginSettings);
+  addLocalRoutes(app, { callers, engine, shutdown });
   addLoadRoutes(app, {
     callers,
     loads,

@@ -54,6 +54,14 @@ export const healthRoutes = {
   ready: { method: "GET", path: "/readyz" },
 } as const satisfies Record<string, Route>;
 
+/**
+ * Outside both families, and no part of the interface: for the commands on the service's own machine, which call it
+ * with the session that the service has left them in its data folder. Every other session is refused.
+ */
+export const localRoutes = {
+  sql: { method: "POST", path: "/local/sql" },
+} as const satisfies Record<string, Route>;
+
 /** The path of a route of one cycle. */
 export function ofCycle(route: Route, cycle: string): Route {
   return { method: route.method, path: route.path.replace(":cycle_id", encodeURIComponent(cycle)) };

@@ -3,6 +3,7 @@ import { identifier } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import type { Databases } from "./databases.ts";
 import type { Page } from "./engine.ts";
+import { meaningOf } from "./interrupt.ts";
 import { convert } from "./query.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
@@ -15,16 +16,25 @@ const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOA
 /** Runs an administrator's statements one after the other, each in a transaction of its own unless they say BEGIN. */
 export async function execute(databases: Databases, connection: Connection, sql: string): Promise<Page> {
   let page: Page = { columnNames: [], rows: [], totalRowCount: 0 };
-  for (const statement of splitStatements(sql)) {
+  const statements = splitStatements(sql);
+  for (const statement of statements) {
     const database = newDatabase(statement);
     if (database !== undefined) {
       await databases.create(database);
       continue;
     }
     checkStatement(statement);
-    const result = await connection.raw.stream(statement.sql);
-    const { rows, total } = await convert(result, maxRows);
-    page = { columnNames: result.columnNames(), rows, totalRowCount: total };
+    try {
+      const result = await connection.raw.stream(statement.sql);
+      const { rows, total } = await convert(result, maxRows);
+      page = { columnNames: result.columnNames(), rows, totalRowCount: total };
+    } catch (error) {
+      const meaning = meaningOf(error);
+      // The engine counts lines from the beginning of the statement that it was given.
+      if (statements.length === 1 || !(meaning instanceof InputError)) throw meaning;
+      const before = statement === statements[0] ? "" : ", after those before it were carried out";
+      throw new InputError(`the statement on line ${statement.line}${before}: ${meaning.message}`, { cause: error });
+    }
   }
   return page;
 }

@@ -37,7 +37,8 @@ const busy = /^(?:TransactionContext|Transaction|Out of Memory) Error/;
 
 /** What DuckDB's error means to the caller: the SQL or the rows are wrong, or the engine was too busy. */
 export function meaningOf(error: unknown): unknown {
-  const message = messageOf(error);
+  // The binding says so before errors of syntax.
+  const message = messageOf(error).replace(/^Failed to extract statements: /, "");
   if (wrong.test(message) || /^Invalid|^Could not convert/.test(message)) {
     return new InputError(message, { cause: error });
   }

@@ -27,6 +27,11 @@ export interface Callers {
    */
   require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller>;
   /**
+   * Demands a session that was opened on this machine, by who may read the data folder.
+   * @throws {HttpError} 401, 403, 500
+   */
+  requireLocal(request: FastifyRequest): Promise<void>;
+  /**
    * Has the caller the privilege?
    * @throws {HttpError} 500
    */
@@ -67,6 +72,12 @@ export function createCallers({ sessions, directory, administrator, privileges }
         if (caller === undefined) throw unverified();
         if (!(await isAllowed(caller.name, required))) throw forbidden();
         return caller;
+      }),
+    requireLocal: (request) =>
+      authenticating(async () => {
+        const caller = await find(request);
+        if (caller === undefined) throw unverified();
+        if (!sessions.isLocal(caller.token)) throw forbidden();
       }),
     holds: (caller, privilege) => authenticating(() => isAllowed(caller.name, [privilege])),
   };

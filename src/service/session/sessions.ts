@@ -26,6 +26,8 @@ export interface Sessions {
   open(user: SessionUser, options: { remembered: boolean }): Promise<string>;
   /** Opens a session for this machine: it lasts as long as the process, no longer, and no logout ends it. */
   openLocal(user: SessionUser): string;
+  /** Whether it was opened with `openLocal`. */
+  isLocal(token: string): boolean;
   /** Whose session has this token; undefined when none has or it has ended. Counts as a use. */
   find(token: string): SessionUser | undefined;
   end(token: string): Promise<void>;
@@ -128,6 +130,7 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
       sessions.set(digest, { user: { id: user.id, name: user.name }, kind: "local", opened: now, lastUsed: now });
       return token;
     },
+    isLocal: (token) => sessions.get(digestOf(token))?.kind === "local",
     find: (token) => {
       const digest = digestOf(token);
       const session = sessions.get(digest);

@@ -24,6 +24,7 @@ function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof c
     sessions: {
       open: async (user) => `session of ${user.name}`,
       openLocal: () => "",
+      isLocal: () => false,
       find: () => undefined,
       end: async () => {},
       close: async () => {},

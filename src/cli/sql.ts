@@ -1,0 +1,41 @@
+import { text } from "node:stream/consumers";
+import { runSql } from "#client/sql.ts";
+import { InputError } from "#errors.ts";
+import { embeddedOptions } from "./client-options.ts";
+import type { Context } from "./context.ts";
+import { counted } from "./numbers.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { renderCsv, renderTable } from "./rows.ts";
+
+export interface SqlOptions {
+  readonly database?: string;
+  readonly csv: boolean;
+}
+
+/** What is said when SQL is interrupted. */
+export const sqlStopping = {
+  reason: "interrupted: the statement that was running was undone",
+  notice: "stopping",
+};
+
+/** `rollcall sql "…"`: runs an administrator's SQL in the databases of the configuration's own service. */
+export async function sql(context: Context, statements: string, { database, csv }: SqlOptions): Promise<ExitCode> {
+  const { embedded, interruption, output } = context;
+  const script = statements === "-" ? await text(process.stdin) : statements;
+  if (script.trim() === "") throw new InputError('there is no SQL: rollcall sql "SELECT …", or - for standard input');
+  const request = { sql: script, ...(database === undefined ? {} : { database }) };
+  const result = await runSql(await embeddedOptions("embedded", embedded), request, interruption.stop);
+  const { columnNames, rows, totalRowCount } = result;
+  if (output.json) {
+    await output.write(`${JSON.stringify(result)}\n`);
+    return exitCodes.done;
+  }
+  if (columnNames.length === 0) return exitCodes.done;
+  for (const part of csv ? renderCsv(columnNames, rows) : renderTable(columnNames, rows)) await output.write(part);
+  if (!csv) await output.write(`(${counted(totalRowCount, "row")})\n`);
+  if (rows.length < totalRowCount) {
+    output.say(`only the first ${counted(rows.length, "row")} of ${totalRowCount.toLocaleString("en")} are shown`);
+  }
+  return exitCodes.done;
+}

@@ -1,0 +1,38 @@
+import { z } from "zod";
+import { InputError } from "#errors.ts";
+import { localRoutes } from "#wire/routes.ts";
+import { sqlResult } from "#wire/sql.ts";
+import type { SqlRequest, SqlResult } from "#wire/sql.ts";
+import { contextOf } from "./context.ts";
+import type { ClientOptions } from "./context.ts";
+import { jsonBody } from "./form.ts";
+import { jsonOf } from "./json-answer.ts";
+import { createSession } from "./session.ts";
+
+const refusal = z.object({ error: z.string() });
+
+/**
+ * Has the service of this machine's data folder run an administrator's SQL.
+ * @param options with the session that the service has left in its data folder
+ * @throws {InputError} what is wrong with the SQL
+ */
+export function runSql(options: ClientOptions, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
+  const session = createSession(contextOf(options, ""), options.credentials);
+  const operation = {
+    title: "SQL",
+    route: localRoutes.sql,
+    body: jsonBody(request),
+    accept: [400, 413],
+    once: "look at the tables before it is run again",
+    advice: { 403: "SQL is for commands on the machine of the service" },
+  };
+  return session.ask(
+    operation,
+    async (answer) => {
+      if (answer.status === 200) return jsonOf(answer, sqlResult, Infinity);
+      const { error } = await jsonOf(answer, refusal);
+      throw new InputError(error);
+    },
+    signal,
+  );
+}
