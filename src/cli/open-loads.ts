@@ -25,6 +25,8 @@ export async function openConfiguredLoads(
   const target = name ?? usualTarget(configuration);
   const isEmbedded = target === undefined || configuration.targets[target] === "embedded";
   const title = target ?? "embedded";
+  const configured = configuration.targets[title];
+  const listed = configured === undefined || configured === "embedded" ? [] : configured.nodes;
   const options = isEmbedded
     ? await embeddedOptions(title, embedded)
     : await clientOptionsOf(configuration, title, embedded);
@@ -32,7 +34,7 @@ export async function openConfiguredLoads(
     ...options,
     log: settings.log,
     // The configuration's own service is one node, whatever it tells the world its address is.
-    nodes: isEmbedded ? "stay" : (settings.nodes ?? []),
+    nodes: isEmbedded ? "stay" : [...listed, ...(settings.nodes ?? [])],
   });
   return { ...loads, target: title };
 }

@@ -63,6 +63,8 @@ export interface RemoteTarget {
   readonly ca?: string;
   /** What stands before `/tspublic/v1`. */
   readonly prefix: string;
+  /** Other hosts that loads may go to when the server says so: `host` or `host:port`. */
+  readonly nodes: readonly string[];
 }
 
 export interface SourceConfiguration {

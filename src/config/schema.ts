@@ -113,6 +113,10 @@ const remote = z.strictObject({
     .describe("Better not here but in the environment, ${env:NAME}, or in a file, ${file:/path}."),
   ca: path.exactOptional().describe("A file in PEM form that the server's certificate is checked against."),
   prefix: values.prefix.prefault("").describe("What stands before /tspublic/v1 on that server."),
+  nodes: z
+    .array(values.node, { error: "expected a list of hosts like [node1.example.com]" })
+    .prefault([])
+    .describe("Other hosts that data may be sent to when the server says so: host or host:port."),
 });
 
 const target = z

@@ -69,6 +69,12 @@ export function isLoopback(host: string): boolean {
   return loopback.check(bare, version === 4 ? "ipv4" : "ipv6");
 }
 
+/** A host, or one port of it: `node1.example.com`, `[::1]:8442`. */
+export const node = text("a host like node1.example.com or node1.example.com:8442").regex(
+  /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::[1-9]\d{0,4})?$/i,
+  { error: "expected a host like node1.example.com or node1.example.com:8442" },
+);
+
 /** What stands before `/tspublic/v1`: empty, or a path without a slash at its end. */
 export const prefix = z
   .string({ error: 'expected "" or a path like /callosum/v1' })

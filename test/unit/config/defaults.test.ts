@@ -53,7 +53,14 @@ test("a file without a service is valid: the daemon alone", async () => {
   expect(configuration.data).toBe(join(folder, "data"));
   expect(configuration.memory).toBe(2 ** 30);
   expect(configuration.targets).toEqual({
-    analytics: { url: "https://h:8443", username: "u", password: "p", prefix: "", ca: join(folder, "rollcall.yaml") },
+    analytics: {
+      url: "https://h:8443",
+      username: "u",
+      password: "p",
+      prefix: "",
+      nodes: [],
+      ca: join(folder, "rollcall.yaml"),
+    },
   });
 });
 

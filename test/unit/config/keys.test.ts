@@ -135,6 +135,10 @@ const target: readonly [value: string, ...problems: string[]][] = [
     "2:49: targets.a.password: expected the user's password, or where it is: ${env:NAME} or ${file:/path}; put it in quotes",
     '2:56: targets.a.prefixx: unknown key; did you mean "prefix"?',
   ],
+  [
+    "{ url: https://x, username: u, password: p, nodes: ['https://node1'] }",
+    '2:58: targets.a.nodes[0]: expected a host like node1.example.com or node1.example.com:8442, not "https://node1"',
+  ],
   ["5", "2:6: targets.a: expected embedded or keys with values, not 5"],
 ];
 
@@ -147,7 +151,7 @@ test("a target may be plain HTTP on this machine", async () => {
     "targets:\n  a: { url: 'http://[::1]:8080/', username: u, password: p, prefix: /callosum/v1 }\n",
   );
   expect(configuration.targets).toEqual({
-    a: { url: "http://[::1]:8080", username: "u", password: "p", prefix: "/callosum/v1" },
+    a: { url: "http://[::1]:8080", username: "u", password: "p", nodes: [], prefix: "/callosum/v1" },
   });
 });
 
