@@ -28,7 +28,8 @@ export async function readNesting(session: Session, warn: (message: string) => v
   for (const base of bases) {
     for await (const batch of searchEverywhere(session, queryOf(kind, options, base, selection.request))) {
       for (const message of batch.entries) {
-        const { entry, lists, rest } = recordOf(message, reader);
+        const found = recordOf(message, reader);
+        const { entry, lists, rest } = found;
         const own = entry.keys[0] ?? "";
         for (const parent of entry.memberOf) builder.add(own, parent);
         for (const list of lists) {
@@ -37,7 +38,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
           }
         }
         for (const one of rest) {
-          for await (const values of restOf(batch.session, entry.origin, one, reader)) {
+          for await (const values of restOf(batch.session, found, one, reader)) {
             for (const value of values) {
               if (isMembers(one.use)) builder.add(referenceOf(one.use, value, dnKey).key, own);
               else builder.add(own, dnKey(value));

@@ -35,14 +35,15 @@ export async function* recordsInParts(
 
 async function* membersOf(
   message: Buffer,
-  { entry, lists, rest }: EntryRead,
+  found: EntryRead,
   session: Session,
   reader: Reader,
 ): AsyncGenerator<readonly MemberReference[]> {
+  const { lists, rest } = found;
   for (const list of lists) yield* referencesIn(message, list, reader, slice);
   for (const one of rest) {
     if (!isMembers(one.use) || one.use.names.length > 0) continue;
-    for await (const values of restOf(session, entry.origin, one, reader)) {
+    for await (const values of restOf(session, found, one, reader)) {
       yield values.map((value) => referenceOf(one.use, value, reader.dnKey));
     }
   }
@@ -50,18 +51,19 @@ async function* membersOf(
 
 /** With all values of its attributes, and its primary group. */
 async function completed(
-  { entry, rest, primaryGroup }: EntryRead,
+  found: EntryRead,
   session: Session,
   reader: Reader,
   primaryGroups: PrimaryGroups,
 ): Promise<Entry> {
+  const { entry, rest, primaryGroup } = found;
   const attributes = { ...entry.attributes };
   const memberOf = [...entry.memberOf];
   const members = [...entry.members];
   for (const one of rest) {
     const { use } = one;
     if (isMembers(use) && use.names.length === 0) continue;
-    for await (const values of restOf(session, entry.origin, one, reader)) {
+    for await (const values of restOf(session, found, one, reader)) {
       for (const name of use.names) attributes[name] = [attributes[name] ?? [], values].flat().map(String);
       if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, reader.dnKey)));
       if (use.roles.includes("memberOf")) memberOf.push(...values.map(reader.dnKey));

@@ -87,9 +87,8 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   }
   if (!batch.isEmpty()) yield await batch.take();
   if (count >= minEntries) return;
-  const where = `${reading.session.place}: ${bases.join(" and ")}`;
   throw new IncompleteReadError(
-    `${where}: ${count} ${kind}s found, expected at least ${minEntries} (${kind}s.minEntries); check the filter, and what the login may see`,
+    `${reading.session.place}: ${bases.join(" and ")}: ${count} ${kind}s found, expected at least ${minEntries} (${kind}s.minEntries); check the filter, and what the login may see`,
   );
 }
 

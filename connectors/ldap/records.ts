@@ -15,6 +15,8 @@ export interface EntryRead {
   readonly lists: readonly MemberList[];
   /** Lists of values that go on: they are to be asked for. */
   readonly rest: readonly Rest[];
+  /** Another one after every change of the entry, where values come in parts (Active Directory). */
+  readonly revision?: string;
   /** The security identifier of the user's primary group, which lists nobody (Active Directory). */
   readonly primaryGroup?: string;
 }
@@ -61,6 +63,7 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
   let id: { readonly rank: number; readonly value: string } | undefined;
   let sid = "";
   let primary = "";
+  let revision: string | undefined;
   let disabled: boolean | undefined;
 
   for (const { use, at, end } of fieldsOf(cursor, selection)) {
@@ -81,6 +84,7 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
       else if (role === "sid") sid = first;
       else if (role === "primaryGroup") primary = first;
       else if (role === "accountControl") disabled = (Number(first) & accountDisabled) !== 0;
+      else if (role === "revision") revision = first;
       else if (role === "accountLock") disabled ??= first.toUpperCase() === "TRUE";
     }
   }
@@ -91,6 +95,7 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
     entry: { kind, id: idOf(id, dn, reader), origin: dn, attributes, keys, memberOf, members },
     lists,
     rest,
+    ...(revision === undefined ? {} : { revision }),
     ...(sid === "" || primary === "" ? {} : { primaryGroup: sid.replace(/\d+$/, primary) }),
   };
 }
@@ -98,15 +103,27 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
 /** A bit of Active Directory's `userAccountControl`. */
 const accountDisabled = 0x2;
 
-/** The values of one attribute of a message, and where in the whole list of them they are. */
-export function partOf(message: Buffer, name: string, reader: Reader): { use: Use; values: string[] } | undefined {
+/** The part of an entry's list of values that was asked for. */
+export interface ValuePart {
+  readonly use: Use;
+  readonly values: readonly string[];
+  readonly revision?: string;
+}
+
+/** The values of one attribute of a message, where they come in parts. */
+export function partOf(message: Buffer, name: string, reader: Reader): ValuePart | undefined {
   const cursor = enterEntry(message);
   const dn = readText(cursor);
+  let part: ValuePart | undefined;
+  let revision: string | undefined;
   for (const { use, at, end } of fieldsOf(cursor, reader.selection)) {
-    if (use.range === undefined || use.name.toLowerCase() !== name.toLowerCase()) continue;
-    return { use, values: valuesOf({ bytes: message, at }, end, use, dn, reader) };
+    const isPart = use.range !== undefined && use.name.toLowerCase() === name.toLowerCase();
+    if (!isPart && !use.roles.includes("revision")) continue;
+    const values = valuesOf({ bytes: message, at }, end, use, dn, reader);
+    if (isPart) part = { use, values };
+    else [revision] = values;
   }
-  return undefined;
+  return part === undefined || revision === undefined ? part : { ...part, revision };
 }
 
 /** The members in a list, so many at a time. */

@@ -15,7 +15,8 @@ export type Role =
   | "sid"
   | "primaryGroup"
   | "accountControl"
-  | "accountLock";
+  | "accountLock"
+  | "revision";
 
 /** What is done with the values of an attribute of an entry. */
 export interface Use {
@@ -45,6 +46,9 @@ const idAttributes = ["entryUUID", "objectGUID", "nsUniqueId", "GUID"];
 
 /** Rules can name anything; servers take offence at what is no name of an attribute. */
 const isAttribute = /^(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)*)(?:;[a-z0-9-]+)*$/i;
+
+/** Changes whenever an entry of Active Directory does. */
+export const revision = "uSNChanged";
 
 const derivedNames = new Set(["dn", "conflict", "disabled"]);
 
@@ -116,6 +120,7 @@ function rolesOf(kind: Kind, { groups, membership, users }: Options, ids: readon
     roles.set(normalName(name), known);
   };
   for (const id of ids) add(id, "id");
+  add(revision, "revision");
   if (groups !== undefined) {
     if (membership.includes("memberOf")) add("memberOf", "memberOf");
     if (kind === "user") {

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
-import { Ber, BerWriter, Control, FilterParser, SearchRequest } from "ldapts";
+import { Ber, BerWriter, Control, SearchRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { RollcallError } from "#errors.ts";
 import { dnKey, isWithin } from "./dn.ts";
 import { codes } from "./errors.ts";
+import { parseFilter } from "./filter.ts";
 import type { Options } from "./options.ts";
 import { readOne, readRootDse, type RootDse } from "./rootdse.ts";
 import { openSession, type Session } from "./session.ts";
@@ -68,7 +69,7 @@ function syncRequest(base: string): SearchRequest {
     messageId: 0,
     baseDN: base,
     scope: "base",
-    filter: FilterParser.parseString("(!(objectClass=*))"),
+    filter: parseFilter("(!(objectClass=*))"),
     attributes: ["1.1"],
     controls: [new SyncControl()],
   });
