@@ -93,9 +93,7 @@ function rdnKey(rdn: Rdn): string {
 /** Without what matching ignores: case, compatibility forms, spaces around and repeated ones inside. */
 function comparable(value: string): string {
   const folded = isAscii(value) ? value.toLowerCase() : value.normalize("NFKC").toLowerCase().normalize("NFKC");
-  const squeezed = /\s\s|[^\S ]/.test(folded) ? folded.replaceAll(/\s+/g, " ") : folded;
-  const trimmed = squeezed.trim();
-  return trimmed === "" && value !== "" ? " " : trimmed;
+  return /\s\s|[^\S ]/.test(folded) ? folded.replaceAll(/\s+/g, " ").trim() : folded.trim();
 }
 
 function isAscii(text: string): boolean {
@@ -103,8 +101,11 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7F]*$/.test(text);
 }
 
+/** Escapes that hold none of the characters that separate parts of a name: the end of a key tells where it is. */
 function escaped(value: string): string {
-  return /[\\,+]/.test(value) ? value.replaceAll(/[\\,+]/g, "\\$&") : value;
+  return /[\\,+]/.test(value)
+    ? value.replaceAll(/[\\,+]/g, (character) => `\\${character.charCodeAt(0).toString(16)}`)
+    : value;
 }
 
 /** Where the first comma stands that is not escaped; the length when there is none. */
@@ -141,7 +142,7 @@ function parseAva(text: string): Ava {
 }
 
 function unescapeValue(text: string): string {
-  const start = text.trimStart();
+  const start = text.replace(/^ +/, "");
   if (start.startsWith("#")) return decodedHex(start.slice(1).trim());
   if (!start.includes("\\")) {
     if (/["<>;]/.test(start)) throw new SyntaxError(`${JSON.stringify(start)} has characters that must be escaped`);

@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { nestingBuilder } from "#connectors/ldap/nesting.ts";
+
+function nestingOf(groups: readonly string[], edges: readonly (readonly [string, string])[]) {
+  const builder = nestingBuilder();
+  for (const group of groups) builder.group(group);
+  for (const [member, group] of edges) builder.add(member, group);
+  const warnings: string[] = [];
+  return { nesting: builder.build((message) => warnings.push(message)), warnings };
+}
+
+test("finds what is above, through diamonds once, and nothing for who is no group", () => {
+  const { nesting, warnings } = nestingOf(
+    ["a", "b", "c", "d"],
+    [
+      ["a", "b"],
+      ["a", "c"],
+      ["b", "d"],
+      ["c", "d"],
+      ["ada", "a"],
+      ["a", "elsewhere"],
+    ],
+  );
+  expect(nesting.above("a").toSorted()).toEqual(["b", "c", "d"]);
+  expect(nesting.above("d")).toEqual([]);
+  expect(nesting.above("ada")).toEqual([]);
+  expect([nesting.isGroup("a"), nesting.isGroup("ada")]).toEqual([true, false]);
+  expect(warnings).toEqual([]);
+});
+
+test("says where circles are, and is not caught in them", () => {
+  const { nesting, warnings } = nestingOf(
+    ["a", "b", "c", "self"],
+    [
+      ["a", "b"],
+      ["b", "c"],
+      ["c", "a"],
+      ["self", "self"],
+    ],
+  );
+  expect(nesting.above("a").toSorted()).toEqual(["b", "c"]);
+  expect(nesting.above("self")).toEqual([]);
+  expect(warnings).toEqual([
+    "the group a is in itself, directly or through others",
+    "the group self is in itself, directly or through others",
+  ]);
+});
+
+test("does not name hundreds of circles", () => {
+  const names = Array.from({ length: 100 }, (_, index) => `g${index}`);
+  const { warnings } = nestingOf(
+    names,
+    names.map((name) => [name, name] as const),
+  );
+  expect(warnings).toHaveLength(6);
+  expect(warnings.at(-1)).toBe("95 more groups are in themselves");
+});
+
+test("a chain of groups may be long", () => {
+  const names = Array.from({ length: 20_000 }, (_, index) => `g${index}`);
+  const { nesting } = nestingOf(
+    names,
+    names.slice(1).map((name, index) => [names[index]!, name] as const),
+  );
+  expect(nesting.above("g0")).toHaveLength(19_999);
+});
+
+test("finds what following every membership finds", () => {
+  const nodes = ["a", "b", "c", "d", "e", "f"];
+  const node = fc.constantFrom(...nodes);
+  fc.assert(
+    fc.property(fc.array(fc.tuple(node, node), { maxLength: 12 }), (edges) => {
+      const { nesting, warnings } = nestingOf(nodes, edges);
+      const reach = (start: string): Set<string> => {
+        const found = new Set<string>();
+        for (let grown = true; grown;) {
+          const size = found.size;
+          for (const [member, group] of edges) if (member === start || found.has(member)) found.add(group);
+          grown = found.size > size;
+        }
+        return found;
+      };
+      for (const group of nodes) {
+        const expected = reach(group);
+        expected.delete(group);
+        expect(new Set(nesting.above(group))).toEqual(expected);
+      }
+      expect(warnings.length > 0).toBe(nodes.some((group) => reach(group).has(group)));
+    }),
+  );
+});

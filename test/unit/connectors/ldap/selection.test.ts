@@ -1,0 +1,92 @@
+import { expect, test } from "vitest";
+import ldap from "#connectors/ldap/index.ts";
+import { options as schema, type Options } from "#connectors/ldap/options.ts";
+import { selectionOf } from "#connectors/ldap/selection.ts";
+
+function optionsWith(more: object = {}): Options {
+  return schema.parse({
+    url: "ldap://localhost",
+    users: { base: "ou=people,dc=x" },
+    groups: { base: "ou=groups,dc=x" },
+    ...more,
+  });
+}
+
+test("asks for what rules use and the connector needs, and nothing else", () => {
+  const { request } = selectionOf("user", optionsWith(), { users: ["mail", "dn", "not an attribute"], groups: ["cn"] });
+  expect(request).toContain("mail");
+  expect(request).toContain("entryUUID");
+  expect(request).toContain("primaryGroupID");
+  for (const name of ["*", "cn", "dn", "not an attribute", "userAccountControl", "member"]) {
+    expect(request).not.toContain(name);
+  }
+  expect(selectionOf("group", optionsWith(), { users: [], groups: [] }).request).toContain("member");
+  expect(selectionOf("user", optionsWith(), undefined).request).toContain("*");
+});
+
+test("gives attributes the names that rules use", () => {
+  const wanted = { users: ["Mail", "mail", "surname", "cn;lang-DE"], groups: [] };
+  const { useOf } = selectionOf("user", optionsWith(), wanted);
+  expect(useOf("mail")?.names).toEqual(["Mail", "mail"]);
+  expect(useOf("sn")?.names).toEqual(["surname"]);
+  expect(useOf("CN;lang-de")?.names).toEqual(["cn;lang-DE"]);
+  expect(useOf("cn")).toBeUndefined();
+  expect(useOf("mail;lang-de")).toBeUndefined();
+});
+
+test("takes parts of a list for the list", () => {
+  const { useOf } = selectionOf("group", optionsWith(), { users: [], groups: [] });
+  expect(useOf("member;range=0-1499")).toMatchObject({
+    name: "member",
+    roles: ["member"],
+    range: { from: 0, next: 1500 },
+  });
+  expect(useOf("member;range=1500-*")?.range).toEqual({ from: 1500 });
+});
+
+test("never has secrets, and has members only for itself", () => {
+  const all = selectionOf("group", optionsWith(), undefined);
+  expect(all.useOf("userPassword")).toBeUndefined();
+  expect(all.useOf("USERPASSWORD;x-scheme")).toBeUndefined();
+  expect(all.useOf("member")?.names).toEqual([]);
+  expect(all.useOf("cn")?.names).toEqual(["cn"]);
+  expect(
+    selectionOf("group", optionsWith(), { users: [], groups: ["userPassword", "member"] }).useOf("member")?.names,
+  ).toEqual(["member"]);
+});
+
+test.each<[object, string, RegExp]>([
+  [{ url: "http://x" }, "url", /ldaps:\/\/HOST/],
+  [{ url: [] }, "url", /at least one/],
+  [{ url: "ldaps://reader:hunter2@x" }, "url", /belong to bind/],
+  [{ url: "ldaps://x/dc=x" }, "url", /users\.base/],
+  [{ users: { base: "people" } }, "users.base", /distinguished name/],
+  [{ users: { base: ["ou=a,dc=x", "OU=b, ou=A,dc=x"] } }, "users.base", /is within ou=a,dc=x/],
+  [{ users: { base: "dc=x", filter: "(cn=a" } }, "users.filter", /filter/],
+  [{ url: "ldaps://x", tls: { starttls: true } }, "tls.starttls", /ldap:\/\/ only/],
+  [{ url: "ldap://x", tls: { ca: "ca.pem" } }, "tls.ca", /no effect/],
+  [{ url: "ldaps://x", tls: { cert: "a.pem" } }, "tls.cert", /belong together/],
+  [{ bind: { dn: "cn=x", password: "" } }, "bind.password", /password/],
+  [{ membership: ["members"] }, "membership.0", /uniqueMember/],
+  [{ limits: { read: "60" } }, "limits.read", /duration/],
+  [{ filter: "x" }, "", /Unrecognized/],
+])("refuses %j", (more, path, message) => {
+  const { error } = ldap.options.safeParse({
+    url: "ldap://x",
+    users: { base: "ou=people,dc=x" },
+    groups: { base: "ou=groups,dc=x" },
+    ...more,
+  });
+  const issues = error?.issues.flatMap((issue) => [
+    issue,
+    ...(issue.code === "invalid_union" ? issue.errors.flat() : []),
+  ]);
+  expect(issues?.map((issue) => issue.message).join("\n")).toMatch(message);
+  expect(error?.issues.map((issue) => issue.path.join("."))).toContain(path);
+  expect(JSON.stringify(error)).not.toContain("hunter2");
+});
+
+test("lets bases be beside each other, or within where only one level is read", () => {
+  expect(() => optionsWith({ users: { base: ["ou=a,dc=x", "ou=aa,dc=x"] } })).not.toThrow();
+  expect(() => optionsWith({ users: { base: ["dc=x", "ou=a,dc=x"], scope: "one" } })).not.toThrow();
+});
