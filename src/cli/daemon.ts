@@ -96,7 +96,7 @@ function tell({ interruption }: Context, name: string, exported: Exported, log: 
     log.info(document, `sync ${name}: exported ${target} to ${to}: ${counts.join(", ")} (${seconds.toFixed(1)} s)`);
   else if (interruption.stop.aborted)
     log.info(document, `sync ${name}: the export was stopped; the next run makes up for it`);
-  else log.error(document, `sync ${name}: the run itself succeeded, but ${describeError(problem)}`);
+  else log.error(document, `sync ${name}: the run itself succeeded, its export did not: ${describeError(problem)}`);
 }
 
 /** The change report: on the terminal as it is, in a log as one line. */

@@ -61,7 +61,7 @@ function textDocuments(output: Output, { limit }: { limit?: number }): Documents
         if (exported === undefined) return;
         await output.write(describeExported(sync, exported));
         if (exported.problem !== undefined)
-          output.say(`${sync}: the run itself succeeded, but ${describeError(exported.problem)}`);
+          output.say(`${sync}: the run itself succeeded, its export did not: ${describeError(exported.problem)}`);
       },
       fail: async (error) => {
         output.say(`${sync}: ${describeError(error)}`);

@@ -68,7 +68,7 @@ export async function exportAfter(
     return await exportTables(context, sync);
   } catch (error) {
     const why = interruption.stop.aborted ? "it was stopped" : describeError(error);
-    const problem = new InputError(`nothing was exported to ${to}, and its tables keep what they had: ${why}`);
+    const problem = new InputError(`nothing was exported to ${to}, and its tables are as they were: ${why}`);
     return { target: settings.to, to, tables: [], seconds: 0, problem };
   }
 }
@@ -117,8 +117,8 @@ function problemOf(tables: readonly TableExport[], to: string): InputError | und
   if (failed.length === 0) return undefined;
   const arrived = tables.filter(({ error }) => error === undefined).map(({ table }) => table);
   return new InputError(
-    `${failed.length} of ${tables.length} tables were not exported to ${to} and keep what they had ` +
-      `(exported: ${arrived.join(", ") || "none"})`,
+    `not exported to ${to}: ${failed.map(({ table }) => table).join(", ")} (exported: ${arrived.join(", ") || "none"}); ` +
+      "what was not exported is as it was",
     { problems: failed.map(({ table, error }) => `${table}: ${describeError(error)}`) },
   );
 }

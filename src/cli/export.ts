@@ -17,7 +17,7 @@ export interface ExportCommandOptions {
 
 /** What Ctrl-C means to it. */
 export const exportStopping = {
-  reason: "interrupted: nothing was exported",
+  reason: "interrupted",
   notice: "cancelling the export (press Ctrl-C again not to wait for it)",
 };
 

@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { identifier, literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { exportedTables } from "./relations.ts";
@@ -28,7 +29,7 @@ export interface FileStyle {
 }
 
 /** Writes the rows of a table to a file for people, in order, with a header. @returns how many rows there are */
-export function writeForPeople(
+export async function writeForPeople(
   connection: Connection,
   table: ExportedTable,
   file: string,
@@ -36,13 +37,16 @@ export function writeForPeople(
 ): Promise<number> {
   const names = exportedTables[table];
   const columns = names.map((name) => (raw || name === "depth" ? name : `${defused(name)} AS ${name}`));
-  const header = `"${names.join('","')}"\n`;
-  return copy(
+  const head = `${raw ? "" : "\uFEFF"}"${names.join('","')}"\n`;
+  const rows = await copy(
     connection,
-    `SELECT ${columns.join(", ")} FROM ${table} ORDER BY ALL`,
+    `SELECT ${columns.join(", ")} FROM (FROM ${table} ORDER BY ALL)`,
     file,
-    `HEADER false, PREFIX ${literal(raw ? header : `\uFEFF${header}`)}, SUFFIX ${literal("\n")}`,
+    `HEADER false, PREFIX ${literal(head)}, SUFFIX '\n'`,
   );
+  // DuckDB ends an empty file with a line too many.
+  if (rows === 0) await writeFile(file, head);
+  return rows;
 }
 
 /** What OWASP names as the beginnings of formulas ("CSV injection"), the wide forms of East Asian keyboards included. */

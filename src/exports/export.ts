@@ -3,7 +3,7 @@ import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { requireLoaded } from "#client/loads.ts";
 import type { LoadSignals, Loads } from "#client/loads.ts";
-import { InputError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
+import { InputError, RefusedError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
 import type { Connection } from "#plan/database.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import { openWorkbench } from "#plan/workbench.ts";
@@ -53,7 +53,7 @@ export async function exportToTables(
     for (const table of exportedNames) {
       const title = `the load into ${[...Object.values(into), table].join(".")}`;
       const loadTable = async (): Promise<number> => {
-        if (over !== undefined) throw new UnavailableError(`${title} was left out`, { cause: over });
+        if (over !== undefined) throw new UnavailableError("left out", { cause: over });
         options.progress?.(`writing ${table}`);
         const path = file(`${table}.csv`);
         const rows = await writeForLoad(connection, table, path, nothing);
@@ -66,7 +66,9 @@ export async function exportToTables(
             sources: [{ name: table, path }],
           },
           options,
-        );
+        ).catch((error: unknown) => {
+          throw isMissingTable(error) ? new RefusedError(`${title}: ${missingTable}`, { cause: error }) : error;
+        });
         await rm(path);
         requireLoaded(loaded, title);
         return rows;
@@ -77,6 +79,13 @@ export async function exportToTables(
     }
     return results;
   });
+}
+
+const missingTable =
+  "there is no such table in the service; make it as config/sample/tables.sql does, for instance by `service.tables`";
+
+function isMissingTable(error: unknown): boolean {
+  return error instanceof RefusedError && error.message.includes("Unable to find table");
 }
 
 /**
