@@ -35,8 +35,8 @@ export async function compare(
     const opening = `${place === 0 ? "" : ","}\n{"sync":${JSON.stringify(sync)}`;
     let code: ExitCode = exitCodes.done;
     try {
-      await compareOne(context, old, sync, async ({ plan, ...rest }) => {
-        const notes = notesOf(rest);
+      await compareOne(context, old, sync, async ({ plan, desired }) => {
+        const notes = notesOf(desired);
         const { users, groups } = plan.counts;
         const differs = [users, groups].some((kind) => kind.create + kind.update + kind.delete > 0);
         if (differs) code = exitCodes.changes;

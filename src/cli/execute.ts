@@ -1,4 +1,5 @@
 import { messageOf } from "#errors.ts";
+import type { Desired } from "#sync/desired.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
@@ -60,8 +61,10 @@ export function progressOf(
 }
 
 /** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
-export function notesOf({ assembly, frozen }: Pick<Report, "assembly" | "frozen">): string[] {
+export function notesOf({ assembly, frozen, unchangedSince }: Desired): string[] {
   const notes: string[] = [];
+  if (unchangedSince !== undefined)
+    notes.push(`sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)`);
   for (const { name, error } of assembly.unread) {
     notes.push(`source ${name} could not be read, which it may (optional): what came from it stays as it is`);
     notes.push(`  ${messageOf(error)}`);

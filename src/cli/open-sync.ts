@@ -1,12 +1,17 @@
+import { createHash } from "node:crypto";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import { redactor } from "#config/redact.ts";
 import { InputError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
-import type { Sync } from "#sync/sync.ts";
+import type { Sync, SyncSource } from "#sync/sync.ts";
 import { clientOptionsOf } from "./client-options.ts";
 import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";
+
+/** Raise it when the same records and rules make other principals than before: then nothing that was kept is used. */
+const edition = 1;
 
 /** What every service has from its first start and no sync may touch (0.7). */
 const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
@@ -25,11 +30,8 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
   const rules = compileRules(sync.rules);
   return {
     name,
-    sources: sync.from.map((source) => ({
-      name: source,
-      optional: sync.optional.includes(source),
-      source: openSource(configuration, source),
-    })),
+    sources: sync.from.map((source) => openSyncSource(configuration, sync, source)),
+    digest: digestOf(configuration, sync),
     rules,
     protection: {
       manage: sync.manage,
@@ -39,6 +41,23 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
     },
     ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
   };
+}
+
+function openSyncSource(configuration: Configuration, { optional }: SyncConfiguration, name: string): SyncSource {
+  const { fullReadEvery } = configuration.sources[name] ?? {};
+  return {
+    name,
+    optional: optional.includes(name),
+    ...(fullReadEvery === undefined ? {} : { fullReadEvery }),
+    source: openSource(configuration, name),
+  };
+}
+
+/** Of everything in the configuration that a read of the sources depends on, without its secrets. */
+function digestOf({ sources, folder, secrets }: Configuration, { from, optional, rules }: SyncConfiguration): string {
+  const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
+  const text = JSON.stringify([edition, folder, read, optional, rules]);
+  return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
 }
 
 function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {

@@ -70,6 +70,8 @@ export interface RemoteTarget {
 export interface SourceConfiguration {
   readonly connector: Connector;
   readonly options: unknown;
+  /** How long it need not be read when it tells that nothing has changed; absent: it is read at every run. */
+  readonly fullReadEvery?: number;
 }
 
 export interface SyncConfiguration {

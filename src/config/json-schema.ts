@@ -27,12 +27,14 @@ export function jsonSchema(connectors: readonly Connector[]): Json {
   };
 }
 
+const settings = substitutable(z.toJSONSchema(schema.sourceSettings, options)).properties ?? {};
+
 /** The options of a built-in connector beside the word that names it. */
 function builtIn(connector: Connector): Json {
   const { $schema: _, ...own } = substitutable(z.toJSONSchema(connector.options, options));
   return {
     ...own,
-    properties: { connector: { const: connector.name }, ...own.properties },
+    properties: { connector: { const: connector.name }, ...settings, ...own.properties },
     required: ["connector", ...(own.required ?? [])],
   };
 }
@@ -41,6 +43,7 @@ const ownModule: Json = {
   type: "object",
   properties: {
     connector: { type: "string", pattern: "^\\.{0,2}/|\\.[cm]?[jt]s$", description: "A module of your own." },
+    ...settings,
   },
   required: ["connector"],
 };

@@ -123,9 +123,19 @@ const target = z
   .union([z.literal("embedded"), remote])
   .describe("embedded: the service of this file. Otherwise a server that speaks the same interface.");
 
+/** What every source may say beside its connector's own options. */
+export const sourceSettings = z.strictObject({
+  fullReadEvery: values.duration
+    .exactOptional()
+    .describe(
+      "How long a source that tells that nothing has changed need not be read. Absent: it is read at every run.",
+    ),
+});
+
 /** A source but for its connector's own options, which that connector's schema validates. */
 const source = z.looseObject({
   connector: values.text("the kind of source, or the path of a module like ./hr.ts"),
+  ...sourceSettings.shape,
 });
 
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);

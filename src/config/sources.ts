@@ -6,6 +6,7 @@ import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
 import type { Path, Problem } from "./problem.ts";
 import { keysOf } from "./references.ts";
+import { sourceSettings } from "./schema.ts";
 import { suggestion } from "./suggest.ts";
 import { validate } from "./validate.ts";
 
@@ -35,18 +36,32 @@ export async function checkSources(
     const value = document.at(path);
     // That a source is no mapping, or names no connector, is the file schema's to say.
     if (typeof value !== "object" || value === null || !("connector" in value)) continue;
-    const { connector: word, ...options } = value;
+    const { connector: word, ...rest } = value;
     if (typeof word !== "string" || word === "" || document.broken([...path, "connector"])) continue;
     const connector = await find(word, document, [...path, "connector"], folder, supply);
     if ("message" in connector) {
       problems.push(connector);
       continue;
     }
+    const [settings, options] = splitSettings(rest);
     const validated = await validate(strict(connector.options), options, path, document);
     problems.push(...validated.problems);
-    sources[name] = { connector, options: validated.value };
+    // What is wrong with the settings is the file schema's to say.
+    const { data = {} } = sourceSettings.safeParse(settings);
+    sources[name] = { connector, options: validated.value, ...data };
   }
   return { sources, problems };
+}
+
+/** What every source may say, and what is its connector's own. */
+function splitSettings(source: object): [settings: object, options: object] {
+  const settings: Record<string, unknown> = {};
+  const options: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(source)) {
+    const part = Object.hasOwn(sourceSettings.shape, key) ? settings : options;
+    part[key] = value;
+  }
+  return [settings, options];
 }
 
 async function find(

@@ -6,11 +6,10 @@ import { once } from "node:events";
 import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/plan.ts";
-import type { Frozen } from "#plan/protect.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
-import type { Assembly } from "#principals/assembly.ts";
 import { makeDesired } from "./desired.ts";
+import type { Desired } from "./desired.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import { openLedger } from "./ledger.ts";
@@ -33,8 +32,7 @@ export interface CompareOptions {
 export interface Comparison {
   readonly plan: Plan;
   /** Of the second. */
-  readonly assembly: Assembly;
-  readonly frozen: Frozen;
+  readonly desired: Desired;
 }
 
 /**
@@ -52,15 +50,15 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
     const target = listedOnce(after.target, workbench);
     const remember = rememberingSources(wantedByBoth(before, after), workbench);
-    const make = (sync: Sync): ReturnType<typeof makeDesired> => {
+    const make = (sync: Sync): Promise<Desired> => {
       const sources = sync.sources.map(({ source, ...rest }) => Object.assign(rest, { source: remember(source) }));
       return makeDesired({ ...sync, sources, target }, workbench, { ...options, signal });
     };
     await make(before);
     await connection.run("ALTER TABLE desired RENAME TO desired_before");
-    const { assembly, frozen } = await make(after);
+    const desired = await make(after);
     await connection.run("DROP TABLE actual; ALTER TABLE desired_before RENAME TO actual");
-    await options.report({ plan: await createPlan(connection), assembly, frozen });
+    await options.report({ plan: await createPlan(connection), desired });
   } catch (error) {
     throw watching.explain(error);
   } finally {

@@ -6,6 +6,7 @@ import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { Observer } from "#principals/stage.ts";
 import type { Target } from "./ports.ts";
+import { beginReading } from "./reads.ts";
 import type { Stage, Sync } from "./sync.ts";
 
 export interface DesiredOptions {
@@ -15,26 +16,37 @@ export interface DesiredOptions {
   /** Called with what a source wants a person to know. */
   readonly warn: (message: string) => void;
   readonly observer?: Observer;
+  /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
+  readonly reads?: { readonly folder: string; readonly write: boolean };
+}
+
+/** What was made. */
+export interface Desired {
+  readonly assembly: Assembly;
+  readonly frozen: Frozen;
+  /** When the sources were read: they tell that nothing has changed since, and were not read again. */
+  readonly unchangedSince?: Date;
 }
 
 /**
- * Reads the sources, lists the target, and makes of both what the target shall be: the tables `assembled`,
+ * Reads the sources (unless they tell that nothing has changed, see `beginReading`), lists the target, and makes of both what the target shall be: the tables `assembled`,
  * `quarantined`, `actual`, `desired` and `frozen` of the workbench. Every command does it in this one way. Expects the
  * table `ledger`.
  */
-export async function makeDesired(
-  sync: Sync,
-  workbench: Workbench,
-  options: DesiredOptions,
-): Promise<{ assembly: Assembly; frozen: Frozen }> {
-  const { signal, progress } = options;
+export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
+  const { signal, progress, warn, reads } = options;
   progress?.("read");
-  const assembly = await readSources(sync, workbench, options);
+  const reading =
+    reads === undefined ? undefined : await beginReading(sync, workbench.connection, reads.folder, { signal, warn });
+  const assembly = reading?.known?.assembly ?? (await readSources(sync, workbench, options));
+  if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.keep(assembly);
   progress?.("list");
   await listTarget(sync.target, workbench, "actual", signal);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
-  return { assembly, frozen: await protect(workbench.connection, sync.protection, unread) };
+  const frozen = await protect(workbench.connection, sync.protection, unread);
+  const since = reading?.known?.since;
+  return { assembly, frozen, ...(since === undefined ? {} : { unchangedSince: since }) };
 }
 
 /** Lists the target into a table. */

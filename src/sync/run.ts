@@ -5,11 +5,11 @@ import type { Counts, Plan } from "#plan/change.ts";
 import { createChanges } from "#plan/diff.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/plan.ts";
-import type { Frozen } from "#plan/protect.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import { listTarget, makeDesired } from "./desired.ts";
+import type { Desired } from "./desired.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import { openLedger } from "./ledger.ts";
@@ -37,12 +37,10 @@ export interface RunOptions {
 }
 
 /** What a run found out. `plan` can be read only while `report` is running. */
-export interface Report {
+export interface Report extends Desired {
   readonly sync: string;
   readonly target: string;
   readonly plan: Plan;
-  readonly assembly: Assembly;
-  readonly frozen: Frozen;
 }
 
 export interface RunResult {
@@ -72,12 +70,16 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       mode: options.apply ? "write" : "read",
       signal: watching.signal(),
     });
-    const { assembly, frozen } = await makeDesired(sync, workbench, { ...options, signal: watching.signal() });
+    const { assembly, ...rest } = await makeDesired(sync, workbench, {
+      ...options,
+      reads: { folder: join(options.folder, "reads"), write: options.apply },
+      signal: watching.signal(),
+    });
     const plan = await createPlan(connection);
     progress?.("preview");
     const send = await prepare(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
-    await options.report?.({ sync: sync.name, target: sync.target.name, plan, assembly, frozen });
+    await options.report?.({ sync: sync.name, target: sync.target.name, plan, assembly, ...rest });
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
     holdIfNobodyIsLeft(assembly, plan);
     const changed = changes(plan.counts) > 0;

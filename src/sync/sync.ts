@@ -6,8 +6,9 @@ import type { Target } from "./ports.ts";
 /** One sync, opened: sources + rules + target. */
 export interface Sync {
   readonly name: string;
-  /** `optional`: when it cannot be read, what the ledger says came from it stays as it is. */
-  readonly sources: readonly { readonly name: string; readonly optional?: boolean; readonly source: Source }[];
+  readonly sources: readonly SyncSource[];
+  /** Changes with everything but the sources' data that a read depends on. Absent: nothing is known from read to read. */
+  readonly digest?: string;
   readonly rules: CompiledRules;
   readonly target: Target;
   /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
@@ -15,6 +16,18 @@ export interface Sync {
   readonly protection: Protection;
   /** The password of every user that is created; absent: a random one for this run, known to nobody. */
   readonly defaultPassword?: string;
+}
+
+export interface SyncSource {
+  readonly name: string;
+  /** True: when it cannot be read, what the ledger says came from it stays as it is. */
+  readonly optional?: boolean;
+  /**
+   * How long, in milliseconds, a source that tells that nothing has changed need not be read. Absent: it is read at every
+   * run.
+   */
+  readonly fullReadEvery?: number;
+  readonly source: Source;
 }
 
 /** The stages of a run, in their order. A dry run ends after `preview`. */

@@ -165,3 +165,11 @@ test("what entries are joined by is an expression, checked like the rules", asyn
     "rollcall.yaml:14:49: syncs.staff.join.people: unknown key; expected one of: users, groups",
   ]);
 });
+
+test("how often a source is read in full stands beside its connector's options, and is none of them", async () => {
+  const { configuration } = await load(valid.replace("list\n", "list\n    fullReadEvery: 24h\n    gzip: true\n"));
+  expect(configuration.sources["corp"]).toMatchObject({ fullReadEvery: 86_400_000, options: { gzip: true } });
+  expect(await problemsOf(valid.replace("list\n", "list\n    fullReadEvery: daily\n"))).toEqual([
+    'rollcall.yaml:7:20: sources.corp.fullReadEvery: expected a duration like 90s, 15m, 3h, 7d, not "daily"',
+  ]);
+});
