@@ -30,3 +30,19 @@ export function table(header: readonly string[], rows: readonly (readonly string
   const rule = header.map((_, column) => (column < 2 ? "---" : "--:"));
   return [header, rule, ...rows].map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }
+
+/** `1.234 s`; nothing for nothing. */
+export function seconds(milliseconds: number | undefined): string {
+  return milliseconds === undefined ? "" : `${(milliseconds / 1000).toFixed(3)} s`;
+}
+
+/** `12.3 MiB`, from 100 on without a fraction. */
+export function mebibytes(bytes: number): string {
+  return `${(bytes / 1024 ** 2).toFixed(bytes < 100 * 1024 ** 2 ? 1 : 0)} MiB`;
+}
+
+/** An option of a command line. */
+export function wholeNumber(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new Error(`expected a whole number above 0, not ${JSON.stringify(text)}`);
+  return Number(text);
+}

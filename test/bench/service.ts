@@ -32,6 +32,8 @@ export interface Cost {
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
+export const administrator = { name: "admin", password: "a-password-for-a-bench" };
+
 /**
  * Starts the service on the data folder `data` below `folder`. Its log is `service.log` there.
  * @param options.settings further keys of `service:`
@@ -45,7 +47,7 @@ export async function startService(
     listen: "127.0.0.1:0",
     data: "data",
     memory: `${options.memory / 1024 ** 2}MiB`,
-    administrator: { name: "admin", password: "a-password-for-a-bench" },
+    administrator,
     ...options.settings,
   };
   // JSON is YAML.

@@ -6,7 +6,7 @@ import { syncResult } from "#wire/principals.ts";
 import type { ClientRequest, Timing } from "./client.ts";
 import { writeDirectory, writeForm } from "./directory.ts";
 import type { Differences, LimitRequest, LimitTiming } from "./limit.ts";
-import { machine, median, runApart, table } from "./measure.ts";
+import { machine, mebibytes, median, runApart, seconds, table, wholeNumber } from "./measure.ts";
 import { startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
 
@@ -76,11 +76,6 @@ const legend = `Times are medians, from the first byte of the request to the las
 service, the worst of all rounds, \`/healthz\` as a client beside sees it. DuckDB alone: for list, it writes its table
 as JSON; for preview and apply, it reads the same list from disk and joins it with its table.`;
 
-function wholeNumber(text: string): number {
-  if (!/^[1-9]\d*$/.test(text)) throw new Error(`expected a whole number above 0, not ${JSON.stringify(text)}`);
-  return Number(text);
-}
-
 async function benchAt(users: number, rounds: number, memory: number): Promise<string[][]> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
   try {
@@ -93,15 +88,15 @@ async function benchAt(users: number, rounds: number, memory: number): Promise<s
       apply: { bytes: sent, service: [], limit: [] },
     };
     const load = await firstLoad(setting);
-    say(users, `first load ${time(load.milliseconds)} (CPU ${time(load.cost.cpu)})`);
+    say(users, `first load ${seconds(load.milliseconds)} (CPU ${seconds(load.cost.cpu)})`);
     for (let round = 1; round <= rounds; round++) {
       await runRound(setting, samples);
       for (const operation of operations) {
         const [own, limit] = [samples[operation].service.at(-1), samples[operation].limit.at(-1)];
         say(
           users,
-          `round ${round}: ${operation} ${time(own?.milliseconds)} (CPU ${time(own?.cost.cpu)}), ` +
-            `DuckDB alone ${time(limit?.milliseconds)} (CPU ${time(limit?.cpu)})`,
+          `round ${round}: ${operation} ${seconds(own?.milliseconds)} (CPU ${seconds(own?.cost.cpu)}), ` +
+            `DuckDB alone ${seconds(limit?.milliseconds)} (CPU ${seconds(limit?.cpu)})`,
         );
       }
     }
@@ -203,20 +198,12 @@ function summary({ bytes, service, limit }: Samples): string[] {
 function cells(bytes: number, own: number, alone: number | undefined, cost: Omit<Cost, "cpu">): string[] {
   return [
     mebibytes(bytes),
-    time(own),
-    time(alone),
+    seconds(own),
+    seconds(alone),
     alone === undefined ? "" : (own / alone).toFixed(2),
     mebibytes(cost.memory),
     ...[cost.eventLoop, cost.health].map(({ p99, max }) => `${p99.toFixed(1)} (${max.toFixed(0)}) ms`),
   ];
-}
-
-function time(milliseconds: number | undefined): string {
-  return milliseconds === undefined ? "" : `${(milliseconds / 1000).toFixed(3)} s`;
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / 1024 ** 2).toFixed(bytes < 100 * 1024 ** 2 ? 1 : 0)} MiB`;
 }
 
 function say(users: number, line: string): void {
