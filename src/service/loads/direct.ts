@@ -5,7 +5,7 @@ import { conversionOf, moment } from "./convert.ts";
 import type { LoadFormat } from "./format.ts";
 import type { LoadInput, Parsed } from "./parsing.ts";
 import { isPlain, readingTyped, regularRows } from "./regular.ts";
-import { digits, empties, joined, marks, minus, point, spaces } from "./scan.ts";
+import { days, digits, empties, joined, marks, minus, moments, point, shapeless, spaces } from "./scan.ts";
 import type { RegularRows } from "./scan.ts";
 import { findSections } from "./sections.ts";
 import type { Section } from "./sections.ts";
@@ -27,7 +27,7 @@ export async function readDirectly(
   const names = columns.map(({ name }) => name);
   const paths = chunks.map(({ path }) => path);
   const sections = await findSections(paths, format, names, signal);
-  let all: RegularRows | undefined = { count: 0, kinds: new Uint8Array(columns.length) };
+  let all: RegularRows | undefined = { count: 0, kinds: new Uint16Array(columns.length) };
   for (const [i, section] of sections.entries()) {
     if (!section.isPlain) return undefined;
     all = joined(all, await regularRows(section, format, columns.length, chunks[i]?.scanned, signal));
@@ -48,6 +48,8 @@ interface Reading {
   readonly text?: string;
   /** The value of `text`, or of the field. */
   readonly value: (field: string) => string;
+  /** The format that the reader needs to convert it. */
+  readonly format?: string;
 }
 
 /** The reader converts what it cannot take for something that A.15 and A.19 do not: it depends on the bytes there are. */
@@ -55,32 +57,39 @@ function readingOf(column: Column, field: string, kinds: number, format: LoadFor
   const { type, text, value } = conversionOf(column, field, format);
   const isMadeOf = (allowed: number): boolean => (kinds & ~allowed) === 0;
   const whole = digits | minus;
+  const number = whole | days | moments | shapeless;
   switch (column.type) {
     case "VARCHAR":
       return { type, value: itself };
     case "BIGINT":
     case "INTEGER":
     case "SMALLINT":
-      if (isMadeOf(whole)) return { type, value: itself };
-      if (isMadeOf(whole | empties)) return { type: "VARCHAR", text, value: (name) => `CAST(${name} AS ${type})` };
+      if (isMadeOf(number)) return { type, value: itself };
+      if (isMadeOf(number | empties)) return { type: "VARCHAR", text, value: (name) => `CAST(${name} AS ${type})` };
       break;
     case "DOUBLE":
     case "FLOAT":
-      if (isMadeOf(whole | point)) return { type, value: finite };
-      if (isMadeOf(whole | point | empties)) {
+      if (isMadeOf(number | point)) return { type, value: finite };
+      if (isMadeOf(number | point | empties)) {
         return { type: "VARCHAR", text, value: (name) => finite(`CAST(${name} AS ${type})`) };
       }
       break;
     case "DATE":
     case "TIMESTAMP": {
       if (format.convertedToEpoch) {
-        if (!isMadeOf(whole)) break;
+        if (!isMadeOf(number)) break;
         return { type: "BIGINT", value: (name) => orRefused(`CAST(${moment(name, "0")} AS ${type})`, name) };
       }
-      const { format: numeric, hasSeconds } = numericFormat(formatOf(column, format)) ?? {};
-      const isNumeric = isMadeOf(whole | marks | spaces | (hasSeconds === true ? 0 : point));
-      if (numeric !== undefined && isNumeric) return { type, value: itself };
-      break;
+      const numeric = numericFormat(column.type === "DATE" ? format.dateFormat : format.dateTimeFormat);
+      if (numeric === undefined) break;
+      const [iso, shape] = column.type === "DATE" ? ["%Y-%m-%d", days] : ["%Y-%m-%d %H:%M:%S", moments];
+      if (numeric.format === iso && isMadeOf(whole | marks | spaces | empties | shape)) {
+        if (isMadeOf(whole | marks | spaces | shape)) return { type, value: itself };
+        return { type: "VARCHAR", text, value: (name) => `CAST(${name} AS ${type})` };
+      }
+      const fraction = numeric.hasSeconds ? 0 : point;
+      if (!isMadeOf(whole | marks | spaces | fraction | days | moments | shapeless)) break;
+      return { type, value: itself, format: numeric.format };
     }
     case "DECIMAL":
     case "BOOLEAN":
@@ -88,10 +97,6 @@ function readingOf(column: Column, field: string, kinds: number, format: LoadFor
     case "UUID":
   }
   return { type: "VARCHAR", text, value: (name) => orRefused(value(name), name) };
-}
-
-function formatOf({ type }: Column, { dateFormat, dateTimeFormat }: LoadFormat): string {
-  return type === "DATE" ? dateFormat : dateTimeFormat;
 }
 
 function itself(field: string): string {
@@ -127,14 +132,15 @@ function selectOf(
   format: LoadFormat,
 ): string {
   const types = readings.map(({ type }) => type);
-  const formats = [
-    ["dateformat", format.dateFormat],
-    ["timestampformat", format.dateTimeFormat],
-  ].flatMap(([option = "", text = ""]) => {
-    const numeric = format.convertedToEpoch ? undefined : numericFormat(text);
-    return numeric === undefined ? [] : [`, ${option} = ${literal(numeric.format)}`];
+  // There is one format for all columns of a type. Those that could do without take it as well.
+  const options = [
+    ["DATE", "dateformat"],
+    ["TIMESTAMP", "timestampformat"],
+  ].map(([type, option]) => {
+    const wanted = readings.find((reading) => reading.type === type && reading.format !== undefined)?.format;
+    return wanted === undefined ? "" : `, ${option} = ${literal(wanted)}`;
   });
-  const from = readingTyped(sections, sections[0]?.lines ?? 0, format, types, formats.join(""));
+  const from = readingTyped(sections, sections[0]?.lines ?? 0, format, types, options.join(""));
   const fields = readings.map(({ text }, i) => (text === undefined ? `f${String(i)}` : `${text} AS f${String(i)}`));
   const values = readings.map(({ value }, i) => `${value(`f${String(i)}`)} AS ${identifier(columns[i]?.name ?? "")}`);
   const number = identifier(rowNumberOf(columns));

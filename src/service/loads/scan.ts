@@ -10,13 +10,27 @@ export const spaces = 16;
 const others = 32;
 /** There are empty fields. */
 export const empties = 64;
+/** There are fields like `2024-02-29`, like `2024-02-29 23:59:59`, and others; of a column with `others`, not all are told. */
+export const days = 128;
+export const moments = 256;
+export const shapeless = 512;
 
 /** A byte that has a meaning of its own. */
-const special = 128;
+const special = 1024;
 
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 const byteOrderMark = [0xef, 0xbb, 0xbf];
+
+const zero = 0x30;
+const two = 0x32;
+const three = 0x33;
+const nine = 0x39;
+const colon = 0x3a;
+const dash = 0x2d;
+const space = 0x20;
+/** The length of the longest field that has a shape. */
+const longestShape = 19;
 
 const atField = 0;
 const inText = 1;
@@ -31,7 +45,7 @@ const afterQuotes = 3;
 export interface RegularRows {
   readonly count: number;
   /** What the fields of each column are made of. */
-  readonly kinds: Uint8Array;
+  readonly kinds: Uint16Array;
 }
 
 /** What was seen of a chunk. Undefined where rows are not regular. */
@@ -54,7 +68,7 @@ export interface Scan {
 /** @param width the number of the table's columns. The format must be one that `isPlain`. */
 export function createScan(format: LoadFormat, width: number): Scan {
   const rows = createRowScan(format, width);
-  let start: number[] = [];
+  let start: Uint8Array = new Uint8Array();
   let from: number | undefined;
   let offset = 0;
   let firstLine: RegularRows | undefined;
@@ -62,10 +76,10 @@ export function createScan(format: LoadFormat, width: number): Scan {
 
   /** Drops a byte order mark. */
   function begin(bytes: Uint8Array): Uint8Array | undefined {
-    const all = Uint8Array.from([...start, ...bytes]);
+    const all = Buffer.concat([start, bytes]);
     const isMark = byteOrderMark.every((byte, i) => i >= all.length || all[i] === byte);
     if (isMark && all.length < byteOrderMark.length) {
-      start = [...all];
+      start = all;
       return undefined;
     }
     from = isMark ? byteOrderMark.length : 0;
@@ -101,7 +115,7 @@ export function createScan(format: LoadFormat, width: number): Scan {
     end: () => {
       if (from === undefined) {
         from = 0;
-        take(Uint8Array.from(start));
+        take(start);
       }
       if (firstLineEnd === undefined) endFirstLine(offset);
       return { from, firstLineEnd: firstLineEnd ?? offset, firstLine, rest: rows.end() };
@@ -130,12 +144,13 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
   const nullText = Buffer.from(format.nullValue);
   const kindOf = kindsOf(separator, mark);
   /** One more, for the fields that are too many. */
-  let kinds = new Uint8Array(width + 1);
+  let kinds = new Uint16Array(width + 1);
   let state = atField;
   let fields = 1;
   let count = 0;
-  /** Of the field so far. */
+  /** Of the field so far, and how many bytes of it were in blocks before. */
   let kind = 0;
+  let begun = 0;
   let isRegular = true;
   /** The last bytes before this block: a field that stands for null may begin there. */
   let before = Buffer.alloc(0);
@@ -148,12 +163,22 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
     return last === separator || last === newline || last === undefined;
   }
 
+  /** The same for a field that begins in the block before. */
+  function shapeAcross(bytes: Uint8Array, from: number, to: number): number {
+    if (to - from > longestShape) return shapeless;
+    return shapeOf(
+      Uint8Array.from({ length: to - from }, (_, i) => byteAt(bytes, from + i) ?? 0),
+      0,
+      to - from,
+    );
+  }
+
   function byteAt(bytes: Uint8Array, at: number): number | undefined {
     return at < 0 ? before[before.length + at] : bytes[at];
   }
 
   function remember(bytes: Uint8Array): void {
-    const enough = nullText.length + 1;
+    const enough = Math.max(nullText.length + 1, longestShape);
     before = Buffer.concat([before, bytes.subarray(-enough)]).subarray(-enough);
   }
 
@@ -164,7 +189,18 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
     let field = fields;
     let seen = kind;
     let at = 0;
+    let from = -begun;
     while (at < length) {
+      if (now === atField) {
+        const byte = bytes[at] as number;
+        if (byte === mark) {
+          now = inQuotes;
+          seen = others;
+          at++;
+        } else if ((kindOf[byte] as number) < special) {
+          now = inText;
+        }
+      }
       if (now === inQuotes) {
         let byte = mark;
         while (at < length && (byte = bytes[at] as number) !== mark && byte > carriageReturn) at++;
@@ -187,9 +223,12 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
         if (now === atField) seen = empties;
         if (byte === separator || field === width) {
           if (field > width) return false;
-          const i = field - 1;
-          const known = kinds[i] as number;
-          if ((known & seen) !== seen && !(now === inText && isNull(bytes, at - 1))) kinds[i] = known | seen;
+          const known = kinds[field - 1] as number;
+          if ((known & seen) !== seen && !(now === inText && isNull(bytes, at - 1))) kinds[field - 1] = known | seen;
+          if (((known & (shapeless | others)) | (seen & (others | empties))) === 0) {
+            kinds[field - 1] =
+              known | seen | (from < 0 ? shapeAcross(bytes, from, at - 1) : shapeOf(bytes, from, at - 1));
+          }
         }
         if (byte === separator) {
           field++;
@@ -201,19 +240,17 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
         }
         now = atField;
         seen = 0;
-      } else if (byte === mark) {
-        if (now === inText) return false;
+        from = at;
+      } else if (byte === mark && now === afterQuotes) {
         now = inQuotes;
-        seen = others;
       } else {
-        if (now === afterQuotes || byte === carriageReturn || byte === 0) return false;
-        now = inText;
-        seen |= kindOf[byte] as number;
+        return false;
       }
     }
     state = now;
     fields = field;
     kind = seen;
+    begun = length - from;
     return true;
   }
 
@@ -232,11 +269,12 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
         isRegular = state !== inQuotes && scan(Uint8Array.of(newline));
       }
       const found = isRegular ? { count, kinds: kinds.slice(0, width) } : undefined;
-      kinds = new Uint8Array(width + 1);
+      kinds = new Uint16Array(width + 1);
       state = atField;
       fields = 1;
       count = 0;
       kind = 0;
+      begun = 0;
       before = Buffer.alloc(0);
       isRegular = true;
       return found;
@@ -244,8 +282,29 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
   };
 }
 
-function kindsOf(separator: number, mark: number): Uint8Array {
-  const kindOf = new Uint8Array(256).fill(others);
+/** What a field looks like that has nothing but digits, spaces and the marks of dates. */
+function shapeOf(bytes: Uint8Array, from: number, to: number): number {
+  const length = to - from;
+  if (length !== 10 && length !== longestShape) return shapeless;
+  if (bytes[from + 4] !== dash || bytes[from + 7] !== dash) return shapeless;
+  if (!hasDigits(bytes, from, 4) || !hasDigits(bytes, from + 5, 2) || !hasDigits(bytes, from + 8, 2)) return shapeless;
+  if (length === 10) return days;
+  if (bytes[from + 10] !== space || bytes[from + 13] !== colon || bytes[from + 16] !== colon) return shapeless;
+  for (let at = from + 11; at < to; at += 3) if (!hasDigits(bytes, at, 2)) return shapeless;
+  // DuckDB takes 24:00:00 for the next day.
+  return bytes[from + 11] === two && (bytes[from + 12] as number) > three ? shapeless : moments;
+}
+
+function hasDigits(bytes: Uint8Array, from: number, count: number): boolean {
+  for (let at = from; at < from + count; at++) {
+    const byte = bytes[at] as number;
+    if (byte < zero || byte > nine) return false;
+  }
+  return true;
+}
+
+function kindsOf(separator: number, mark: number): Uint16Array {
+  const kindOf = new Uint16Array(256).fill(others);
   kindOf.fill(digits, 0x30, 0x3a);
   kindOf[0x2d] = minus;
   kindOf[0x2e] = point;

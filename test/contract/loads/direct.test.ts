@@ -32,6 +32,12 @@ const fields = unit.chain((units) => {
       `${iso.slice(0, 19).replace("T", "  ")} `,
       "2023-02-29",
       "2024-02-30 24:00:00",
+      "2024-02-28 24:00:00",
+      "2024-02-28 23:59:60",
+      "0000-01-01",
+      "-024-01-05",
+      "2024-1-005",
+      "20240-1-05",
     ),
   );
   const tidy = fc.constantFrom(number, moment, wild).chain((one) => fc.array(one, { minLength: 1, maxLength: 3 }));
