@@ -72,6 +72,25 @@ test("reads a group to its end in the ranges that the server allows", async () =
   expect(memberships(flat, "cn").filter((line) => line.startsWith("Everybody"))).toHaveLength(25);
 });
 
+test("fails when a group changes between its ranges", async () => {
+  const users = Array.from({ length: 25 }, (_, index) => adUser({ name: `User ${index}`, rid: 10_000 + index }));
+  const group = adGroup(
+    "Everybody",
+    6_000,
+    users.map(({ dn }) => dn),
+  );
+  const directory = await serve([...users, group], { maxValRange: 10 });
+  // The first member leaves: every other one moves up, and one would be seen in no range.
+  directory.before = ({ attributes }) => {
+    if (!attributes.some((name) => name.startsWith("member;range=10-"))) return;
+    directory.before = undefined;
+    group.attributes["member"] = group.attributes["member"]?.slice(1) ?? [];
+    group.attributes["uSNChanged"] = [String(++directory.usn)];
+  };
+  const failure = await failureOf(readAll(options(directory)));
+  expect(failure.message).toMatch(/member of CN=Everybody,.*: the entry changed while it was read/);
+});
+
 test("takes objectGUID as the id, and shows identifiers as people know them", async () => {
   const directory = await serve([adUser({ name: "Ada", rid: 0xabcd, attributes: { title: ["Countess"] } })]);
   const { users } = await readAll(options(directory, { groups: undefined }));
