@@ -6,6 +6,7 @@ import { restOf } from "./ranges.ts";
 import { dnOf, isMembers, type Reader, recordOf, referenceOf, referencesIn } from "./records.ts";
 import { partOf, queryOf, selectionOf } from "./selection.ts";
 import type { Session } from "./session.ts";
+import { turns } from "./turns.ts";
 
 const kind: Kind = "group";
 
@@ -17,6 +18,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const { options } = session;
   const dnKey = dnKeys();
   const builder = nestingBuilder();
+  const others = turns();
   const bases = partOf(kind, options).base;
   for (const base of bases) {
     for await (const { entries } of searchEverywhere(session, queryOf(kind, options, base, ["1.1"]))) {
@@ -35,6 +37,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
         for (const list of lists) {
           for (const references of referencesIn(message, list, reader, 1_000)) {
             for (const { key } of references) builder.add(key, own);
+            await others();
           }
         }
         for (const one of rest) {

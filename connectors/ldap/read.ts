@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -15,6 +14,7 @@ import { primaryGroups } from "./primary-groups.ts";
 import { type EntryRead, type Reader, recordOf } from "./records.ts";
 import { partOf, queryOf, selectionOf } from "./selection.ts";
 import { openSession, type Session } from "./session.ts";
+import { turns } from "./turns.ts";
 import { type Warnings, warningsTo } from "./warnings.ts";
 
 /** What the parts of a read share. */
@@ -99,13 +99,11 @@ function isWhole({ lists, rest, primaryGroup }: EntryRead): boolean {
 
 /** A batch ends at so many records, or references: groups may have thousands of members each. */
 const longestBatch = { records: 500, references: 5_000 };
-/** How long entries are worked on before others have their turn, in milliseconds. */
-const turn = 4;
 
 function createBatch() {
   let records: SourceRecord[] = [];
   let references = 0;
-  let turnEnds = performance.now() + turn;
+  const others = turns();
   return {
     add: (more: readonly SourceRecord[]): void => {
       for (const record of more) {
@@ -116,10 +114,7 @@ function createBatch() {
     isFull: () => records.length >= longestBatch.records || references >= longestBatch.references,
     isEmpty: () => records.length === 0,
     take: async (): Promise<readonly SourceRecord[]> => {
-      if (performance.now() > turnEnds) {
-        await nextTurn();
-        turnEnds = performance.now() + turn;
-      }
+      await others();
       const taken = records;
       records = [];
       references = 0;

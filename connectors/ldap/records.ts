@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { Entry, MemberReference } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { type Cursor, enter, readText, tags } from "./ber.ts";
+import { type Cursor, enter, readBytes, readText, tags } from "./ber.ts";
 import type { Options } from "./options.ts";
 import type { Selection, Use } from "./selection.ts";
 import { type Form, guidOf, sidOf } from "./values.ts";
@@ -53,7 +53,11 @@ export interface Reader {
 export function recordOf(message: Buffer, reader: Reader): EntryRead {
   const { kind, selection, dnKey } = reader;
   const cursor = enterEntry(message);
+  const start = cursor.at;
   const dn = readText(cursor);
+  if (dn.includes("\uFFFD") && !isUtf8(readBytes({ bytes: message, at: start }))) {
+    throw new InputError(`${dn}: the name of the entry is not UTF-8; correct it in the directory`);
+  }
   const attributes: { [name: string]: Entry["attributes"][string] } = {};
   const keys = [dnKey(dn)];
   const memberOf: string[] = [];
