@@ -100,19 +100,15 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
     for (let attempt = 1; ; attempt++) {
       const [ldap, ldaps] = ports ?? (await freePorts());
       const urls = [`ldap://127.0.0.1:${ldap}`, `ldaps://127.0.0.1:${ldaps}`, ldapiUrl].join(" ");
+      const program = unpacked.path("/usr/sbin/slapd");
+      server = spawnDaemon(program, [...inForeground, "-F", join(folder, "config"), "-h", urls], env);
       try {
-        const started = spawnDaemon(
-          unpacked.path("/usr/sbin/slapd"),
-          [...inForeground, "-F", join(folder, "config"), "-h", urls],
-          env,
-        );
-        await started.ready(() => tool("/usr/bin/ldapsearch", ["-x", "-H", ldapiUrl, "-s", "base", "-b", "", "1.1"]));
-        server = started;
+        await server.ready(() => tool("/usr/bin/ldapsearch", ["-x", "-H", ldapiUrl, "-s", "base", "-b", "", "1.1"]));
         ports = [ldap, ldaps];
         return;
       } catch (error) {
-        // Another process may have taken a port since it was found free.
-        if (attempt === 5) throw error;
+        // Another process may have taken a port since it was found free: then it ended by itself.
+        if (attempt === 5 || server.process.exitCode === null) throw error;
       }
     }
   };

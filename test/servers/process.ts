@@ -35,35 +35,41 @@ export interface Daemon {
   readonly process: ChildProcess;
   /**
    * Waits until the probe succeeds.
-   * @throws {Error} with what the program printed when it ends before
+   * @throws {Error} with what the program printed when it ends before, or the probe's error when it never succeeds
    */
   ready(probe: () => Promise<unknown>): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
 }
 
-/** Runs a server in the foreground until it is killed. */
+/** How long a server may take to answer, in milliseconds. */
+const patience = 60_000;
+
+/** Runs a server in the foreground until it is killed, or this process is gone, however that ended. */
 export function spawnDaemon(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Daemon {
-  const child = spawn(program, args, { stdio: ["ignore", "ignore", "pipe"], env });
-  // A test that dies takes its server with it.
-  const killNow = (): void => void child.kill("SIGKILL");
-  process.once("exit", killNow);
+  const withParent = ["--pdeathsig", "KILL", program];
+  const child = spawn("setpriv", [...withParent, ...args], { stdio: ["ignore", "ignore", "pipe"], env });
   const problems = text(child.stderr);
-  const ended = once(child, "exit").finally(() => process.off("exit", killNow));
+  const ended = once(child, "exit");
   ended.catch(() => undefined);
   const running = (): boolean => child.pid !== undefined && child.exitCode === null && child.signalCode === null;
   return {
     process: child,
     async ready(probe) {
-      while (running()) {
+      let said: unknown;
+      for (const end = Date.now() + patience; running() && Date.now() < end;) {
         const answered = await probe().then(
           () => true,
-          () => false,
+          (error: unknown) => {
+            said = error;
+            return false;
+          },
         );
         // What answered may be another server, on a port that this one found taken.
         if (answered && running()) return;
         await delay(20);
       }
+      if (running()) throw new Error(`${program} does not answer`, { cause: said });
       throw new Error(`${program} did not start: ${(await problems).slice(-2_000)}`);
     },
     async kill() {
