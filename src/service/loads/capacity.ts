@@ -1,5 +1,5 @@
 import { statfs } from "node:fs/promises";
-import { InputError } from "#errors.ts";
+import { InputError, messageOf } from "#errors.ts";
 
 /** What uploads may take, in bytes. */
 export interface Limits {
@@ -56,8 +56,14 @@ export function createRoom(limits: Limits, folder: string, others: () => number)
 
 /** What a failed write means: a full disk is not the caller's fault, and they are told. */
 export function writeError(error: unknown): unknown {
+  return isDiskFull(error) ? diskFull(error) : error;
+}
+
+/** DuckDB's errors have no code. What it keeps on disk meanwhile may take nine tenths of what is free at its start. */
+function isDiskFull(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "ENOSPC" || code === "EDQUOT" ? diskFull(error) : error;
+  if (code === "ENOSPC" || code === "EDQUOT") return true;
+  return /No space left on device|Disk quota exceeded|max_temp_directory_size/.test(messageOf(error));
 }
 
 function diskFull(cause?: unknown): CapacityError {

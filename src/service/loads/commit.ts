@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import { RollcallError, messageOf } from "#errors.ts";
 import type { Engine, Stage, Table } from "#service/engine/engine.ts";
 import { dataTexts } from "#wire/texts.ts";
+import { writeError } from "./capacity.ts";
 import type { Cycle } from "./cycle.ts";
 import { readDirectly } from "./direct.ts";
 import type { LoadInput, Parse, Parsed } from "./parsing.ts";
@@ -75,7 +76,8 @@ export function failed(message: string, parsed?: Parsed): Outcome {
 
 /** What an error that ended a load means; undefined when that is for the log, not for the caller. */
 export function failureOf(error: unknown): Outcome | undefined {
-  return error instanceof RollcallError ? failed(messageOf(error)) : undefined;
+  const meaning = writeError(error);
+  return meaning instanceof RollcallError ? failed(messageOf(meaning)) : undefined;
 }
 
 export function cancelled(): Outcome {

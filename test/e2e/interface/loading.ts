@@ -133,8 +133,13 @@ export interface LoadService extends Loading {
 /** What every service of these tests is told, unless it is told otherwise: disks of test machines may be nearly full. */
 const loads = { minFreeDisk: "1MiB" };
 
-export async function startLoadService(options: ServiceOptions = {}): Promise<LoadService> {
+/** @param prepare is given the folder of the data before anything is in it */
+export async function startLoadService(
+  options: ServiceOptions = {},
+  prepare: (data: string) => Promise<unknown> = () => Promise.resolve(),
+): Promise<LoadService> {
   const data = await mkdtemp(join(tmpdir(), "rollcall-loads-"));
+  await prepare(data);
   await writeFile(join(data, "tables.sql"), tables);
   return serve(data, options);
 }
