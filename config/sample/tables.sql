@@ -16,12 +16,12 @@ CREATE TABLE IF NOT EXISTS directory.groups (
   description VARCHAR
 );
 
--- Who is directly in which group. A member is a 'user' or a 'group'.
+-- Who is directly in which group, each pair once. A member is a 'user' or a 'group'. This table and the next have no
+-- key: exports replace all of their rows anyway, and the index of some ten million of them takes more memory than they do.
 CREATE TABLE IF NOT EXISTS directory.memberships (
   member_kind VARCHAR NOT NULL,
   member_name VARCHAR NOT NULL,
-  group_name VARCHAR NOT NULL,
-  PRIMARY KEY (member_kind, member_name, group_name)
+  group_name VARCHAR NOT NULL
 );
 
 -- Which users are in which group, also through groups that are in groups. `depth` is 1 for a direct member; `path` has
@@ -30,6 +30,5 @@ CREATE TABLE IF NOT EXISTS directory.effective_memberships (
   user_name VARCHAR NOT NULL,
   group_name VARCHAR NOT NULL,
   depth INTEGER NOT NULL,
-  path VARCHAR NOT NULL,
-  PRIMARY KEY (user_name, group_name)
+  path VARCHAR NOT NULL
 );

@@ -1,7 +1,6 @@
 import { dirname } from "node:path";
 import type { Configuration } from "#config/configuration.ts";
-import { messageOf } from "#errors.ts";
-import { openDatabase } from "#plan/database.ts";
+import { lockHolder, openDatabase } from "#plan/database.ts";
 import { makeFolder } from "#plan/folder.ts";
 import { dataFolderInUse } from "./presence.ts";
 
@@ -25,7 +24,7 @@ export async function holdLock(file: string, configuration: Configuration): Prom
       },
     };
   } catch (error) {
-    if (!messageOf(error).includes("lock")) throw error;
+    if (lockHolder(error) === undefined) throw error;
     throw await dataFolderInUse(configuration.data, error);
   }
 }

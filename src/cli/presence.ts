@@ -1,7 +1,8 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError } from "#errors.ts";
+import { lockHolder } from "#plan/database.ts";
 
 /**
  * What a running service tells the commands on the same data folder: `service.json`, readable by its owner alone.
@@ -13,10 +14,9 @@ export type Presence = z.infer<typeof presence>;
 /** What a second process on a data folder is told of the first, as far as that is known. */
 export async function dataFolderInUse(data: string, cause: unknown): Promise<InputError> {
   const present = await readPresence(data);
-  const pid = /(?:PID |process \()(\d+)/.exec(messageOf(cause))?.[1] ?? present?.pid;
+  const pid = lockHolder(cause)?.pid ?? present?.pid;
   const process = pid === undefined ? "" : `process ${pid}`;
-  const known =
-    present === undefined || Number(pid) !== present.pid ? "" : `, ${present.url}, started ${present.startedAt}`;
+  const known = present === undefined || pid !== present.pid ? "" : `, ${present.url}, started ${present.startedAt}`;
   return new InputError(
     `another Rollcall${process === "" ? "" : ` (${process}${known})`} is using the data folder ${data}: ` +
       "stop it first, or give this one another `service.data`",

@@ -3,7 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError } from "#errors.ts";
+import { lockHolder } from "#plan/database.ts";
 import type { Composition, RunningService } from "./composition.ts";
 import { daemonFolder, load, passwordNotice } from "./context.ts";
 import type { Voices } from "./context.ts";
@@ -83,7 +84,7 @@ async function startService(
   const service = await composition
     .startService(configuration, { log, private: false })
     .catch(async (error: unknown) => {
-      throw messageOf(error).includes("data folder") ? await dataFolderInUse(data, error) : error;
+      throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
     });
   await announce(data, {
     pid: process.pid,

@@ -1,6 +1,7 @@
 import { DuckDBInstance } from "@duckdb/node-api";
 import type { DuckDBConnection, DuckDBValue } from "@duckdb/node-api";
 import dataAccessors from "@duckdb/node-api/lib/vectors/dataAccessors.js";
+import { messageOf } from "#errors.ts";
 
 // The binding decodes strings with a decoder that drops a leading U+FEFF. Names are compared exactly (B.5).
 (dataAccessors as { textDecoder: TextDecoder }).textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -47,7 +48,7 @@ export interface DatabaseOptions {
 
 /**
  * Opens a database.
- * @throws the library's error; `Could not set lock` in it means that another process has the file
+ * @throws the library's error; `lockHolder` says whether it means that another process has the file
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const instance = await DuckDBInstance.create(options.path, {
@@ -64,6 +65,20 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
       instance.closeSync();
     },
   };
+}
+
+/**
+ * Which process has the file that could not be opened or attached: read out of the library's message, also where that is
+ * the cause of the error. `pid` is absent where the system does not tell it.
+ * @returns undefined when the error is about something else
+ */
+export function lockHolder(error: unknown): { readonly pid?: number } | undefined {
+  const message = messageOf(error);
+  if (message.includes("Could not set lock")) {
+    const pid = /PID (\d+)/.exec(message)?.[1];
+    return pid === undefined ? {} : { pid: Number(pid) };
+  }
+  return error instanceof Error && error.cause !== undefined ? lockHolder(error.cause) : undefined;
 }
 
 /** Neither can be given to `create`: the binding passes strings alone, and the list must be there before the lock. */

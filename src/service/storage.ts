@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { InputError, messageOf } from "#errors.ts";
-import { openDatabase } from "#plan/database.ts";
+import { dirname, join } from "node:path";
+import { InputError, firstLineOf, messageOf } from "#errors.ts";
+import { lockHolder, openDatabase } from "#plan/database.ts";
 import type { Database } from "#plan/database.ts";
 
 /** Where the service keeps what it has. */
@@ -15,7 +15,7 @@ export interface Storage {
 /**
  * Opens `service` below the data folder, readable by its owner alone.
  * @param memory DuckDB's limit in bytes
- * @throws {InputError} when another process uses the data folder
+ * @throws {InputError} when another process uses the data folder, or its database cannot be opened
  */
 export async function openStorage(data: string, memory: number): Promise<Storage> {
   const folder = join(data, "service");
@@ -25,16 +25,27 @@ export async function openStorage(data: string, memory: number): Promise<Storage
   });
   const path = join(folder, "service.duckdb");
   const database = await openDatabase({ path, memory, spill: join(folder, "spill") }).catch((cause: unknown) => {
-    const message = messageOf(cause);
-    if (!message.includes("Could not set lock")) throw cause;
-    const pid = /PID (\d+)/.exec(message)?.[1];
-    throw new InputError(
-      `another process${pid === undefined ? "" : ` (${pid})`} is using the data folder ${data}: ` +
-        "stop it first, or give this service another `service.data`",
-      { cause },
-    );
+    const holder = lockHolder(cause);
+    throw holder === undefined ? unreadable(path, cause) : inUse(data, holder.pid, cause);
   });
   await rm(uploads, { recursive: true, force: true });
   await mkdir(uploads, { mode: 0o700 });
   return { database, folder, uploads };
+}
+
+function inUse(data: string, pid: number | undefined, cause: unknown): InputError {
+  return new InputError(
+    `another process${pid === undefined ? "" : ` (${pid})`} is using the data folder ${data}: ` +
+      "stop it first, or give this service another `service.data`",
+    { cause },
+  );
+}
+
+function unreadable(path: string, cause: unknown): InputError {
+  return new InputError(
+    `the service's database ${path} cannot be opened: it is damaged, or this account may not read and write it ` +
+      `(${firstLineOf(cause)}). Restore the folder ${dirname(path)} from a backup as a whole; where there is none, move ` +
+      "it away: the service then starts anew, without the users, groups and tables it had",
+    { cause },
+  );
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { InputError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
-import { literal } from "#plan/database.ts";
+import { InputError, UnavailableError, firstLineOf } from "#errors.ts";
+import { literal, lockHolder } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { exists, makeFolder } from "#plan/folder.ts";
 
@@ -95,15 +95,15 @@ async function attach(connection: Connection, file: string, { mode, signal }: Le
       await connection.run(`ATTACH ${literal(file)} AS owned ${mode === "read" ? "(READ_ONLY)" : ""}`);
       return;
     } catch (error) {
-      if (!messageOf(error).includes("Could not set lock")) throw unreadable(file, error);
-      if (performance.now() > patienceEnds) throw lockedBy(error);
+      const holder = lockHolder(error);
+      if (holder === undefined) throw unreadable(file, error);
+      if (performance.now() > patienceEnds) throw lockedBy(holder.pid, error);
     }
     await delay(patience.pause, undefined, { signal }).catch(() => undefined);
   }
 }
 
-function lockedBy(error: unknown): UnavailableError {
-  const pid = /PID (\d+)/.exec(messageOf(error))?.[1];
+function lockedBy(pid: number | undefined, error: unknown): UnavailableError {
   return new UnavailableError(
     `another run to this target is under way${pid === undefined ? "" : ` (process ${pid})`}: wait until it has ended, then try again`,
     { cause: error },

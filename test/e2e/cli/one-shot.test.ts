@@ -146,6 +146,16 @@ describe("wrong input", () => {
       /^staff: the folder of the ledgers, .*ledgers, cannot be made: a file has that name/,
     ],
     ["apply", "data/daemon/ledgers/embedded.duckdb", /^staff: the ledger .*embedded\.duckdb cannot be read .*backup/],
+    [
+      "start",
+      "data/service/service.duckdb",
+      /^rollcall: the service's database .*service\.duckdb cannot be opened: .*backup/,
+    ],
+    [
+      "plan",
+      "data/service/service.duckdb",
+      /^staff: the service's database .*service\.duckdb cannot be opened: .*backup/,
+    ],
     ["plan", "data/daemon/ledgers/embedded.duckdb", /^staff: the ledger .*embedded\.duckdb cannot be read .*backup/],
   ])("%s where %s is something else", async (name, path, said) => {
     await mkdir(join(company.folder, dirname(path)), { recursive: true });
