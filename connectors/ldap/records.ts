@@ -5,6 +5,7 @@ import type { Kind } from "#principals/principal.ts";
 import { type Cursor, enter, readBytes, readText, tags } from "./ber.ts";
 import type { Options } from "./options.ts";
 import type { Selection, Use } from "./selection.ts";
+import { type TextAt, windowOn } from "./window.ts";
 import { type Form, guidOf, sidOf } from "./values.ts";
 
 /** An entry as far as one message tells it. */
@@ -53,8 +54,9 @@ export interface Reader {
 export function recordOf(message: Buffer, reader: Reader): EntryRead {
   const { kind, selection, dnKey } = reader;
   const cursor = enterEntry(message);
+  const textAt = windowOn(message);
   const start = cursor.at;
-  const dn = readText(cursor);
+  const dn = textOf(cursor, textAt);
   if (dn.includes("\uFFFD") && !isUtf8(readBytes({ bytes: message, at: start }))) {
     throw new InputError(`${dn}: the name of the entry is not UTF-8; correct it in the directory`);
   }
@@ -70,14 +72,16 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
   let revision: string | undefined;
   let disabled: boolean | undefined;
 
-  for (const { use, at, end } of fieldsOf(cursor, selection)) {
+  const next = fieldsOf(cursor, selection);
+  for (let field = next(); field !== undefined; field = next()) {
+    const { use, at, end } = field;
     if (use.range?.next !== undefined) rest.push({ use, next: use.range.next });
     if (use.names.length === 0 && isMembers(use)) {
       if (at < end) lists.push({ use, at, end });
       continue;
     }
-    const values = valuesOf({ bytes: message, at }, end, use, dn, reader);
-    const [first] = values;
+    const values = valuesOf(field, { bytes: message, textAt, dn, reader });
+    const first = values[0];
     if (first === undefined) continue;
     for (const name of use.names) attributes[name] = values.length === 1 ? first : values;
     if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, dnKey)));
@@ -117,13 +121,16 @@ export interface ValuePart {
 /** The values of one attribute of a message, where they come in parts. */
 export function partOf(message: Buffer, name: string, reader: Reader): ValuePart | undefined {
   const cursor = enterEntry(message);
-  const dn = readText(cursor);
+  const textAt = windowOn(message);
+  const dn = textOf(cursor, textAt);
   let part: ValuePart | undefined;
   let revision: string | undefined;
-  for (const { use, at, end } of fieldsOf(cursor, reader.selection)) {
+  const next = fieldsOf(cursor, reader.selection);
+  for (let field = next(); field !== undefined; field = next()) {
+    const { use } = field;
     const isPart = use.range !== undefined && use.name.toLowerCase() === name.toLowerCase();
     if (!isPart && !use.roles.includes("revision")) continue;
-    const values = valuesOf({ bytes: message, at }, end, use, dn, reader);
+    const values = valuesOf(field, { bytes: message, textAt, dn, reader });
     if (isPart) part = { use, values };
     else [revision] = values;
   }
@@ -138,10 +145,11 @@ export function* referencesIn(
   size: number,
 ): Generator<MemberReference[]> {
   const cursor: Cursor = { bytes: message, at: list.at };
+  const textAt = windowOn(message);
   while (cursor.at < list.end) {
     const references: MemberReference[] = [];
     while (cursor.at < list.end && references.length < size) {
-      const value = readText(cursor);
+      const value = textOf(cursor, textAt);
       if (value !== "") references.push(referenceOf(list.use, value, reader.dnKey));
     }
     yield references;
@@ -171,34 +179,56 @@ function enterEntry(bytes: Buffer): Cursor {
   return cursor;
 }
 
-/** The attributes that are of use, and where their values are. */
-function* fieldsOf(cursor: Cursor, selection: Selection): Generator<MemberList> {
+/** The attributes that are of use, and where their values are: one at each call, undefined after the last. */
+function fieldsOf(cursor: Cursor, selection: Selection): () => MemberList | undefined {
   const end = enter(cursor, tags.sequence);
-  while (cursor.at < end) {
-    const fieldEnd = enter(cursor, tags.sequence);
-    const use = selection.useOf(readText(cursor));
-    if (use !== undefined) {
-      const valuesEnd = enter(cursor, tags.set);
-      yield { use, at: cursor.at, end: valuesEnd };
+  return () => {
+    while (cursor.at < end) {
+      const fieldEnd = enter(cursor, tags.sequence);
+      const typeEnd = enter(cursor, tags.octets);
+      const use = selection.useAt(cursor.bytes, cursor.at, typeEnd);
+      if (use !== undefined) {
+        cursor.at = typeEnd;
+        const field = { use, end: enter(cursor, tags.set), at: cursor.at };
+        cursor.at = fieldEnd;
+        return field;
+      }
+      cursor.at = fieldEnd;
     }
-    cursor.at = fieldEnd;
-  }
+    return undefined;
+  };
+}
+
+function textOf(cursor: Cursor, textAt: TextAt): string {
+  const end = enter(cursor, tags.octets);
+  const text = textAt(cursor.at, end);
+  cursor.at = end;
+  return text;
+}
+
+/** Where values are decoded. */
+interface Decoding {
+  readonly bytes: Buffer;
+  readonly textAt: TextAt;
+  readonly dn: string;
+  readonly reader: Reader;
 }
 
 /** Without empty ones. */
-function valuesOf(cursor: Cursor, end: number, use: Use, dn: string, reader: Reader): string[] {
+function valuesOf({ use, at, end }: MemberList, decoding: Decoding): string[] {
   const values: string[] = [];
+  const cursor: Cursor = { bytes: decoding.bytes, at };
   while (cursor.at < end) {
     const valueEnd = enter(cursor, tags.octets);
-    if (valueEnd > cursor.at) values.push(valueOf(cursor.bytes, cursor.at, valueEnd, use, dn, reader));
+    if (valueEnd > cursor.at) values.push(valueOf(cursor.at, valueEnd, use, decoding));
     cursor.at = valueEnd;
   }
   return values;
 }
 
-function valueOf(bytes: Buffer, from: number, to: number, use: Use, dn: string, reader: Reader): string {
+function valueOf(from: number, to: number, use: Use, { bytes, textAt, dn, reader }: Decoding): string {
   if (use.form !== "text") return binaryOf(bytes.subarray(from, to), use.form);
-  const text = bytes.toString("utf8", from, to);
+  const text = textAt(from, to);
   if (!text.includes("\uFFFD") || isUtf8(bytes.subarray(from, to))) return text;
   if (reader.options.invalidUtf8 === "latin1") {
     reader.warn(`${dn}: ${use.name} is not UTF-8; read as Windows-1252`);

@@ -39,6 +39,8 @@ export interface Selection {
   readonly derived: { readonly dn: boolean; readonly conflict: boolean; readonly disabled: boolean };
   /** @param type as the server writes it */
   useOf(type: string): Use | undefined;
+  /** The same for a type that stands in bytes. */
+  useAt(bytes: Buffer, from: number, to: number): Use | undefined;
 }
 
 /** Attributes that identify an entry for good, the most certain first. */
@@ -107,7 +109,8 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
   return {
     request: unique([...(asked === undefined ? ["*"] : []), ...read, ...needed]),
     derived: { dn: isAsked("dn"), conflict: isAsked("conflict"), disabled: isAsked("disabled") },
-    useOf: remember(useOf),
+    useOf,
+    useAt: remembering(useOf),
   };
 }
 
@@ -179,15 +182,32 @@ function unique(names: readonly string[]): string[] {
 /** A schema has some hundreds of attributes; their parts are forgotten from time to time. */
 const remembered = 5_000;
 
-function remember(useOf: (type: string) => Use | undefined): (type: string) => Use | undefined {
-  const known = new Map<string, Use | undefined>();
-  return (type) => {
-    let use = known.get(type);
-    if (use === undefined && !known.has(type)) {
-      use = useOf(type);
-      if (known.size >= remembered) known.clear();
-      known.set(type, use);
+/** Compares bytes instead of making texts of them: the same few types stand in every entry. */
+function remembering(useOf: Selection["useOf"]): Selection["useAt"] {
+  interface Known {
+    readonly type: Buffer;
+    readonly use: Use | undefined;
+  }
+  const buckets = new Map<number, Known[]>();
+  let count = 0;
+  return (bytes, from, to) => {
+    const hash = ((to - from) << 16) | ((bytes[from] ?? 0) << 8) | (bytes[to - 1] ?? 0);
+    let bucket = buckets.get(hash);
+    for (const known of bucket ?? []) if (isSame(known.type, bytes, from)) return known.use;
+    const known = { type: Buffer.from(bytes.subarray(from, to)), use: useOf(bytes.toString("utf8", from, to)) };
+    count += 1;
+    if (count % remembered === 0) {
+      buckets.clear();
+      bucket = undefined;
     }
-    return use;
+    if (bucket === undefined) buckets.set(hash, [known]);
+    else bucket.push(known);
+    return known.use;
   };
+}
+
+/** Of as many bytes. */
+function isSame(type: Buffer, bytes: Buffer, from: number): boolean {
+  for (let at = 0; at < type.length; at++) if (type[at] !== bytes[from + at]) return false;
+  return true;
 }

@@ -28,6 +28,9 @@ const canonical = new Map(names.flatMap(([name, ...others]) => [name, ...others]
 
 /** One name for an attribute type, in lower case, whichever of its names and numbers is given. */
 export function canonicalType(type: string): string {
+  // Most are written like this already.
+  const known = canonical.get(type);
+  if (known !== undefined) return known;
   const lower = type.toLowerCase();
   return canonical.get(lower) ?? canonical.get(lower.replace(/^oid\./, "")) ?? lower;
 }
