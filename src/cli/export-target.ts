@@ -43,6 +43,7 @@ export async function exportTables(context: Context, sync: string): Promise<Expo
       exportToTables(options, into, (...load) => loads.load(...load)),
     );
     if (exported.problem === undefined) record.settle(into);
+    else record.invalidate();
     return exported;
   } finally {
     await loads.close();
