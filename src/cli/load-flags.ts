@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
 import type { Load } from "#client/loads.ts";
-import { wholeNumber } from "./numbers.ts";
+import { atLeastOne, wholeNumber } from "./numbers.ts";
 
 /** What the flags of `load` make. */
 export interface LoadFlags {
@@ -9,6 +9,8 @@ export interface LoadFlags {
   readonly target?: string;
   readonly node?: readonly string[];
   readonly badRecords?: string;
+  /** In MiB. */
+  readonly chunkSize?: number;
 
   readonly type?: string;
   readonly field_separator?: string;
@@ -46,6 +48,7 @@ export function addLoadFlags(command: Command): Command {
   flag("--target <name>", "the target of the configuration to load into (default: the only one, or the embedded one)");
   flag("--node <host>", "another host that the data may go to when the service says so (may be repeated)", several);
   flag("--bad-records <file>", "where rejected rows are saved (default: beside the first file, as FILE.bad)");
+  flag("--chunk-size <MiB>", "a larger file is sent in parts of about this size (default: 1024)", atLeastOne);
   flag("--type <type>", "csv or delimited (default: csv)", typeName);
   flag("--field_separator <character>", "what is between two fields; \\t is a tab (default: ,)", character);
   flag("--trailing_field_separator", "rows end with a separator");

@@ -30,6 +30,7 @@ export async function load(context: Context, files: readonly string[], flags: Lo
       output.say(message);
     },
     ...(flags.node === undefined ? {} : { nodes: flags.node }),
+    ...(flags.chunkSize === undefined ? {} : { fileChunk: flags.chunkSize * 2 ** 20 }),
   });
   const table = Object.values(flags.table).join(".");
   const meter = showProgress(output, inputs.total);

@@ -6,6 +6,13 @@ export function wholeNumber(text: string): number {
   return Number(text);
 }
 
+/** The same, and not 0. */
+export function atLeastOne(text: string): number {
+  const number = wholeNumber(text);
+  if (number === 0) throw new InvalidArgumentError("expected a whole number, at least 1.");
+  return number;
+}
+
 /** A number of bytes, for a person. */
 export function inBytes(bytes: number): string {
   for (const [unit, size] of [

@@ -1,5 +1,5 @@
 import { openLoads } from "#client/loads.ts";
-import type { Loads } from "#client/loads.ts";
+import type { Loads, LoadsOptions } from "#client/loads.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import { clientOptionsOf, embeddedOptions } from "./client-options.ts";
@@ -20,7 +20,10 @@ export async function openConfiguredLoads(
   configuration: Configuration,
   name: string | undefined,
   embedded: Embedded,
-  settings: { readonly log: (message: string) => void; readonly nodes?: readonly string[] },
+  settings: Pick<LoadsOptions, "fileChunk"> & {
+    readonly log: (message: string) => void;
+    readonly nodes?: readonly string[];
+  },
 ): Promise<ConfiguredLoads> {
   const target = name ?? usualTarget(configuration);
   const isEmbedded = target === undefined || configuration.targets[target] === "embedded";
@@ -33,6 +36,7 @@ export async function openConfiguredLoads(
   const loads = openLoads({
     ...options,
     log: settings.log,
+    ...(settings.fileChunk === undefined ? {} : { fileChunk: settings.fileChunk }),
     // The configuration's own service is one node, whatever it tells the world its address is.
     nodes: isEmbedded ? "stay" : [...listed, ...(settings.nodes ?? [])],
   });

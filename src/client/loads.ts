@@ -26,7 +26,10 @@ export interface LoadsOptions extends Omit<ClientOptions, "prefix"> {
   readonly nodes?: readonly string[] | "stay";
   /** How many chunks are sent at a time. Default: 3. */
   readonly parallel?: number;
-  /** About how large the chunks of a file are, in bytes; a smaller file is sent as it is. Default: 256 MiB. */
+  /**
+   * About how large the chunks of a file are, in bytes. A smaller file is sent as it is; in a larger one the ends of rows
+   * are looked for, at about a second for each GiB. Default: 1 GiB.
+   */
   readonly fileChunk?: number;
   /** About how large the chunks of a stream are, in bytes; as many as are sent at a time are held in memory. Default: 16 MiB. */
   readonly streamChunk?: number;
@@ -94,7 +97,7 @@ const patient = { attempts: 10 };
 
 /** @throws {InputError} an url or a certificate that is none */
 export function openLoads(settings: LoadsOptions): Loads {
-  const { nodes = [], parallel = 3, fileChunk = 256 * 2 ** 20, streamChunk = 16 * 2 ** 20, ...rest } = settings;
+  const { nodes = [], parallel = 3, fileChunk = 2 ** 30, streamChunk = 16 * 2 ** 20, ...rest } = settings;
   const options = { ...rest, retries: { ...patient, ...rest.retries } };
   const context = contextOf({ ...options, prefix: "" }, familyA);
   const exit = contextOf({ prefix: "", ...options, log: () => undefined }, familyB);

@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rollcall, startRollcall } from "../../servers/rollcall.ts";
@@ -99,4 +100,58 @@ describe("load", () => {
     );
     expect((await readdir(folder)).filter((name) => name !== "data")).toEqual(before);
   });
+
+  test("Ctrl-C cancels the load at the service and says what became of it", async () => {
+    const running = startRollcall(["load", "-", "--table", "d.t", "--json", "-v"], { cwd: folder, stdin: null });
+    running.process.stdin.write("1,a,0\n");
+    // The start of the load was answered: what follows waits for the rest of standard input.
+    await running.wrote(/"path":"\/ts_dataservice\/v1\/public\/loads","status":202/);
+    running.process.kill("SIGINT");
+    const { code, stdout, stderr } = await running.ended;
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).error.message).toBe(
+      "target embedded: the load into d.t was cancelled: the table is as it was. interrupted: nothing was loaded",
+    );
+    expect(stderr).toMatch(/\/cancel","status":200/);
+  });
+
+  test("standard input of any length takes no more memory", async () => {
+    await run("sql", "CREATE TABLE d.long (id BIGINT, name VARCHAR)");
+    const service = startRollcall(["start", "--only", "service"], { cwd: folder });
+    try {
+      await service.wrote("the service is listening");
+      const load = async (megabytes: number): Promise<number> => {
+        const running = startRollcall(["load", "-", "--table", "d.long", "--json"], { cwd: folder, stdin: null });
+        const line = `1,"${"text, and ".repeat(100)}"\n`;
+        const block = Buffer.from(line.repeat(Math.floor(2 ** 20 / line.length)));
+        const blocks = Readable.from(
+          (function* () {
+            for (let sent = 0; sent < megabytes; sent += 1) yield block;
+          })(),
+        );
+        let highest = 0;
+        const watching = setInterval(() => {
+          void memoryOf(running.process.pid).then((memory) => (highest = Math.max(highest, memory)));
+        }, 50);
+        blocks.pipe(running.process.stdin);
+        const { code, stdout, stderr } = await running.ended;
+        clearInterval(watching);
+        expect(code, stderr).toBe(0);
+        expect(JSON.parse(stdout).bytes).toBe(block.length * megabytes);
+        return highest;
+      };
+      const few = await load(100);
+      const many = await load(400);
+      expect(many - few).toBeLessThan(100);
+    } finally {
+      service.process.kill("SIGTERM");
+      await service.ended;
+    }
+  });
 });
+
+/** The memory of a process in MiB; 0 when it has ended. */
+async function memoryOf(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024;
+}

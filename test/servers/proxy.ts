@@ -1,0 +1,76 @@
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { Transform } from "node:stream";
+import { stop, track } from "./scripted.ts";
+
+/** Stands between a client and a server below HTTP, and breaks what goes through it. */
+export interface Proxy {
+  readonly url: string;
+  /** How many connections were broken. */
+  readonly broken: number;
+  /** Where connections go from now on. */
+  forward(url: string): void;
+  /** Breaks so many connections, each when the client has sent so many bytes on it. */
+  breakAfter(bytes: number, times: number): void;
+  /** Ends every connection, and opens none until `forward` is called. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+export async function startProxy(target: string): Promise<Proxy> {
+  let upstream: URL | undefined = new URL(target);
+  let limit = 0;
+  let left = 0;
+  let broken = 0;
+  const server = createServer((client) => {
+    if (upstream === undefined) {
+      client.destroy();
+      return;
+    }
+    const onward = connect(Number(upstream.port), upstream.hostname);
+    const both = (end: (socket: Socket) => void) => (): void => {
+      end(client);
+      end(onward);
+    };
+    let sent = 0;
+    const counting = new Transform({
+      transform(chunk: Buffer, _encoding, done) {
+        sent += chunk.length;
+        if (left > 0 && sent > limit) {
+          left -= 1;
+          broken += 1;
+          both((socket) => socket.resetAndDestroy())();
+          return;
+        }
+        done(null, chunk);
+      },
+    });
+    const destroy = both((socket) => socket.destroy());
+    onward.on("error", destroy).on("close", destroy);
+    client.on("error", destroy).on("close", destroy);
+    client.pipe(counting).pipe(onward);
+    onward.pipe(client);
+  });
+  const open = track(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    get broken() {
+      return broken;
+    },
+    forward: (url) => {
+      upstream = new URL(url);
+    },
+    breakAfter: (bytes, times) => {
+      limit = bytes;
+      left = times;
+    },
+    cut: () => {
+      upstream = undefined;
+      for (const socket of open) socket.resetAndDestroy();
+    },
+    close: () => stop(server, open),
+  };
+}
