@@ -11,11 +11,11 @@ import { syncFolder, writeRecord } from "./record.ts";
 import type { CycleRecord, Outcome, Received } from "./record.ts";
 import type { LoadChunk } from "./parsing.ts";
 import { isPlain } from "./regular.ts";
-import { createScan } from "./scan.ts";
 import { formatOf } from "./start-request.ts";
 import { statusOf } from "./status.ts";
 import { createArriving } from "./upload.ts";
 import type { Arriving } from "./upload.ts";
+import { watchChunk } from "./watch.ts";
 
 /** A load cycle: its folder on disk, and what is known of it. */
 export interface Cycle {
@@ -146,7 +146,6 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
       return (record.chunks ?? []).map((file) => ({ path: join(place, file), scanned: scans.get(file) }));
     },
     beginUpload: (chunkId, width) => {
-      const scan = isPlain(format, width) ? createScan(format, width) : undefined;
       const arrival = ++arrivals;
       const key = keyOf({ file: fileNameOf(arrival, chunkId), ...(chunkId === undefined ? {} : { id: chunkId }) });
       const fits = createRoom(limits, place, () => {
@@ -157,12 +156,14 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
         if (!isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
         await fits(bytes);
       };
-      const upload = createArriving(place, hasRoom, (piece) => scan?.take(piece));
+      const upload = createArriving(place, hasRoom, (piece) => watch?.take(piece));
+      const watch = isPlain(format, width) ? watchChunk(upload.path, format, width) : undefined;
       arriving.add(upload);
       return {
         write: upload.write,
-        publish: () =>
-          alone(async () => {
+        publish: async () => {
+          const scanned = await watch?.end();
+          return alone(async () => {
             if (!isIngesting()) return false;
             // In the place of the one it replaces, if it does.
             const { arrival: position } = chunks.get(key) ?? { arrival };
@@ -177,14 +178,16 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
               size,
               complete: mtimeMs,
               ...(chunkId === undefined ? {} : { id: chunkId }),
-              ...(scan === undefined ? {} : { scanned: scan.end() }),
+              ...(scanned === undefined ? {} : { scanned }),
             };
             chunks.set(key, chunk);
             arriving.delete(upload);
             return true;
-          }),
+          });
+        },
         end: async () => {
           arriving.delete(upload);
+          watch?.close();
           await upload.discard();
         },
       };
