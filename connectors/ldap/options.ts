@@ -69,7 +69,8 @@ const tls = z
   })
   .describe("How the connection is protected.");
 
-const password = text("a password; without one a server takes anybody");
+const password = text("a password; without one a server takes anybody").describe("Its password.");
+const mechanism = "The SASL mechanism: EXTERNAL or PLAIN.";
 const bind = z
   .union(
     [
@@ -77,8 +78,12 @@ const bind = z
         dn: text("a name").describe("As whom: a distinguished name; Active Directory also takes user@domain."),
         password,
       }),
-      z.strictObject({ sasl: z.literal("EXTERNAL") }),
-      z.strictObject({ sasl: z.literal("PLAIN"), username: text("a user name"), password }),
+      z.strictObject({ sasl: z.literal("EXTERNAL").describe(mechanism) }),
+      z.strictObject({
+        sasl: z.literal("PLAIN").describe(mechanism),
+        username: text("a user name").describe("As whom: the name that the server's SASL set-up knows."),
+        password,
+      }),
     ],
     { error: "expected {dn, password}, {sasl: EXTERNAL} or {sasl: PLAIN, username, password}" },
   )
