@@ -5,7 +5,7 @@ import { keep } from "#sync/schedule.ts";
 import type { Keeper } from "#sync/schedule.ts";
 import type { Report } from "#sync/run.ts";
 import type { Context } from "./context.ts";
-import { execute, notesOf } from "./execute.ts";
+import { execute, notesOf, waitingNote } from "./execute.ts";
 import { exportDocument } from "./export-shown.ts";
 import { exportAfter } from "./export-target.ts";
 import type { Exported } from "./export-target.ts";
@@ -72,12 +72,20 @@ async function runOnce(context: Context, name: string, log: Logger): Promise<voi
     log.warn(`sync ${name}: ${message}`);
   };
   try {
-    const result = await execute(context, name, { apply: true, warn, report: (report) => show(context, report, log) });
+    const { limits, ...result } = await execute(context, name, {
+      apply: true,
+      warn,
+      report: (report) => show(context, report, log),
+    });
     const took = `${((performance.now() - started) / 1000).toFixed(1)} s`;
     log.info(
       { ...result, took },
       `sync ${name}: ${result.outcome === "applied" ? "applied and verified" : result.outcome} (${took})`,
     );
+    if (result.waiting.length > 0) {
+      const tripped = limits.filter((each) => each.tripped);
+      log.warn({ tripped }, `sync ${name}: ${waitingNote({ sync: name, limits, waiting: result.waiting })}`);
+    }
     const exported = await exportAfter(context, name, result.outcome);
     if (exported !== undefined) tell(context, name, exported, log);
   } catch (error) {
@@ -103,8 +111,10 @@ function tell({ interruption }: Context, name: string, exported: Exported, log: 
 async function show({ output }: Context, report: Report, log: Logger): Promise<void> {
   const title = `${report.sync} → ${report.target}`;
   const { colour, width } = output;
+  const { limits } = report;
+  const notes = notesOf(report);
   const parts: string[] = [];
-  for await (const part of renderText(report.plan, { title, colour, width, notes: notesOf(report) })) parts.push(part);
+  for await (const part of renderText(report.plan, { title, colour, width, limits, notes })) parts.push(part);
   const text = parts.join("");
   if (output.interactive) await output.write(text);
   else log.info({ digest: report.plan.digest, counts: report.plan.counts, report: text }, `sync ${report.sync}: plan`);

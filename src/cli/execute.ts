@@ -1,4 +1,5 @@
 import { messageOf } from "#errors.ts";
+import type { LimitName, Measure } from "#plan/limits.ts";
 import type { Desired } from "#sync/desired.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
@@ -20,6 +21,7 @@ const doing: Record<Stage, string> = {
 export interface Execution {
   readonly apply: boolean;
   readonly digest?: string;
+  readonly overrides?: readonly LimitName[];
   readonly report?: (report: Report) => Promise<void>;
   readonly warn: (message: string) => void;
 }
@@ -61,8 +63,16 @@ export function progressOf(
 }
 
 /** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
-export function notesOf({ assembly, frozen, unchangedSince }: Desired): string[] {
+export function notesOf({
+  assembly,
+  frozen,
+  unchangedSince,
+  sync = "",
+  limits = [],
+  waiting = [],
+}: Desired & Partial<Report>): string[] {
   const notes: string[] = [];
+  if (waiting.length > 0) notes.push(waitingNote({ sync, limits, waiting }));
   if (unchangedSince !== undefined)
     notes.push(`sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)`);
   for (const { name, error } of assembly.unread) {
@@ -90,6 +100,23 @@ export function notesOf({ assembly, frozen, unchangedSince }: Desired): string[]
     notes.push(`${count(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
   return notes;
 }
+
+/** What a limit has left out of a plan, and how a person lets it pass. */
+export function waitingNote({ sync, limits, waiting }: Pick<Report, "sync" | "limits" | "waiting">): string {
+  const names = new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit));
+  return (
+    `because of the limits, these wait: ${waiting.map((each) => waitingWords[each]).join(", ")}; the rest goes on. ` +
+    `What it would be with them: rollcall plan ${sync} --override ${[...names].join(",")}`
+  );
+}
+
+const waitingWords: Record<Measure, string> = {
+  deletes: "deletions",
+  updates: "changes of who is there",
+  creates: "creations",
+  membershipsLost: "losses of memberships",
+  blanked: "attributes that become empty",
+};
 
 function count(number: number, what: string): string {
   return `${number.toLocaleString("en")} ${number === 1 ? what : `${what}s`}`;

@@ -39,6 +39,7 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
       users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
       groups: [...builtIn.groups, ...sync.protect.groups],
     },
+    limits: sync.limits,
     ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
   };
 }

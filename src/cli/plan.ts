@@ -1,3 +1,4 @@
+import type { LimitName } from "#plan/limits.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { openDocuments } from "./documents.ts";
@@ -5,17 +6,28 @@ import { execute } from "./execute.ts";
 import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
-/** `rollcall plan [sync]`: shows what a run would change, and changes nothing. Exit code 2 when there are changes. */
-export async function plan(context: Context, name: string | undefined, options: { limit?: number }): Promise<ExitCode> {
+export interface PlanOptions {
+  readonly limit?: number;
+  /** Limits that are passed over, to see what they keep from happening. */
+  readonly overrides?: readonly LimitName[];
+}
+
+/**
+ * `rollcall plan [sync]`: shows what a run would change, and changes nothing. Exit code 2 when there are changes, 3 when
+ * a limit would hold it, or a part of it.
+ */
+export async function plan(context: Context, name: string | undefined, options: PlanOptions): Promise<ExitCode> {
   const documents = openDocuments(context.output, options);
   const codes: ExitCode[] = [];
   for (const sync of chosenSyncs(context.configuration, name)) {
     const { warn, report, ended, end, fail } = documents.next(sync);
     try {
-      const { outcome } = await execute(context, sync, { apply: false, warn, report });
+      const { overrides = [] } = options;
+      const { outcome, waiting } = await execute(context, sync, { apply: false, overrides, warn, report });
       await ended(outcome);
       await end();
       codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
+      if (waiting.length > 0) codes.push(exitCodes.held);
     } catch (error) {
       await fail(error);
       codes.push(exitCodeOf(error));

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
 import { InputError, messageOf } from "#errors.ts";
+import type { LimitName } from "#plan/limits.ts";
 import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import { compare } from "./compare.ts";
@@ -14,6 +15,7 @@ import { explain } from "./explain.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
 import { wholeNumber } from "./numbers.ts";
+import { digestText, limitList } from "./overrides.ts";
 import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { plan } from "./plan.ts";
@@ -65,11 +67,13 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     );
   limited(program.command("plan"))
     .description("show what a run would change; changes nothing (exit code 2: there are changes)")
+    .option("--override <limits>", "show it as if these limits were not there, like deletes,updates", limitList)
     .option("--compare <file>", "show what changes when this configuration takes the place of that one")
-    .action((sync: string | undefined, options: LimitOptions & { compare?: string }) =>
+    .action((sync: string | undefined, options: LimitOptions & OverrideOptions & { compare?: string }) =>
       act(options, (file, output, log) =>
         withContext(file, composition, { output, log }, async (context) => {
-          if (options.compare === undefined) return plan(context, sync, limitOf(options));
+          if (options.compare === undefined)
+            return plan(context, sync, { ...limitOf(options), ...overridesOf(options) });
           const { secrets } = context.configuration;
           const old = await loadConfigurationOf(options.compare, composition, { output, log }, secrets);
           return compare(context, old, sync, limitOf(options));
@@ -79,11 +83,19 @@ export async function runProgram(argv: readonly string[], composition: Compositi
   limited(program.command("apply"))
     .description("show what a run changes, apply it and prove that it arrived")
     .option("-y, --yes", "do not ask at a terminal")
-    .action((sync: string | undefined, options: LimitOptions & { yes?: boolean }) =>
+    .option("--digest <digest>", "apply the plan with this digest, or nothing", digestText)
+    .option("--override <limits>", "pass over these limits, like deletes,updates, for that plan alone", limitList)
+    .action((sync: string | undefined, options: LimitOptions & OverrideOptions & { yes?: boolean; digest?: string }) =>
       act(options, (file, output, log) =>
-        withContext(file, composition, { output, log }, (context) =>
-          apply(context, sync, { ...limitOf(options), yes: options.yes === true }),
-        ),
+        withContext(file, composition, { output, log }, (context) => {
+          const digest = options.digest === undefined ? {} : { digest: options.digest };
+          return apply(context, sync, {
+            ...limitOf(options),
+            ...overridesOf(options),
+            ...digest,
+            yes: options.yes === true,
+          });
+        }),
       ),
     );
   common(program.command("export"))
@@ -183,6 +195,14 @@ interface LimitOptions extends CommonOptions {
 function limitOf({ all, limit }: LimitOptions): { limit?: number } {
   if (all === true) return { limit: Number.POSITIVE_INFINITY };
   return limit === undefined ? {} : { limit };
+}
+
+interface OverrideOptions {
+  readonly override?: readonly LimitName[];
+}
+
+function overridesOf({ override }: OverrideOptions): { overrides?: readonly LimitName[] } {
+  return override === undefined ? {} : { overrides: override };
 }
 
 function configurationFile({ config }: CommonOptions): string {

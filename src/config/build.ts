@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { Configuration, SourceConfiguration, SyncConfiguration, TargetConfiguration } from "./configuration.ts";
+import { buildLimits } from "./limits.ts";
 import { service as serviceSchema } from "./schema.ts";
 import type { File, Sync, Target } from "./schema.ts";
 
@@ -61,6 +62,7 @@ function buildSync({
   staticGroups,
   defaultGroups,
   defaultPassword,
+  limits,
   ...rest
 }: Sync): SyncConfiguration {
   return {
@@ -76,6 +78,7 @@ function buildSync({
       ),
       defaultGroups,
     },
+    limits: buildLimits(limits, from),
     ...(defaultPassword ? { defaultPassword } : {}),
   };
 }

@@ -90,10 +90,33 @@ export interface SyncConfiguration {
   readonly manage: "owned" | "everything";
   /** Names, with `*` for any characters, that are never touched. */
   readonly protect: { readonly users: readonly string[]; readonly groups: readonly string[] };
+  readonly limits: LimitsConfiguration;
   /** The password of every user that is created; absent: a random one for each run, known to nobody. */
   readonly defaultPassword?: string;
   /** Where the target's users and groups are exported to after a run that was applied; absent: nowhere. */
   readonly export?: ExportConfiguration;
+}
+
+/** What a run may change at most; the absent ones are not limited. */
+export interface LimitsConfiguration extends Readonly<Partial<Record<LimitedByBound, Bound>>> {
+  /** The fewest users and groups of all sources together, in scope. */
+  readonly minUsers?: number;
+  readonly minGroups?: number;
+  /** The fewest of single sources, by name. */
+  readonly sources: Readonly<Record<string, { readonly minUsers?: number; readonly minGroups?: number }>>;
+  /** Up to so many changes a percentage is never tripped. */
+  readonly floor: number;
+  readonly action: "hold" | "apply-the-rest";
+}
+
+type LimitedByBound = "deletes" | "updates" | "creates" | "membershipsLost" | "blanked" | "shrink";
+
+/** A count, a percentage, or both: the smaller one holds. */
+export interface Bound {
+  readonly count?: number;
+  readonly percent?: number;
+  /** `day`: in the last 24 hours, the run included. */
+  readonly per: "run" | "day";
 }
 
 /** A place in the target for the tables of an export; without a schema, the database's default one. */

@@ -1,11 +1,7 @@
 import { z } from "zod";
+import { limits, minimum } from "./limits.ts";
+import { section } from "./section.ts";
 import * as values from "./values.ts";
-
-/** Keys with values of which none is needed: all of them absent, or the section empty, is the same as every default. */
-function section<Shape extends z.ZodRawShape>(shape: Shape) {
-  const schema = z.strictObject(shape);
-  return schema.nullish().transform((value) => value ?? schema.parse({}));
-}
 
 /** Named things. `name:` with nothing below it is the same as no names. */
 function named<Value extends z.ZodType>(value: Value) {
@@ -196,6 +192,8 @@ const optionalSource = z.strictObject({
     .boolean()
     .prefault(false)
     .describe("true: when it cannot be read, what came from it stays as it is. Otherwise the run fails."),
+  minUsers: minimum.exactOptional().describe("The fewest users that it must have in scope; a limit."),
+  minGroups: minimum.exactOptional().describe("The fewest groups that it must have in scope; a limit."),
 });
 
 const sync = z.strictObject({
@@ -229,6 +227,7 @@ const sync = z.strictObject({
     users: patterns.prefault([]).describe("Names of users that are never touched."),
     groups: patterns.prefault([]).describe("Names of groups that are never touched."),
   }).describe("What is never touched."),
+  limits: limits.describe("What a run may change at most, and what it must find at least."),
   defaultPassword: z
     .string({ error: "expected a password" })
     .exactOptional()

@@ -4,6 +4,9 @@ import { InputError, UnavailableError, firstLineOf } from "#errors.ts";
 import { literal, lockHolder } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { exists, makeFolder } from "#plan/folder.ts";
+import type { History } from "#plan/limits.ts";
+import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
+import type { Addition } from "./history.ts";
 
 /**
  * What syncs own in one target: the principals they created or adopted, each with the source and the immutable id of
@@ -11,10 +14,12 @@ import { exists, makeFolder } from "#plan/folder.ts";
  * write to one target at once: each would delete what the other has just created.
  */
 export interface Ledger {
+  /** What limits remember of earlier runs. */
+  readonly history: History;
   /** Writes down, before anything is applied, what the run is about to own as well. */
   claim(): Promise<void>;
-  /** Writes down, after the target was verified, what the sync owns now. */
-  settle(): Promise<void>;
+  /** Writes down, after the target was verified, what the sync owns now, and what the run adds to the history. */
+  settle(addition: Addition): Promise<void>;
   /** Gives the lock back. */
   close(): Promise<void>;
 }
@@ -29,6 +34,8 @@ export interface LedgerOptions {
   /** `read` for a dry run: the file is only read, and is not created. */
   readonly mode: "read" | "write";
   readonly signal: AbortSignal;
+  /** The time, in epoch milliseconds; absent: now. */
+  readonly now?: number;
 }
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
@@ -41,8 +48,8 @@ const origins = `
 const patience = { limit: 5000, pause: 200 };
 
 /**
- * Opens the ledger and makes the table `ledger` of the workbench from it. `claim` and `settle` expect the tables
- * that `protect` makes.
+ * Opens the ledger and makes the tables `ledger` and `leaving_since` of the workbench from it. `claim` and `settle`
+ * expect the tables that `protect` makes.
  * @throws {UnavailableError} when another process is applying to the same target
  * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
  */
@@ -50,37 +57,45 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   const { folder, mode } = options;
   const file = join(folder, `${encodeURIComponent(options.place)}.duckdb`);
   const sync = literal(options.sync);
-  await connection.run(`CREATE OR REPLACE TEMP TABLE ledger (${columns})`);
-  const closed: Ledger = { claim: refuse, settle: refuse, close: async () => {} };
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE ledger (${columns});
+    CREATE OR REPLACE TEMP TABLE leaving_since (kind VARCHAR, name VARCHAR, since BIGINT)`);
+  const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, close: async () => {} };
   if (mode === "read" && !(await exists(file))) return closed;
   await makeFolder(folder, "the folder of the ledgers");
   await attach(connection, file, options);
+  let history = noHistory;
   try {
-    if (mode === "write")
+    if (mode === "write") {
       await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
+      await createHistory(connection);
+    }
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${sync}`,
     );
+    history = await readHistory(connection, options.sync, options.now ?? Date.now());
     if (mode === "read") await connection.run("DETACH owned");
   } catch (error) {
     throw unreadable(file, error);
   }
-  if (mode === "read") return closed;
+  if (mode === "read") return { ...closed, history };
   return {
+    history,
     claim: () =>
       connection.run(`
         INSERT INTO owned.principal
         SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`),
-    settle: () =>
-      connection.transaction(() =>
-        connection.run(`
+    settle: (addition) =>
+      connection.transaction(async () => {
+        await connection.run(`
           DELETE FROM owned.principal WHERE sync = ${sync};
           INSERT INTO owned.principal
           SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
           UNION ALL
           SELECT ${sync}, l.kind, l.name, l.source, l.source_id
-          FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name)`),
-      ),
+          FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name)`);
+        await addHistory(connection, options.sync, addition);
+      }),
     close: async () => {
       await connection.run("DETACH owned");
     },

@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { HeldError } from "#errors.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { createChanges } from "#plan/diff.ts";
+import type { LimitCheck, LimitName, Measure } from "#plan/limits.ts";
 import { writePrincipals } from "#plan/lists.ts";
-import { createPlan } from "#plan/plan.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
-import type { Assembly } from "#principals/assembly.ts";
 import { listTarget, makeDesired } from "./desired.ts";
 import type { Desired } from "./desired.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import { openLedger } from "./ledger.ts";
 import type { Ledger } from "./ledger.ts";
+import { holdBeyondLimits, planWithinLimits } from "./limited.ts";
 import { compareOpinions } from "./opinions.ts";
 import type { Target } from "./ports.ts";
 import type { Stage, Sync } from "./sync.ts";
@@ -23,6 +23,10 @@ export interface RunOptions {
   readonly apply: boolean;
   /** The digest of the plan that was shown; another one is held. */
   readonly digest?: string;
+  /** Limits that do not count for this plan, as a person has said who saw it. */
+  readonly overrides?: readonly LimitName[];
+  /** The time of the run, in epoch milliseconds; absent: now. */
+  readonly now?: number;
   /** The daemon's folder for workbenches and ledgers. */
   readonly folder: string;
   /** DuckDB's memory limit in bytes. */
@@ -41,6 +45,9 @@ export interface Report extends Desired {
   readonly sync: string;
   readonly target: string;
   readonly plan: Plan;
+  readonly limits: readonly LimitCheck[];
+  /** What is left out of the plan because of limits. */
+  readonly waiting: readonly Measure[];
 }
 
 export interface RunResult {
@@ -48,16 +55,20 @@ export interface RunResult {
   readonly outcome: "no change" | "planned" | "applied";
   readonly digest: string;
   readonly counts: Counts;
+  readonly limits: readonly LimitCheck[];
+  /** What was left out because of limits. */
+  readonly waiting: readonly Measure[];
 }
 
 /**
- * Runs a sync: read, assemble, protect, diff, preview, compare, apply, verify.
- * @throws {HeldError} when the service's preview differs from the plan, or the plan from the one that was shown
+ * Runs a sync: read, assemble, protect, diff, limit, preview, compare, apply, verify.
+ * @throws {HeldError} when a limit is tripped, the service's preview differs from the plan, or the plan from the one
+ *   that was shown
  * @throws {IncompleteReadError | InputError | UnavailableError | RefusedError} from the sources and the target;
  *   before `apply` nothing has changed
  */
 export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
-  const { progress } = options;
+  const { progress, overrides = [], now = Date.now() } = options;
   const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
   const { connection } = workbench;
   const watching = watch(connection, options.interruption);
@@ -69,19 +80,22 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       sync: sync.name,
       mode: options.apply ? "write" : "read",
       signal: watching.signal(),
+      now,
     });
-    const { assembly, ...rest } = await makeDesired(sync, workbench, {
+    const desired = await makeDesired(sync, workbench, {
       ...options,
       reads: { folder: join(options.folder, "reads"), write: options.apply },
       signal: watching.signal(),
     });
-    const plan = await createPlan(connection);
+    const unread = desired.assembly.unread.map(({ name }) => name);
+    const limited = await planWithinLimits(connection, sync, { unread, history: ledger.history, overrides });
+    const { plan, checks: limits, waiting } = limited;
     progress?.("preview");
     const send = await prepare(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
-    await options.report?.({ sync: sync.name, target: sync.target.name, plan, assembly, ...rest });
+    await options.report?.({ sync: sync.name, target: sync.target.name, plan, ...desired, limits, waiting });
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
-    holdIfNobodyIsLeft(assembly, plan);
+    holdBeyondLimits(sync, limited);
     const changed = changes(plan.counts) > 0;
     if (options.apply) {
       watching.enterApply();
@@ -92,10 +106,10 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         progress?.("verify");
         await verify(sync.target, workbench, differences, watching.signal());
       }
-      await ledger.settle();
+      await ledger.settle({ now, ...limited });
     }
     const outcome = changed ? (options.apply ? "applied" : "planned") : "no change";
-    return { outcome, digest: plan.digest, counts: plan.counts };
+    return { outcome, digest: plan.digest, counts: plan.counts, limits, waiting };
   } catch (error) {
     throw watching.explain(error);
   } finally {
@@ -120,18 +134,6 @@ function holdUnlessAgreed(
   if (digest !== undefined && plan.digest !== digest) {
     throw new HeldError("the changes are no longer those that were shown; nothing was applied. Plan again");
   }
-}
-
-/** So many deletions are no accident that a run should be held for. */
-const few = 10;
-
-/** A misspelled rule `include` leaves everybody out: that is not the same as that everybody has left. */
-function holdIfNobodyIsLeft({ users, excluded }: Assembly, { counts }: Plan): void {
-  if (users > 0 || counts.users.delete <= few) return;
-  throw new HeldError(
-    `no record of the sources becomes a user (${excluded} are excluded), and ${counts.users.delete} users would be ` +
-      "deleted; nothing was applied. Look at the rule `users.include` and at the sources",
-  );
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Source } from "#connector.ts";
+import type { Limits } from "#plan/limits.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { Target } from "./ports.ts";
@@ -14,6 +15,7 @@ export interface Sync {
   /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
   readonly place: string;
   readonly protection: Protection;
+  readonly limits: Limits;
   /** The password of every user that is created; absent: a random one for this run, known to nobody. */
   readonly defaultPassword?: string;
 }

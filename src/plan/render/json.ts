@@ -1,4 +1,5 @@
 import type { Plan } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import { inChunks } from "./sections.ts";
 
 /**
@@ -9,6 +10,9 @@ import { inChunks } from "./sections.ts";
  *        "users": {"before": 2, "after": 2, "create": 1, "update": 0, "delete": 1},
  *        "groups": {…the same},
  *        "membershipsAdded": 1, "membershipsRemoved": 0},
+ *      "limits"?: [
+ *        {"limit": "deletes", "of": "users", "value": 1, "earlier": 0, "bound": 10, "basis": "10% of 100",
+ *         "tripped": false, "overridden": false}],
  *      "changes": [
  *        {"action": "create" | "update" | "delete", "kind": "user" | "group", "name": "ada",
  *         "attributes": [{"attribute": "displayName" | "description" | "mail", "from"?: "…", "to"?: "…"}],
@@ -17,13 +21,15 @@ import { inChunks } from "./sections.ts";
  * `from` is absent where the attribute was unset, `to` where it is cleared. Changes come in the order of
  * `Plan.changes`: groups before users; create, update, delete; by name. Keys may be added, never renamed or removed.
  */
-export function renderJson(plan: Plan): AsyncIterable<string> {
-  return inChunks(pieces(plan));
+export function renderJson(plan: Plan, limits?: readonly LimitCheck[]): AsyncIterable<string> {
+  return inChunks(pieces(plan, limits));
 }
 
-async function* pieces(plan: Plan): AsyncIterable<string> {
+async function* pieces(plan: Plan, limits?: readonly LimitCheck[]): AsyncIterable<string> {
   const { digest, counts } = plan;
-  yield `{"digest":${JSON.stringify(digest)},"counts":${JSON.stringify(counts)},"changes":[`;
+  yield `{"digest":${JSON.stringify(digest)},"counts":${JSON.stringify(counts)},`;
+  if (limits !== undefined) yield `"limits":${escaped(JSON.stringify(limits))},`;
+  yield '"changes":[';
   let separator = "\n";
   for await (const change of plan.changes()) {
     yield separator + escaped(JSON.stringify(change));

@@ -1,4 +1,5 @@
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
 import { changesOf, inChunks, sectionsOf } from "./sections.ts";
 import type { RenderOptions } from "./sections.ts";
 import { excerpts, number, sizes, visible } from "./visible.ts";
@@ -13,7 +14,7 @@ export function renderMarkdown(plan: Plan, options: RenderOptions): AsyncIterabl
   return inChunks(pieces(plan, options));
 }
 
-async function* pieces(plan: Plan, { title, limit, notes = [] }: RenderOptions): AsyncIterable<string> {
+async function* pieces(plan: Plan, { title, limit, limits = [], notes = [] }: RenderOptions): AsyncIterable<string> {
   const { counts, digest } = plan;
   const sections = sectionsOf(counts);
   yield `## ${code(title)}\n\n`;
@@ -33,6 +34,12 @@ async function* pieces(plan: Plan, { title, limit, notes = [] }: RenderOptions):
       left--;
     }
     if (left > 0) yield `- … and ${number(left)} more\n`;
+  }
+  const checks = worthShowing(limits);
+  if (checks.length > 0) {
+    yield `\n### Limits\n\n`;
+    for (const check of checks)
+      yield `- ${verdictOf(check) === "within" ? "" : `**${verdictOf(check)}** `}${code(describeCheck(check))}\n`;
   }
   if (notes.length > 0) yield `\n${block(notes.join("\n"))}`;
 }

@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Action, Change, Counts, Part, Plan } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 
 /** How much of a plan is shown, and what is said beside it. */
 export interface RenderOptions {
@@ -7,6 +8,8 @@ export interface RenderOptions {
   readonly title: string;
   /** How many changes of each section are shown; 20 when absent, `Infinity` for all. */
   readonly limit?: number;
+  /** What the limits say of it. */
+  readonly limits?: readonly LimitCheck[];
   /** What a person should know beside the changes, a line each. */
   readonly notes?: readonly string[];
   /** What is said of principals; that they are created, updated and deleted when absent. */

@@ -1,6 +1,8 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import { changesOf, inChunks, sectionsOf, usualWords } from "./sections.ts";
+import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
 import type { RenderOptions, Words } from "./sections.ts";
 import { excerpts, number, quoted, sizes, visible } from "./visible.ts";
 
@@ -28,7 +30,7 @@ export function renderText(plan: Plan, options: TextOptions): AsyncIterable<stri
 }
 
 async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> {
-  const { colour, width = 100, limit, notes = [], words = usualWords } = options;
+  const { colour, width = 100, limit, limits = [], notes = [], words = usualWords } = options;
   const paint: Paint = colour ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
   const { counts, digest } = plan;
   const title = paint("bold", visible(options.title));
@@ -49,7 +51,21 @@ async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> 
     }
     if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (use --all or --json)`)}\n`;
   }
+  const checks = worthShowing(limits);
+  if (checks.length > 0)
+    yield `\n${paint("bold", "Limits")}\n${checks.map((check) => limitLine(check, paint)).join("")}`;
   if (notes.length > 0) yield `\n${notes.map((note) => `${note.split("\n").map(visible).join("\n")}\n`).join("")}`;
+}
+
+const verdicts = {
+  within: { symbol: "✓", style: "dim", word: "" },
+  overridden: { symbol: "!", style: "yellow", word: ": overridden" },
+  tripped: { symbol: "✗", style: "red", word: ": tripped" },
+} as const;
+
+function limitLine(check: LimitCheck, paint: Paint): string {
+  const { symbol, style, word } = verdicts[verdictOf(check)];
+  return `  ${paint(style, `${symbol} ${describeCheck(check)}${word}`)}\n`;
 }
 
 /** The lines of counts, numbers below numbers. */

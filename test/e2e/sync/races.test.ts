@@ -1,75 +1,15 @@
-import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import csv from "#connectors/csv/index.ts";
-import { openTarget } from "#client/target.ts";
+import { beforeEach, describe, expect, test } from "vitest";
 import { HeldError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
-import type { Target } from "#sync/ports.ts";
-import { run } from "#sync/run.ts";
-import type { Sync } from "#sync/sync.ts";
-import { administrator, call, login, post, startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
+import { useStaff } from "./staff.ts";
 
 /** Runs against a real service, into which something is put between two of their steps. */
 
-let service: TestService;
-let folder: string;
-beforeEach(async () => {
-  [service, folder] = await Promise.all([startService(), mkdtemp(join(tmpdir(), "rollcall-run-"))]);
-  await people("ada", "grace");
-});
-afterEach(async () => {
-  await service.stop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const people = (...names: readonly string[]): Promise<void> =>
-  writeFile(join(folder, "people.csv"), ["login", ...names, ""].join("\n"));
-
-function syncOf(change: Partial<Target> = {}, rest: Partial<Sync> = {}): Sync {
-  const target = openTarget({
-    name: "analytics",
-    url: service.url,
-    prefix: "",
-    credentials: { username: administrator.name, password: administrator.password },
-  });
-  const options = csv.options.parse({ users: { file: "people.csv", id: "login" } });
-  return {
-    name: "staff",
-    sources: [{ name: "company", source: csv.open(options, { name: "company", folder }) }],
-    rules: compileRules({ users: { name: "entry.login", displayName: "entry.login" } }),
-    target: { ...target, ...change },
-    place: service.url,
-    protection: { manage: "owned", makesGroups: false, users: ["admin"], groups: ["Administrator", "All"] },
-    ...rest,
-  };
-}
-
-const never = new AbortController().signal;
-const runIt = (sync: Sync, apply = true): ReturnType<typeof run> =>
-  run(sync, {
-    apply,
-    folder: join(folder, "daemon"),
-    memory: 256 * 1024 * 1024,
-    interruption: { stop: never, abandon: never },
-    warn: () => {},
-  });
-
-async function users(): Promise<string[]> {
-  const { text } = await call(`${service.url}/tspublic/v1/user/list`, { session: await login(service.url) });
-  const list = JSON.parse(text) as { name: string; principalTypeEnum: string }[];
-  return list.filter(({ principalTypeEnum }) => principalTypeEnum === "LOCAL_USER").map(({ name }) => name);
-}
-
-/** Somebody else creates a user, by hand. */
-async function create(name: string): Promise<void> {
-  const principals = JSON.stringify([{ name, displayName: name, principalTypeEnum: "LOCAL_USER", password: "x" }]);
-  const form = { applyChanges: "true", remoteDeleted: "false", principals };
-  const { status } = await post(`${service.url}/tspublic/v1/user/sync`, form, { session: await login(service.url) });
-  expect(status).toBe(200);
-}
+const staff = useStaff();
+const { people, syncOf, runIt, users, create } = staff;
+beforeEach(() => people("ada", "grace"));
 
 describe("somebody else changes the target during a run", () => {
   test("before the preview: the run is held, and nothing is applied", async () => {
@@ -150,25 +90,25 @@ test("a rule that leaves everybody out is held, and not taken for everybody havi
     users: { name: "entry.login", displayName: "entry.login", include: 'entry.staus == "active"' },
   });
   for (const apply of [false, true]) {
-    await expect(runIt(syncOf({}, { rules: misspelled }), apply)).rejects.toThrow(/11 users would be deleted/);
+    await expect(runIt(syncOf({}, { rules: misspelled }), apply)).rejects.toThrow(/held by the limit deletes/);
   }
   expect(await users()).toHaveLength(12);
 });
 
 test("a dry run leaves nothing behind, and clears away what a killed process left", async () => {
-  const work = join(folder, "daemon", "work");
+  const work = join(staff.folder(), "daemon", "work");
   await runIt(syncOf(), false);
-  expect(await readdir(join(folder, "daemon"))).toEqual(["work"]);
+  expect(await readdir(join(staff.folder(), "daemon"))).toEqual(["work"]);
   expect(await readdir(work)).toEqual([]);
   // No process has so large an id.
   await writeFile(join(work, "2147483646-abandoned"), "");
   await writeFile(join(work, "not-ours"), "");
   await runIt(syncOf());
-  const [ledger = ""] = await readdir(join(folder, "daemon", "ledgers"));
-  const before = await readFile(join(folder, "daemon", "ledgers", ledger));
+  const [ledger = ""] = await readdir(join(staff.folder(), "daemon", "ledgers"));
+  const before = await readFile(join(staff.folder(), "daemon", "ledgers", ledger));
   await people("ada", "zoe");
   expect(await runIt(syncOf(), false)).toMatchObject({ outcome: "planned" });
   expect(await readdir(work)).toEqual(["not-ours"]);
-  expect(await readFile(join(folder, "daemon", "ledgers", ledger))).toEqual(before);
+  expect(await readFile(join(staff.folder(), "daemon", "ledgers", ledger))).toEqual(before);
   expect(await users()).toEqual(["ada", "admin", "grace"]);
 });

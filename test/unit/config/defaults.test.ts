@@ -75,6 +75,16 @@ test("a sync that says no more than it must manages what it owns and protects no
       rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
       manage: "owned",
       protect: { users: [], groups: [] },
+      limits: {
+        deletes: { percent: 10, per: "day" },
+        updates: { percent: 50, per: "day" },
+        membershipsLost: { percent: 25, per: "day" },
+        blanked: { percent: 10, per: "day" },
+        shrink: { percent: 20, per: "day" },
+        sources: {},
+        floor: 10,
+        action: "hold",
+      },
     },
   });
 });
@@ -87,9 +97,12 @@ staticGroups: { everyone: { displayName: All, description: Every one, groups: [t
 defaultGroups: [everyone]
 manage: everything
 protect: { users: ["svc-*"], groups: [Operators] }
-defaultPassword: change-me`).replace(
-    "service:\n",
-    `service:
+limits: { deletes: 5%, updates: 20, creates: { count: 30, percent: 0.5%, per: day }, membershipsLost: none, blanked: { percent: 3 }, shrink: 0, minUsers: 10, minGroups: 2, floor: 0, per: run, action: apply-the-rest }
+defaultPassword: change-me`)
+    .replace("[corp]", "[{ source: corp, minUsers: 5 }]")
+    .replace(
+      "service:\n",
+      `service:
   listen: "[::1]:9000"
   data: ../elsewhere
   memory: 512MiB
@@ -106,7 +119,7 @@ defaultPassword: change-me`).replace(
   queries: { timeout: 2m, maxRows: 10 }
   loads: { statusHold: 1s, expireAfter: 2h, maxChunk: 64KiB, maxCycle: 1MiB, minFreeDisk: 2GiB }
 `,
-  );
+    );
   const { configuration, folder } = await load(text, { files: { "tls/cert.pem": "", "sql/tables.sql": "" } });
   expect(configuration.service).toEqual({
     listen: { host: "::1", port: 9000 },
@@ -150,6 +163,18 @@ defaultPassword: change-me`).replace(
     },
     manage: "everything",
     protect: { users: ["svc-*"], groups: ["Operators"] },
+    limits: {
+      deletes: { percent: 5, per: "run" },
+      updates: { count: 20, per: "run" },
+      creates: { count: 30, percent: 0.5, per: "day" },
+      blanked: { percent: 3, per: "run" },
+      shrink: { count: 0, per: "run" },
+      minUsers: 10,
+      minGroups: 2,
+      sources: { corp: { minUsers: 5 } },
+      floor: 0,
+      action: "apply-the-rest",
+    },
     defaultPassword: "change-me",
   });
 });

@@ -183,12 +183,24 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
     "14:31: syncs.staff.groups.mail: unknown key; expected one of: include, exclude, name, displayName, description, groups, rename",
   ],
   [
-    "limits: { deletes: 5% }",
-    "14:5: syncs.staff.limits: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword, export",
+    "limits: { deletes: 5 percent }",
+    '14:24: syncs.staff.limits.deletes: expected a percentage like 5% or 0.5%, a number, or none, not "5 percent"',
+  ],
+  ["limits: { delete: 5% }", '14:15: syncs.staff.limits.delete: unknown key; did you mean "deletes"?'],
+  [
+    "limits: { deletes: { counts: 5 } }",
+    '14:26: syncs.staff.limits.deletes.counts: unknown key; did you mean "count"?',
   ],
   [
+    "limits: { deletes: true }",
+    "14:24: syncs.staff.limits.deletes: expected a percentage like 5%, a number like 20, { count, percent, per }, or none, not true",
+  ],
+  ["limits: { minUsers: 0 }", "14:25: syncs.staff.limits.minUsers: expected a whole number, at least 1, not 0"],
+  ["limits: { per: week }", '14:20: syncs.staff.limits.per: expected run or day, not "week"'],
+  ["limits: { action: apply }", '14:23: syncs.staff.limits.action: expected hold or apply-the-rest, not "apply"'],
+  [
     "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, defaultPassword, export",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, limits, defaultPassword, export",
   ],
   ["export: directory", '14:13: syncs.staff.export: expected keys with values, not "directory"'],
   ["export: {}", "14:5: syncs.staff.export.database: missing; expected the name of a database"],

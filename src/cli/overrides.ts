@@ -1,0 +1,24 @@
+import { InvalidArgumentError } from "commander";
+import { limitNames } from "#plan/limits.ts";
+import type { LimitName } from "#plan/limits.ts";
+
+/** `deletes,updates`, also given several times. */
+export function limitList(value: string, before: readonly LimitName[] = []): LimitName[] {
+  const names = value.split(",").map((name) => name.trim());
+  return [
+    ...before,
+    ...names.map((name) => {
+      const known = limitNames.find((each) => each.toLowerCase() === name.toLowerCase());
+      if (known === undefined) throw new InvalidArgumentError(`Expected limits like ${limitNames.join(", ")}.`);
+      return known;
+    }),
+  ];
+}
+
+/** The digest of a plan. */
+export function digestText(value: string): string {
+  const digest = value.trim().toLowerCase();
+  if (!/^[0-9a-f]{64}$/.test(digest))
+    throw new InvalidArgumentError("Expected the 64 hexadecimal digits that `rollcall plan --json` gives as `digest`.");
+  return digest;
+}

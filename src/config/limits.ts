@@ -1,0 +1,94 @@
+import { z } from "zod";
+import type { Bound, LimitsConfiguration } from "./configuration.ts";
+import { section } from "./section.ts";
+import * as values from "./values.ts";
+
+const wholeNumber = z
+  .int({ error: "expected a whole number" })
+  .min(0, { error: "expected a whole number, at least 0" });
+const percentage = values
+  .text("a percentage like 5%")
+  .regex(/^\d{1,4}(?:\.\d{1,3})?%$/, { error: "expected a percentage like 5% or 0.5%, a number, or none" });
+const per = z.enum(["run", "day"]);
+
+const bound = z.union(
+  [
+    z.literal("none"),
+    wholeNumber,
+    percentage,
+    z.strictObject({
+      count: wholeNumber.exactOptional().describe("At most so many."),
+      percent: z
+        .union([z.number().min(0, { error: "expected a number, at least 0" }), percentage])
+        .exactOptional()
+        .describe("At most so many percent of what the sync manages in the target."),
+      per: per.exactOptional().describe("run: in one run. day: in the last 24 hours, this run included."),
+    }),
+  ],
+  { error: "expected a percentage like 5%, a number like 20, { count, percent, per }, or none" },
+);
+type BoundInput = z.infer<typeof bound>;
+
+/** The fewest users and groups. */
+export const minimum = z.int({ error: "expected a whole number, at least 1" }).min(1, {
+  error: "expected a whole number, at least 1",
+});
+
+/** `syncs.NAME.limits`. The defaults let a day's ordinary changes pass, and hold what looks like an accident. */
+export const limits = section({
+  deletes: bound.prefault("10%").describe("How many users, and how many groups, may be deleted."),
+  updates: bound.prefault("50%").describe("How many users, and how many groups, may be changed."),
+  creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),
+  membershipsLost: bound.prefault("25%").describe("How many memberships those who stay may lose."),
+  blanked: bound.prefault("10%").describe("How many mail addresses and descriptions may become empty."),
+  shrink: bound
+    .prefault("20%")
+    .describe("How many users, and how many groups, fewer than at its last good read a source may have."),
+  minUsers: minimum.exactOptional().describe("The fewest users that the sources together must have in scope."),
+  minGroups: minimum.exactOptional().describe("The fewest groups that the sources together must have in scope."),
+  floor: wholeNumber.prefault(10).describe("Up to so many changes a percentage is never tripped."),
+  per: per.prefault("day").describe("What bounds are on. run: one run. day: the last 24 hours, this run included."),
+  action: z
+    .enum(["hold", "apply-the-rest"])
+    .prefault("hold")
+    .describe("When a limit is tripped. hold: nothing is applied. apply-the-rest: what the limit is about waits."),
+});
+
+type From = string | { readonly source: string; readonly minUsers?: number; readonly minGroups?: number };
+
+/** What the limits of a sync mean: those that are not `none`, each with what it is on. */
+export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): LimitsConfiguration {
+  const { deletes, updates, creates, membershipsLost, blanked, shrink, per, ...rest } = input;
+  const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink };
+  const sources = from.flatMap((each) => {
+    if (typeof each === "string") return [];
+    const { source, minUsers, minGroups } = each;
+    const minimums = {
+      ...(minUsers === undefined ? {} : { minUsers }),
+      ...(minGroups === undefined ? {} : { minGroups }),
+    };
+    return Object.keys(minimums).length === 0 ? [] : [[source, minimums] as const];
+  });
+  return {
+    ...Object.fromEntries(
+      Object.entries(bounds).flatMap(([name, value]) => {
+        const built = boundOf(value, per);
+        return built === undefined ? [] : [[name, built]];
+      }),
+    ),
+    ...rest,
+    sources: Object.fromEntries(sources),
+  };
+}
+
+function boundOf(value: BoundInput, usual: "run" | "day"): Bound | undefined {
+  if (value === "none") return undefined;
+  if (typeof value === "number") return { count: value, per: usual };
+  if (typeof value === "string") return { percent: Number(value.slice(0, -1)), per: usual };
+  const { count, percent, per = usual } = value;
+  return {
+    ...(count === undefined ? {} : { count }),
+    ...(percent === undefined ? {} : { percent: Number(String(percent).replace("%", "")) }),
+    per,
+  };
+}

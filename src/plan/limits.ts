@@ -1,0 +1,216 @@
+import { ownSource } from "#principals/relation.ts";
+import { literal } from "./database.ts";
+import type { Connection } from "./database.ts";
+
+/** What can be limited, by its key in the configuration; an override names it so. */
+export const limitNames = [
+  "deletes",
+  "updates",
+  "creates",
+  "membershipsLost",
+  "blanked",
+  "shrink",
+  "minUsers",
+  "minGroups",
+] as const;
+export type LimitName = (typeof limitNames)[number];
+
+/** What of a plan is counted, and summed up over 24 hours. */
+export const measures = ["deletes", "updates", "creates", "membershipsLost", "blanked"] as const satisfies LimitName[];
+export type Measure = (typeof measures)[number];
+
+/** A bound on what may happen. With both, the smaller one holds. */
+export interface Bound {
+  readonly count?: number;
+  /** Of what the sync manages in the target; up to `Limits.floor` it does not hold. */
+  readonly percent?: number;
+  /** `day`: on this plan and what was applied in the 24 hours before it, together. */
+  readonly per: "run" | "day";
+}
+
+/** The limits of a sync. One that is absent does not exist. */
+export interface Limits extends Readonly<Partial<Record<Measure | "shrink", Bound>>> {
+  /** The fewest users and groups that all sources together must have in scope. */
+  readonly minUsers?: number;
+  readonly minGroups?: number;
+  /** The fewest of single sources, by name. */
+  readonly sources: Readonly<Record<string, { readonly minUsers?: number; readonly minGroups?: number }>>;
+  /** So many changes never trip a percentage: in a small directory one person is many percent. */
+  readonly floor: number;
+  /** `hold`: a limit that is tripped stops the run. `apply-the-rest`: what it is about waits, and the rest is applied. */
+  readonly action: "hold" | "apply-the-rest";
+}
+
+/** What earlier runs did, as far as limits ask for it. */
+export interface History {
+  /** What was applied within 24 hours, without what was overridden. */
+  readonly applied: readonly { readonly measure: Measure; readonly of: string; readonly amount: number }[];
+  /** What each source had in scope at its last good read, and at most within 24 hours. */
+  readonly reads: readonly (SourceSize & { readonly most: number })[];
+}
+
+/** How many records of a source are in scope. */
+export interface SourceSize {
+  readonly source: string;
+  readonly kind: "user" | "group";
+  readonly size: number;
+}
+
+/** One limit, and what it says of a plan. */
+export interface LimitCheck {
+  readonly limit: LimitName;
+  /** What is counted: `users`, `groups`, `memberships`, `attributes`, `users of corp`. */
+  readonly of: string;
+  /** What the plan does, with `earlier`. */
+  readonly value: number;
+  /** The part of `value` that was applied within 24 hours before. */
+  readonly earlier: number;
+  /** `value` may be at most, of `minUsers` and `minGroups` at least, this. */
+  readonly bound: number;
+  /** What the bound is made of: `10% of 400`. */
+  readonly basis: string;
+  readonly tripped: boolean;
+  /** It is tripped, and a person has said for this plan that it does not count. */
+  readonly overridden: boolean;
+}
+
+/** What a plan does, each for what it is counted of, and how much of that there is. */
+export interface Amount {
+  readonly measure: Measure;
+  readonly of: string;
+  readonly amount: number;
+  readonly base: number;
+}
+
+/**
+ * Measures the plan in the table `changes`: users and groups apart; memberships and attributes of those that stay.
+ * The base is what the sync manages in the target: everything but what is protected or somebody else's. Expects
+ * `actual`, `desired` and `frozen`.
+ */
+export async function measure(connection: Connection): Promise<Amount[]> {
+  const rows = await connection.rows<{ measure: Measure; of: string; amount: bigint; base: bigint }>(`
+    WITH base AS (
+      SELECT a.kind, len(a.group_names) AS memberships, (a.description IS NOT NULL)::INT + (a.mail IS NOT NULL)::INT AS attributes
+      FROM actual a ANTI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('protected', 'unmanaged')) f USING (kind, name)),
+    updated AS (
+      SELECT c.kind, c.name, a.group_names AS was, d.group_names AS will,
+        (a.description IS NOT NULL AND d.description IS NULL)::INT + (a.mail IS NOT NULL AND d.mail IS NULL)::INT AS blanked
+      FROM changes c JOIN actual a ON a.kind = c.kind AND a.name = c.name JOIN desired d ON d.kind = c.kind AND d.name = c.name
+      WHERE c.action = 'update'),
+    lost AS (
+      SELECT count(*) AS n FROM (SELECT kind, name, unnest(was) AS g FROM updated) w
+      ANTI JOIN (SELECT kind, name, unnest(will) AS g FROM updated) d USING (kind, name, g))
+    SELECT m.measure, k.of, (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = m.action) AS amount,
+      (SELECT count(*) FROM base b WHERE b.kind = k.kind) AS base
+    FROM (VALUES ('deletes', 'delete'), ('updates', 'update'), ('creates', 'create')) m(measure, action),
+      (VALUES ('user', 'users'), ('group', 'groups')) k(kind, of)
+    UNION ALL SELECT 'membershipsLost', 'memberships', (SELECT n FROM lost), (SELECT coalesce(sum(memberships), 0)::BIGINT FROM base)
+    UNION ALL SELECT 'blanked', 'attributes', (SELECT coalesce(sum(blanked), 0)::BIGINT FROM updated),
+      (SELECT coalesce(sum(attributes), 0)::BIGINT FROM base)`);
+  return rows.map(({ measure, of, amount, base }) => ({ measure, of, amount: Number(amount), base: Number(base) }));
+}
+
+/**
+ * How many records of each source are in scope, those in doubt among them: unknown is not absent. Expects the tables
+ * of `assemble`.
+ * @param sources those that were read
+ */
+export async function sizesOf(connection: Connection, sources: readonly string[]): Promise<SourceSize[]> {
+  const rows = await connection.rows<{ source: string; kind: "user" | "group"; size: bigint }>(`
+    SELECT source, kind, count(*) AS size
+    FROM (SELECT source, kind FROM assembled UNION ALL SELECT source, kind FROM contributor UNION ALL SELECT source, kind FROM quarantined)
+    GROUP BY source, kind`);
+  return sources.flatMap((source) =>
+    (["user", "group"] as const).map((kind) => {
+      const row = rows.find((each) => each.source === source && each.kind === kind);
+      return { source, kind, size: Number(row?.size ?? 0) };
+    }),
+  );
+}
+
+/** How many principals the sources make, those in doubt among them; without the configuration's own groups. */
+export async function scopeOf(connection: Connection): Promise<{ users: number; groups: number }> {
+  const [row] = await connection.rows<{ users: bigint; groups: bigint }>(`
+    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups
+    FROM (SELECT kind FROM assembled WHERE source <> ${literal(ownSource)} UNION ALL SELECT kind FROM quarantined)`);
+  return { users: Number(row?.users ?? 0), groups: Number(row?.groups ?? 0) };
+}
+
+/** What limits are held against. */
+export interface Facts {
+  readonly amounts: readonly Amount[];
+  readonly sizes: readonly SourceSize[];
+  /** Users and groups in scope, those in doubt among them; absent where a source could not be read. */
+  readonly inScope?: { readonly users: number; readonly groups: number };
+  readonly history: History;
+  readonly overrides: readonly LimitName[];
+}
+
+/** Every limit that there is, in the order of `limitNames`, and whether it is tripped. */
+export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
+  const checks = [...amountChecks(limits, facts), ...shrinkChecks(limits, facts), ...minimumChecks(limits, facts)];
+  return checks
+    .map((check) => Object.assign(check, { overridden: check.tripped && facts.overrides.includes(check.limit) }))
+    .sort((a, b) => limitNames.indexOf(a.limit) - limitNames.indexOf(b.limit));
+}
+
+type Unjudged = Omit<LimitCheck, "overridden">;
+
+/** What is taken away grows less by it: what was there when the 24 hours began is what a percentage is of. */
+const takesAway: ReadonlySet<Measure> = new Set(["deletes", "membershipsLost", "blanked"]);
+
+function amountChecks(limits: Limits, { amounts, history }: Facts): Unjudged[] {
+  return amounts.flatMap(({ measure, of, amount, base }) => {
+    const bound = limits[measure];
+    if (bound === undefined) return [];
+    const before = history.applied.filter((each) => each.measure === measure && each.of === of);
+    const earlier = bound.per === "day" ? before.reduce((sum, each) => sum + each.amount, 0) : 0;
+    const value = amount + earlier;
+    const whole = base + (takesAway.has(measure) ? earlier : 0);
+    const { most, basis } = boundOf(bound, whole, limits.floor);
+    return most === undefined
+      ? []
+      : [{ limit: measure, of, value, earlier, bound: most, basis, tripped: amount > 0 && value > most }];
+  });
+}
+
+function shrinkChecks({ shrink, floor }: Limits, { sizes, history }: Facts): Unjudged[] {
+  if (shrink === undefined) return [];
+  return sizes.flatMap(({ source, kind, size }) => {
+    const last = history.reads.find((each) => each.source === source && each.kind === kind);
+    if (last === undefined) return [];
+    const reference = shrink.per === "day" ? last.most : last.size;
+    const { most, basis } = boundOf(shrink, reference, floor);
+    const value = Math.max(0, reference - size);
+    const of = `${kind}s of ${source}`;
+    return most === undefined
+      ? []
+      : [{ limit: "shrink" as const, of, value, earlier: 0, bound: most, basis, tripped: value > most }];
+  });
+}
+
+function minimumChecks(limits: Limits, { sizes, inScope }: Facts): Unjudged[] {
+  return [
+    ...atLeast("minUsers", limits.minUsers, "users", inScope?.users),
+    ...atLeast("minGroups", limits.minGroups, "groups", inScope?.groups),
+    ...sizes.flatMap(({ source, kind, size }) => {
+      const limit = kind === "user" ? "minUsers" : "minGroups";
+      return atLeast(limit, limits.sources[source]?.[limit], `${kind}s of ${source}`, size);
+    }),
+  ];
+}
+
+function atLeast(limit: LimitName, bound: number | undefined, of: string, value: number | undefined): Unjudged[] {
+  if (bound === undefined || value === undefined) return [];
+  return [{ limit, of, value, earlier: 0, bound, basis: "in scope", tripped: value < bound }];
+}
+
+/** The most that may happen to `base` things; undefined where nothing bounds it: there is no part of nothing. */
+function boundOf({ count, percent }: Bound, base: number, floor: number): { most: number | undefined; basis: string } {
+  const part = percent === undefined || base === 0 ? undefined : Math.floor((base * percent) / 100 + 1e-9);
+  const share = part === undefined ? undefined : Math.max(floor, part);
+  const most = count === undefined ? share : Math.min(count, share ?? count);
+  if (share === undefined || most !== share) return { most, basis: "as configured" };
+  const of = `${percent}% of ${base.toLocaleString("en")}`;
+  return { most, basis: part === share ? of : `${of} is less than the floor` };
+}

@@ -1,0 +1,101 @@
+import { literal } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
+import type { Amount, History, LimitCheck, SourceSize } from "#plan/limits.ts";
+
+/** What is counted together, in milliseconds. */
+const day = 86_400_000;
+
+/**
+ * What the limits of a sync remember, in the ledger of its target (`owned`, attached): what was applied within 24
+ * hours, the sizes of the sources at good reads, and since when principals are gone from the sources.
+ */
+const tables = {
+  applied:
+    "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, measure VARCHAR NOT NULL, what VARCHAR NOT NULL, amount BIGINT NOT NULL",
+  source_read:
+    "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, source VARCHAR NOT NULL, kind VARCHAR NOT NULL, size BIGINT NOT NULL",
+  leaving: "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL",
+} as const;
+
+/** Makes what is missing in a ledger that is written to. */
+export async function createHistory(connection: Connection): Promise<void> {
+  for (const [table, columns] of Object.entries(tables))
+    await connection.run(`CREATE TABLE IF NOT EXISTS owned.${table} (${columns})`);
+}
+
+/**
+ * Reads the history of a sync, and makes the table `leaving_since (kind, name, since)` of the workbench.
+ * @param now in epoch milliseconds
+ */
+export async function readHistory(connection: Connection, sync: string, now: number): Promise<History> {
+  const known = await connection.rows<{ table_name: string }>(
+    "SELECT table_name FROM duckdb_tables() WHERE database_name = 'owned'",
+  );
+  // A ledger of before there were limits, that is only read.
+  if (!known.some(({ table_name: name }) => name === "leaving")) return noHistory;
+  const ofSync = `sync = ${literal(sync)}`;
+  await connection.run(`INSERT INTO leaving_since SELECT kind, name, since FROM owned.leaving WHERE ${ofSync}`);
+  const applied = await connection.rows<History["applied"][number]>(`
+    SELECT measure, what AS of, sum(amount)::DOUBLE AS amount FROM owned.applied
+    WHERE ${ofSync} AND moment > ${now - day} GROUP BY measure, what`);
+  const reads = await connection.rows<History["reads"][number]>(`
+    SELECT source, kind, arg_max(size, moment)::DOUBLE AS size,
+      greatest(arg_max(size, moment), max(size) FILTER (moment > ${now - day}))::DOUBLE AS most
+    FROM owned.source_read WHERE ${ofSync} GROUP BY source, kind`);
+  return { applied, reads };
+}
+
+export const noHistory: History = { applied: [], reads: [] };
+
+/** What a run that has ended well adds to the history. */
+export interface Addition {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly amounts: readonly Amount[];
+  readonly sizes: readonly SourceSize[];
+  readonly checks: readonly LimitCheck[];
+}
+
+/**
+ * Writes down what a run did; the caller's transaction is that of the ledger. What was overridden does not count
+ * against the runs of the next 24 hours. A source that has too little is not remembered as a good read, and who is gone
+ * from it not as leaving; one that was overridden is what the next reads are compared with.
+ */
+export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
+  const { now, amounts, sizes, checks } = addition;
+  const name = literal(sync);
+  const overridden = checks.filter((check) => check.overridden);
+  const counted = amounts.filter(
+    ({ measure, of, amount }) => amount > 0 && !overridden.some((check) => check.limit === measure && check.of === of),
+  );
+  const rows = [
+    `DELETE FROM owned.applied WHERE sync = ${name} AND moment <= ${now - day}`,
+    ...counted.map(
+      ({ measure, of, amount }) =>
+        `INSERT INTO owned.applied VALUES (${name}, ${now}, '${measure}', ${literal(of)}, ${amount})`,
+    ),
+  ];
+  const doubted = (source: string, kind: string): boolean =>
+    checks.some(
+      ({ limit, of, tripped, overridden }) => tripped && !overridden && isAboutSize(limit) && isOf(of, source, kind),
+    );
+  for (const { source, kind, size } of sizes) {
+    if (doubted(source, kind)) continue;
+    const same = `sync = ${name} AND source = ${literal(source)} AND kind = '${kind}'`;
+    const accepted = overridden.some(({ limit, of }) => limit === "shrink" && isOf(of, source, kind));
+    rows.push(
+      `DELETE FROM owned.source_read WHERE ${same} ${accepted ? "" : `AND moment <= ${now - day}`}`,
+      `INSERT INTO owned.source_read VALUES (${name}, ${now}, ${literal(source)}, '${kind}', ${size})`,
+    );
+  }
+  await connection.run(rows.join(";"));
+}
+
+function isAboutSize(limit: LimitCheck["limit"]): boolean {
+  return limit === "shrink" || limit === "minUsers" || limit === "minGroups";
+}
+
+/** Is it about that source, or about all of them? */
+function isOf(of: string, source: string, kind: string): boolean {
+  return of === `${kind}s of ${source}` || of === `${kind}s`;
+}

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall } from "../../servers/rollcall.ts";
+
+let company: CompanyFolder;
+const made = async (limits: string): Promise<void> => {
+  company = await makeCompany((yaml) => `${yaml}    limits: ${limits}\n`);
+};
+const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
+const withoutZoe = people.replace("3,zoe,Zoë Ünal,,active,staff", "3,zoe,Zoë Ünal,,left,staff");
+
+beforeEach(() => made("{ deletes: 0, updates: { count: 1 } }"));
+afterEach(() => company.remove());
+
+test("a limit that is tripped: exit code 3, what it says in text and JSON, and an override for that plan alone", async () => {
+  expect(await command("apply")).toMatchObject({ code: 0 });
+  await company.write("people.csv", withoutZoe);
+
+  const plan = await command("plan");
+  expect(plan.code).toBe(3);
+  expect(plan.stdout).toContain("− zoe");
+  expect(plan.stdout).toMatch(/Limits\n {2}✗ deletes: 1 user, at most 0 \(as configured\): tripped\n/);
+  const digest = /--override deletes --digest ([0-9a-f]{64})/.exec(plan.stderr)?.[1] ?? "";
+  const json = await command("plan", "--json");
+  expect(json.code).toBe(3);
+  const [run] = JSON.parse(json.stdout).runs;
+  expect(run.plan.digest).toBe(digest);
+  expect(run.plan.limits).toContainEqual({
+    limit: "deletes",
+    of: "users",
+    value: 1,
+    earlier: 0,
+    bound: 0,
+    basis: "as configured",
+    tripped: true,
+    overridden: false,
+  });
+  expect(run.error.message).toMatch(/held by the limit deletes/);
+
+  expect(await command("apply", "--yes")).toMatchObject({ code: 3 });
+  const unnamed = await command("apply", "--override", "deletes");
+  expect(unnamed).toMatchObject({ code: 1, stdout: "" });
+  expect(unnamed.stderr).toMatch(/--override is for one plan: name it with --digest/);
+  expect((await command("apply", "--override", "delete", "--digest", digest)).stderr).toMatch(/Expected limits like/);
+  expect((await command("apply", "--override", "deletes", "--digest", "12ab")).stderr).toMatch(/64 hexadecimal/);
+
+  expect(await command("plan", "--override", "deletes")).toMatchObject({ code: 2 });
+  const applied = await command("apply", "--override", "deletes", "--digest", digest);
+  expect(applied).toMatchObject({ code: 0 });
+  expect(applied.stdout).toContain("! deletes: 1 user, at most 0 (as configured): overridden");
+  expect(await command("plan")).toMatchObject({ code: 0 });
+});
+
+test("apply-the-rest: what waits is said, with what it would take; exit code 3 although the rest was applied", async () => {
+  await company.remove();
+  await made("{ deletes: 0, action: apply-the-rest }");
+  await command("apply");
+  await company.write("people.csv", withoutZoe.replace("Grace Hopper", "Admiral Hopper"));
+  const plan = await command("plan", "--json");
+  expect(plan.code).toBe(3);
+  expect(JSON.parse(plan.stdout).runs[0]).toMatchObject({ outcome: "planned", waiting: ["deletes"] });
+  const applied = await command("apply");
+  expect(applied).toMatchObject({ code: 3 });
+  expect(applied.stdout).toMatch(
+    /these wait: deletions; the rest goes on\. What it would be with them: rollcall plan staff --override deletes\n/,
+  );
+  expect(applied.stdout).toContain("staff: applied and verified");
+  const { stdout } = await command("plan", "--override", "deletes");
+  expect(stdout).toContain("− zoe");
+  expect(stdout).not.toContain("grace");
+});

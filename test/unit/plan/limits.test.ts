@@ -1,0 +1,214 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { checkLimits, measure, measures } from "#plan/limits.ts";
+import type { Amount, Facts, Limits, Measure } from "#plan/limits.ts";
+import { createPlan } from "#plan/plan.ts";
+import { waitingFor, withhold } from "#plan/withhold.ts";
+import type { Principal } from "#principals/principal.ts";
+import { byCodePoint, directory, fill, useConnection } from "./directories.ts";
+
+const connection = useConnection();
+const noFacts: Facts = { amounts: [], sizes: [], history: { applied: [], reads: [] }, overrides: [] };
+const limitsOf = (limits: Partial<Limits>): Limits => ({ sources: {}, floor: 10, action: "hold", ...limits });
+const deletes = (amount: number, base: number): Amount => ({ measure: "deletes", of: "users", amount, base });
+
+describe("a bound", () => {
+  const check = (limits: Partial<Limits>, facts: Partial<Facts>) => {
+    const [found] = checkLimits(limitsOf(limits), { ...noFacts, ...facts });
+    return found;
+  };
+
+  test.each([
+    [{ count: 20 }, 20, 1000, false],
+    [{ count: 20 }, 21, 1000, true],
+    [{ count: 0 }, 1, 1000, true],
+    [{ percent: 5 }, 50, 1000, false],
+    [{ percent: 5 }, 51, 1000, true],
+    [{ percent: 0.5 }, 11, 2199, true],
+    // Below the floor no percentage is tripped, however small the directory.
+    [{ percent: 5 }, 10, 12, false],
+    [{ percent: 5 }, 11, 12, true],
+    [{ percent: 0 }, 10, 12, false],
+    // Of both, the smaller one holds; a count has no floor.
+    [{ count: 3, percent: 5 }, 4, 1000, true],
+    [{ count: 300, percent: 5 }, 51, 1000, true],
+    // Of nothing there is no part: a first run is not held by a percentage.
+    [{ percent: 5 }, 5000, 0, false],
+    [{ count: 20, percent: 5 }, 21, 0, true],
+    [{ percent: 7 }, 70, 1000, false],
+  ])("%j lets %i of %i pass, or not: %s", (bound, amount, base, tripped) => {
+    const found = check({ deletes: { ...bound, per: "run" } }, { amounts: [deletes(amount, base)] });
+    expect(found?.tripped ?? false).toBe(tripped);
+  });
+
+  test("per day counts what was applied in the 24 hours before, of what there was then", () => {
+    const history = { applied: [{ measure: "deletes" as const, of: "users", amount: 60 }], reads: [] };
+    const amounts = [deletes(40, 940)];
+    expect(check({ deletes: { percent: 10, per: "day" } }, { amounts, history })).toMatchObject({
+      value: 100,
+      earlier: 60,
+      bound: 100,
+      tripped: false,
+    });
+    const more = [deletes(41, 940)];
+    expect(check({ deletes: { percent: 10, per: "day" } }, { amounts: more, history })?.tripped).toBe(true);
+    expect(check({ deletes: { percent: 10, per: "run" } }, { amounts: more, history })?.tripped).toBe(false);
+    // A plan without deletions is not held for those of before.
+    expect(check({ deletes: { count: 50, per: "day" } }, { amounts: [deletes(0, 940)], history })?.tripped).toBe(false);
+  });
+
+  test("an override counts for its limit alone, and is shown as one only where the limit is tripped", () => {
+    const amounts = [deletes(50, 100), { ...deletes(50, 100), measure: "updates" as const }];
+    const limits = { deletes: { count: 10, per: "run" as const }, updates: { count: 60, per: "run" as const } };
+    expect(checkLimits(limitsOf(limits), { ...noFacts, amounts, overrides: ["deletes", "updates"] })).toMatchObject([
+      { limit: "deletes", tripped: true, overridden: true },
+      { limit: "updates", tripped: false, overridden: false },
+    ]);
+  });
+
+  test("a source is compared with its last good read, per day with the largest within 24 hours", () => {
+    const sizes = [{ source: "hr", kind: "user" as const, size: 75 }];
+    const reads = [{ source: "hr", kind: "user" as const, size: 90, most: 100 }];
+    const facts = { sizes, history: { applied: [], reads } };
+    expect(check({ shrink: { percent: 20, per: "run" } }, facts)).toMatchObject({
+      value: 15,
+      bound: 18,
+      tripped: false,
+    });
+    expect(check({ shrink: { percent: 20, per: "day" } }, facts)).toMatchObject({
+      value: 25,
+      bound: 20,
+      tripped: true,
+    });
+    expect(check({ shrink: { percent: 20, per: "day" } }, { sizes })).toBeUndefined();
+  });
+
+  test("the fewest users and groups are those of all sources together, or of one", () => {
+    const sizes = [
+      { source: "hr", kind: "user" as const, size: 9 },
+      { source: "hr", kind: "group" as const, size: 3 },
+    ];
+    const limits = { minUsers: 10, minGroups: 3, sources: { hr: { minUsers: 9, minGroups: 4 } } };
+    const facts = { ...noFacts, sizes, inScope: { users: 9, groups: 3 } };
+    const tripped = checkLimits(limitsOf(limits), facts).filter((each) => each.tripped);
+    expect(tripped.map(({ limit, of }) => `${limit} ${of}`)).toEqual(["minUsers users", "minGroups groups of hr"]);
+    // Where a source could not be read, nothing is concluded from the sum.
+    expect(checkLimits(limitsOf(limits), { ...noFacts, sizes: [] })).toEqual([]);
+  });
+});
+
+/** A directory in which every group that somebody is in exists, as a service holds it. */
+const whole = directory.map((principals): Principal[] => {
+  const groups = new Set(principals.filter(({ kind }) => kind === "group").map(({ name }) => name));
+  return principals.map((each) =>
+    Object.assign(each, { groupNames: each.groupNames.filter((name) => groups.has(name)) }),
+  );
+});
+
+const bound = fc.option(fc.record({ count: fc.nat(3), per: fc.constant("run" as const) }), { nil: undefined });
+const someLimits = fc
+  .record({ deletes: bound, updates: bound, creates: bound, membershipsLost: bound, blanked: bound })
+  .map((bounds) =>
+    limitsOf({ ...Object.fromEntries(Object.entries(bounds).filter(([, each]) => each !== undefined)), floor: 0 }),
+  );
+
+async function fillBoth(actual: readonly Principal[], desired: readonly Principal[]): Promise<void> {
+  await fill(connection(), "actual", actual);
+  await fill(connection(), "desired", desired);
+  await fill(connection(), "managed", desired);
+  await connection().run("CREATE OR REPLACE TEMP TABLE frozen (kind VARCHAR, name VARCHAR, reason VARCHAR)");
+  await createPlan(connection());
+}
+
+async function desiredNow(): Promise<{ kind: string; name: string; group_names: string[] }[]> {
+  return connection().rows("SELECT kind, name, group_names FROM desired ORDER BY kind, name");
+}
+
+describe("apply-the-rest, for any two directories and any limits", () => {
+  test("what is left exceeds no limit, and is a whole directory", async () => {
+    await fc.assert(
+      fc.asyncProperty(whole, whole, someLimits, async (actual, desired, limits) => {
+        await fillBoth(actual, desired);
+        const before = await measure(connection());
+        const waiting = waitingFor(checkLimits(limits, { ...noFacts, amounts: before }));
+        await withhold(connection(), waiting);
+        await createPlan(connection());
+        const after = await measure(connection());
+        expect(checkLimits(limits, { ...noFacts, amounts: after }).filter(({ tripped }) => tripped)).toEqual([]);
+        for (const { measure, of, amount } of after) {
+          const was = before.find((each) => each.measure === measure && each.of === of)?.amount ?? 0;
+          expect(amount, `${measure} ${of}`).toBeLessThanOrEqual(waiting.has(measure) ? 0 : was);
+        }
+        const rows = await desiredNow();
+        const groups = new Set(rows.filter(({ kind }) => kind === "group").map(({ name }) => name));
+        for (const { group_names: names } of rows) {
+          expect(names.filter((name) => !groups.has(name))).toEqual([]);
+          expect(names).toEqual([...new Set(names)].sort(byCodePoint));
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("where deletions alone wait, everything else goes on", async () => {
+    await fc.assert(
+      fc.asyncProperty(whole, whole, async (actual, desired) => {
+        await fillBoth(actual, desired);
+        const before = await measure(connection());
+        await withhold(connection(), new Set<Measure>(["deletes"]));
+        await createPlan(connection());
+        const after = await measure(connection());
+        const created = (amounts: readonly Amount[]) => amounts.filter(({ measure }) => measure === "creates");
+        expect(created(after)).toEqual(created(before));
+        const names = new Set((await desiredNow()).map(({ kind, name }) => `${kind}:${name}`));
+        for (const { kind, name } of [...actual, ...desired]) expect(names).toContain(`${kind}:${name}`);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test("where everything waits, nothing changes", async () => {
+    await fc.assert(
+      fc.asyncProperty(whole, whole, async (actual, desired) => {
+        await fillBoth(actual, desired);
+        await withhold(connection(), new Set<Measure>(measures));
+        await createPlan(connection());
+        expect((await measure(connection())).filter(({ amount }) => amount > 0)).toEqual([]);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+test("what is measured: each kind apart, memberships and attributes of those who stay, of what the sync manages", async () => {
+  const user = (name: string, groupNames: string[] = [], rest: Partial<Principal> = {}): Principal => ({
+    kind: "user",
+    name,
+    displayName: name,
+    groupNames,
+    ...rest,
+  });
+  const group = (name: string): Principal => ({ kind: "group", name, displayName: name, groupNames: [] });
+  await fillBoth(
+    [
+      user("ada", ["a", "b"], { mail: "ada@x", description: "d" }),
+      user("gone", ["a", "b"], { mail: "gone@x" }),
+      user("local", ["a"], { mail: "local@x" }),
+      group("a"),
+      group("b"),
+    ],
+    [user("ada", ["a"], { description: "other" }), user("local", ["a"], { mail: "local@x" }), user("new"), group("a")],
+  );
+  await connection().run("INSERT INTO frozen VALUES ('user', 'local', 'unmanaged')");
+  const found = await measure(connection());
+  expect(
+    found.filter(({ amount }) => amount > 0).sort((a, b) => byCodePoint(a.measure + a.of, b.measure + b.of)),
+  ).toEqual([
+    { measure: "blanked", of: "attributes", amount: 1, base: 3 },
+    { measure: "creates", of: "users", amount: 1, base: 2 },
+    { measure: "deletes", of: "groups", amount: 1, base: 2 },
+    { measure: "deletes", of: "users", amount: 1, base: 2 },
+    { measure: "membershipsLost", of: "memberships", amount: 1, base: 4 },
+    { measure: "updates", of: "users", amount: 1, base: 2 },
+  ]);
+});
