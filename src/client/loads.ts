@@ -1,4 +1,4 @@
-import { InputError, RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
+import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters, LoadRequest } from "#wire/loads.ts";
 import { familyA, familyB } from "#wire/routes.ts";
@@ -122,8 +122,8 @@ export function openLoads(settings: LoadsOptions): Loads {
       upload = await uploadAll(cycle, chunks, { parallel, onProgress, signal });
       await cycle.commit(upload.chunks, signal);
     } catch (error) {
-      // A commit that was not answered may have been heard.
-      throw await undone(cycle, error, title, abandon, signal.aborted || upload !== undefined);
+      const why = signal.aborted ? "stopped" : upload === undefined ? "not committed" : "perhaps committed";
+      throw await undone(cycle, error, title, abandon, why);
     }
     onProgress({ phase: "commit", bytes: upload.bytes });
     let end: CycleStatus;
@@ -131,7 +131,7 @@ export function openLoads(settings: LoadsOptions): Loads {
       end = await pollUntilDone(cycle, signal);
     } catch (error) {
       if (!signal.aborted) throw unknownEnd(title, id, error);
-      throw await undone(cycle, error, title, abandon, true);
+      throw await undone(cycle, error, title, abandon, "stopped");
     }
     const { code, message } = end.status;
     return {
@@ -176,15 +176,15 @@ function checked(request: LoadRequest, title: string): LoadParameters {
 }
 
 /**
- * Cancels a load that cannot go on. The error to throw says what has become of it.
- * @param isOpen it may have been committed, or a person asks
+ * Cancels a load that cannot go on. The error to throw says what has become of it: of a load that was stopped, and of one
+ * whose commit was not answered and may yet have been heard.
  */
 async function undone(
   cycle: CycleClient,
   error: unknown,
   title: string,
   abandon: AbortSignal,
-  isOpen: boolean,
+  why: "stopped" | "not committed" | "perhaps committed",
 ): Promise<unknown> {
   const limited = AbortSignal.any([abandon, AbortSignal.timeout(farewell)]);
   let said: string;
@@ -198,9 +198,9 @@ async function undone(
   } catch (cause) {
     said = `${title} was stopped here; whether the service has cancelled it is not known: ${messageOf(cause)} (cycle ${cycle.id})`;
   }
-  if (!isOpen) return error;
-  const why = error instanceof RollcallError ? `. ${error.message}` : "";
-  return new UnavailableError(`${said}${why}`, { cause: error });
+  if (why === "not committed") return error;
+  const cause = why === "stopped" ? "" : `. ${messageOf(error)}`;
+  return new UnavailableError(`${said}${cause}`, { cause: error });
 }
 
 function unknownEnd(title: string, id: string, error: unknown): UnavailableError {

@@ -110,7 +110,7 @@ describe("load", () => {
     const { code, stdout, stderr } = await running.ended;
     expect(code).toBe(1);
     expect(JSON.parse(stdout).error.message).toBe(
-      "target embedded: the load into d.t was cancelled: the table is as it was. interrupted: nothing was loaded",
+      "target embedded: the load into d.t was cancelled: the table is as it was",
     );
     expect(stderr).toMatch(/\/cancel","status":200/);
   });

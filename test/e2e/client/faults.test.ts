@@ -213,6 +213,25 @@ test("specification 2.3: a node on another host is followed only when it is list
   expect(other.message).toContain(`is to be sent to localhost:${port}`);
 });
 
+test("a session that its service has forgotten is asked for anew from who gave it", async () => {
+  const scripted = await startScripted({
+    "public/loads": [answer(401, "Unable to verify user. Please login again."), answer(403, "", {})],
+  });
+  ends.push(() => scripted.close());
+  let asked = 0;
+  const renew = async (): Promise<string> => {
+    asked += 1;
+    return "second";
+  };
+  const loads = open(scripted.url, { credentials: { session: "first", renew } });
+  const error = await failure(loads.load({ into, sources: [] }, signals()));
+  expect(error.message).toBe(
+    "target analytics: start of the load was refused (403): the account lacks the privilege for data loads",
+  );
+  expect(scripted.arrived.map(({ headers }) => headers.cookie)).toEqual(["JSESSIONID=first", "JSESSIONID=second"]);
+  expect(asked).toBe(1);
+});
+
 test("0.8 429 and 503 are waited for; a 507 is not, and says what the service says", async () => {
   const plain = { "content-type": "text/plain" };
   const started = (response: ServerResponse, request: IncomingMessage): void => {
