@@ -15,21 +15,20 @@ export async function readFilePart(
   take: (part: Readable) => Promise<void>,
 ): Promise<void> {
   const parser = createParser(contentType);
-  const failure = Promise.withResolvers<never>();
-  failure.promise.catch(() => undefined);
+  const failure = createFailure();
   parser.once("error", (cause: unknown) => {
-    failure.reject(malformed(cause));
+    failure.set(malformed(cause));
   });
 
   let file: { readonly part: Readable; readonly taken: Promise<void> } | undefined;
   parser.on("file", (_name: string | undefined, part: Readable) => {
     part.on("error", (cause) => {
       // A part that is destroyed was given up by `take`, which says why itself.
-      if (!part.destroyed) failure.reject(malformed(cause));
+      if (!part.destroyed) failure.set(malformed(cause));
     });
     if (file === undefined) {
       file = { part, taken: take(part) };
-      file.taken.catch(failure.reject);
+      file.taken.catch(failure.set);
     } else {
       part.resume();
     }
@@ -40,15 +39,14 @@ export async function readFilePart(
   try {
     // The request stays open when it is refused, for the answer.
     for await (const bytes of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      const written = new Promise<void>((resolve) => {
+      await failure.unless((resolve) => {
         parser.write(bytes, () => {
           resolve();
         });
       });
-      await Promise.race([written, failure.promise]);
     }
     parser.end();
-    await Promise.race([finished, failure.promise]);
+    await Promise.race([failure.unless(() => undefined), finished]);
     if (file === undefined) throw new HttpError(400, [dataTexts.noFile]);
     await file.taken;
   } catch (error) {
@@ -56,6 +54,30 @@ export async function readFilePart(
     await file?.taken.catch(() => undefined);
     throw error;
   }
+}
+
+interface Failure {
+  set(cause: unknown): void;
+  /** Waits for `work` to say that it is done, unless anything goes wrong before. */
+  unless(work: (done: () => void) => void): Promise<void>;
+}
+
+/** What has gone wrong meanwhile. To race with one promise for every piece of a body would make it remember them all. */
+function createFailure(): Failure {
+  let failed: { readonly cause: unknown } | undefined;
+  let fail: ((cause: unknown) => void) | undefined;
+  return {
+    set: (cause) => {
+      failed ??= { cause };
+      fail?.(cause);
+    },
+    unless: (work) =>
+      new Promise<void>((resolve, reject) => {
+        fail = reject;
+        if (failed === undefined) work(resolve);
+        else reject(failed.cause);
+      }),
+  };
 }
 
 function createParser(contentType: string | undefined): InstanceType<typeof Busboy> {
