@@ -30,6 +30,10 @@ export interface Output {
 export function openOutput(options: { json: boolean }): Output {
   const { stdout, stderr } = process;
   const interactive = stdout.isTTY && stderr.isTTY && process.stdin.isTTY && !options.json;
+  for (const stream of [stdout, stderr]) {
+    // Once for each: there are several outputs when the command line itself is wrong.
+    if (!stream.listeners("error").includes(ignoreGone)) stream.on("error", ignoreGone);
+  }
   let shown = false;
   let redact = redactor([]);
   const progress = (line?: string): void => {
@@ -62,10 +66,19 @@ export function openOutput(options: { json: boolean }): Output {
 function writeAll(stream: Writable, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
-      if (error === null || error === undefined) resolve();
+      if (error === null || error === undefined || isGone(error)) resolve();
       else reject(error);
     });
   });
+}
+
+/** Whether nobody reads any more, as in `rollcall plan | head`. What a command does it still does to its end. */
+function isGone(error: Error): boolean {
+  return "code" in error && (error.code === "EPIPE" || error.code === "ERR_STREAM_DESTROYED");
+}
+
+function ignoreGone(error: Error): void {
+  if (!isGone(error)) throw error;
 }
 
 /** An error for a person: the message, then each problem on a line of its own. */

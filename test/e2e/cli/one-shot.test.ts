@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeCompany, people } from "../../servers/company.ts";
 import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { rollcall, startRollcall } from "../../servers/rollcall.ts";
 
 let company: CompanyFolder;
 beforeEach(async () => {
@@ -28,6 +28,14 @@ describe("where no daemon runs, a command works by itself", () => {
     const after = await command("plan", "staff");
     expect(after.code, after.stderr).toBe(0);
     expect((await command("apply")).stdout).not.toContain("applied and verified");
+  });
+
+  test("a command whose reader has gone does its work to the end", async () => {
+    const applying = startRollcall(["apply", "--config", company.config]);
+    applying.process.stdout.destroy();
+    const applied = await applying.ended;
+    expect(applied, applied.stderr).toMatchObject({ code: 0, stderr: "" });
+    expect((await command("plan")).code).toBe(0);
   });
 
   test("after an edit, the plan is exactly that edit", async () => {
