@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { InputError } from "#errors.ts";
-import type { LimitName, Measure } from "#plan/limits.ts";
+import type { Overridable, Measure } from "#plan/limits.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { openDocuments } from "./documents.ts";
@@ -18,7 +18,7 @@ export interface ApplyOptions {
   /** The plan that was shown, and nothing else, is applied. */
   readonly digest?: string;
   /** Limits that do not count for that plan. */
-  readonly overrides?: readonly LimitName[];
+  readonly overrides?: readonly Overridable[];
 }
 
 /**

@@ -26,8 +26,8 @@ export interface Documents {
 
 /**
  * Shows runs on the terminal, or with `--json` as one document:
- * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "waiting"?, "warnings", "outcome"? | "error"?, "export"?}]}`, where
- * `plan` is what `renderJson` gives, and `waiting` what limits have left out of it. It is written as it comes: no list of changes is held whole.
+ * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "outcome"? | "error"?, "export"?}]}`,
+ * where `plan` is what `renderJson` gives, and `waiting` what limits have left out of it. It is written as it comes: no list of changes is held whole.
  */
 export function openDocuments(output: Output, options: { limit?: number }): Documents {
   return output.json ? jsonDocuments(output) : textDocuments(output, options);
@@ -98,6 +98,7 @@ function jsonDocuments(output: Output): Documents {
             `,"target":${JSON.stringify(report.target)},"notes":${JSON.stringify(notesOf(report))},"plan":`,
           );
           for await (const part of renderJson(report.plan, report.limits)) await output.write(part);
+          await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
         ended: async (outcome) => {

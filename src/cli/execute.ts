@@ -1,11 +1,12 @@
 import { messageOf } from "#errors.ts";
-import type { LimitName, Measure } from "#plan/limits.ts";
+import type { Overridable, Measure } from "#plan/limits.ts";
 import type { Desired } from "#sync/desired.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
 import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
+import { departureNotes } from "./departure-notes.ts";
 import { exportRecord } from "./export-record.ts";
 import { openSync } from "./open-sync.ts";
 
@@ -21,7 +22,7 @@ const doing: Record<Stage, string> = {
 export interface Execution {
   readonly apply: boolean;
   readonly digest?: string;
-  readonly overrides?: readonly LimitName[];
+  readonly overrides?: readonly Overridable[];
   readonly report?: (report: Report) => Promise<void>;
   readonly warn: (message: string) => void;
 }
@@ -66,6 +67,7 @@ export function progressOf(
 export function notesOf({
   assembly,
   frozen,
+  departures,
   unchangedSince,
   sync = "",
   limits = [],
@@ -94,6 +96,7 @@ export function notesOf({
     notes.push(`${count(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`);
     for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);
   }
+  notes.push(...departureNotes(departures, sync));
   if (frozen.withheld > 0)
     notes.push(`${count(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)

@@ -39,6 +39,12 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
       users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
       groups: [...builtIn.groups, ...sync.protect.groups],
     },
+    departures: {
+      after: sync.deletions.after,
+      renames: sync.renames,
+      reusedNames: sync.reusedNames,
+      administrators: administratorsOf(configuration, sync.to),
+    },
     limits: sync.limits,
     ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
   };
@@ -93,4 +99,10 @@ function callerOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
   if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
   return target.username;
+}
+
+/** Groups of which the members are administrators (0.6); of a service elsewhere, what is known of every service. */
+function administratorsOf({ targets, service }: Configuration, name: string): readonly string[] {
+  const own = targets[name] === "embedded" ? (service?.privileges.administration ?? []) : [];
+  return [...new Set(["Administrator", ...own])];
 }

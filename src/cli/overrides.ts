@@ -1,15 +1,15 @@
 import { InvalidArgumentError } from "commander";
-import { limitNames } from "#plan/limits.ts";
-import type { LimitName } from "#plan/limits.ts";
+import { overridable } from "#plan/limits.ts";
+import type { Overridable } from "#plan/limits.ts";
 
 /** `deletes,updates`, also given several times. */
-export function limitList(value: string, before: readonly LimitName[] = []): LimitName[] {
+export function limitList(value: string, before: readonly Overridable[] = []): Overridable[] {
   const names = value.split(",").map((name) => name.trim());
   return [
     ...before,
     ...names.map((name) => {
-      const known = limitNames.find((each) => each.toLowerCase() === name.toLowerCase());
-      if (known === undefined) throw new InvalidArgumentError(`Expected limits like ${limitNames.join(", ")}.`);
+      const known = overridable.find((each) => each.toLowerCase() === name.toLowerCase());
+      if (known === undefined) throw new InvalidArgumentError(`Expected limits like ${overridable.join(", ")}.`);
       return known;
     }),
   ];

@@ -1,4 +1,4 @@
-import type { LimitName } from "#plan/limits.ts";
+import type { Overridable } from "#plan/limits.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { openDocuments } from "./documents.ts";
@@ -9,7 +9,7 @@ import type { ExitCode } from "./output.ts";
 export interface PlanOptions {
   readonly limit?: number;
   /** Limits that are passed over, to see what they keep from happening. */
-  readonly overrides?: readonly LimitName[];
+  readonly overrides?: readonly Overridable[];
 }
 
 /**

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
 import { InputError, messageOf } from "#errors.ts";
-import type { LimitName } from "#plan/limits.ts";
+import type { Overridable } from "#plan/limits.ts";
 import { apply } from "./apply.ts";
 import { check } from "./check.ts";
 import { compare } from "./compare.ts";
@@ -198,10 +198,10 @@ function limitOf({ all, limit }: LimitOptions): { limit?: number } {
 }
 
 interface OverrideOptions {
-  readonly override?: readonly LimitName[];
+  readonly override?: readonly Overridable[];
 }
 
-function overridesOf({ override }: OverrideOptions): { overrides?: readonly LimitName[] } {
+function overridesOf({ override }: OverrideOptions): { overrides?: readonly Overridable[] } {
   return override === undefined ? {} : { overrides: override };
 }
 

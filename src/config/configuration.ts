@@ -90,6 +90,11 @@ export interface SyncConfiguration {
   readonly manage: "owned" | "everything";
   /** Names, with `*` for any characters, that are never touched. */
   readonly protect: { readonly users: readonly string[]; readonly groups: readonly string[] };
+  /** How long a principal that is gone from the sources stays. */
+  readonly deletions: { readonly after: number };
+  /** What becomes of a known record with another name, and of a known name with another record. */
+  readonly renames: "hold" | "apply";
+  readonly reusedNames: "hold" | "apply";
   readonly limits: LimitsConfiguration;
   /** The password of every user that is created; absent: a random one for each run, known to nobody. */
   readonly defaultPassword?: string;

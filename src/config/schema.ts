@@ -196,6 +196,9 @@ const optionalSource = z.strictObject({
   minGroups: minimum.exactOptional().describe("The fewest groups that it must have in scope; a limit."),
 });
 
+const noTime = "expected 0 or a duration like 7d";
+const zero = z.int({ error: noTime }).min(0, { error: noTime }).max(0, { error: noTime });
+
 const sync = z.strictObject({
   from: z
     .array(z.union([sourceName, optionalSource]), { error: "expected a list of sources like [corp]" })
@@ -227,6 +230,20 @@ const sync = z.strictObject({
     users: patterns.prefault([]).describe("Names of users that are never touched."),
     groups: patterns.prefault([]).describe("Names of groups that are never touched."),
   }).describe("What is never touched."),
+  deletions: section({
+    after: z
+      .union([zero, values.duration], { error: noTime })
+      .prefault(0)
+      .describe("How long a principal that is gone from the sources stays. 0: it is deleted at once."),
+  }).describe("When principals are deleted."),
+  renames: z
+    .enum(["hold", "apply"])
+    .prefault("apply")
+    .describe("A known record with another name. apply: deleted and created anew. hold: it keeps the old name."),
+  reusedNames: z
+    .enum(["hold", "apply"])
+    .prefault("hold")
+    .describe("A known name with another record: somebody else. hold: it stays as it is. apply: it is taken over."),
   limits: limits.describe("What a run may change at most, and what it must find at least."),
   defaultPassword: z
     .string({ error: "expected a password" })

@@ -15,6 +15,10 @@ export const limitNames = [
 ] as const;
 export type LimitName = (typeof limitNames)[number];
 
+/** What a person can let pass for one plan. */
+export const overridable = [...limitNames, "renames", "reusedNames"] as const;
+export type Overridable = (typeof overridable)[number];
+
 /** What of a plan is counted, and summed up over 24 hours. */
 export const measures = ["deletes", "updates", "creates", "membershipsLost", "blanked"] as const satisfies LimitName[];
 export type Measure = (typeof measures)[number];
@@ -143,7 +147,7 @@ export interface Facts {
   /** Users and groups in scope, those in doubt among them; absent where a source could not be read. */
   readonly inScope?: { readonly users: number; readonly groups: number };
   readonly history: History;
-  readonly overrides: readonly LimitName[];
+  readonly overrides: readonly Overridable[];
 }
 
 /** Every limit that there is, in the order of `limitNames`, and whether it is tripped. */

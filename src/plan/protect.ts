@@ -26,27 +26,24 @@ export interface Frozen {
 }
 
 /**
- * Makes `desired` of what the sources say (`assembled`) and of what must not be touched (from `actual`), so that the
- * plan shown, the list sent and the service's own preview are one thing. Expects the tables `assembled`,
- * `quarantined`, `actual` and `ledger (kind, name, source, source_id)`; makes `desired` and `frozen`.
+ * Finds what must not be touched. Expects the tables `assembled`, `quarantined`, `actual` and `ledger (kind, name, source,
+ * source_id)`; makes `frozen (kind, name, reason)`, to which more may be added before `combine`; `held_back (kind, name)`,
+ * of what the sources have that is not created nor changed; and `renamed (kind, was, becomes)`, which is empty.
  *
  * A principal of the target is frozen when its name is protected, when its record is quarantined (unknown is not
  * absent), or when it is unmanaged. While it is unknown which principal a quarantined record is, every one of its kind
- * that is not known by the ledger to be another may be it. Memberships in a frozen group stay as they are; the rules may add some to a group
- * that is not protected. What is frozen loses only its memberships in groups that are deleted. Of what is managed, the
- * attributes that the rules keep (`assembled.kept`) are the target's.
+ * that is not known by the ledger to be another may be it.
  *
  * What the ledger says came from a source that could not be read is frozen as well, also where another source tells of
  * it: what it is made of is not all there. So is, where everything is managed, whatever nobody knows to come from
  * elsewhere. A record whose principal is frozen so under another name becomes no second one.
  * @param unread names of sources
- * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
-export async function protect(
+export async function freeze(
   connection: Connection,
   protection: Protection,
   unread: readonly string[] = [],
-): Promise<Frozen> {
+): Promise<void> {
   const fromUnread = `SELECT * FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
@@ -69,12 +66,29 @@ export async function protect(
     FROM actual a ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)
     WHERE ${unmanaged(protection)}
       OR (a.kind IN (FROM unidentified) AND (a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger));
+    CREATE OR REPLACE TEMP TABLE held_back AS
+    SELECT s.kind, s.name FROM assembled s
+    SEMI JOIN (
+      SELECT o.kind, o.source, o.source_id FROM ledger o JOIN frozen f USING (kind, name) WHERE f.reason = 'unread'
+    ) unread ON unread.kind = s.kind AND unread.source = s.source AND unread.source_id = s.source_id;
+    CREATE OR REPLACE TEMP TABLE renamed (kind VARCHAR, was VARCHAR, becomes VARCHAR)`);
+}
+
+/**
+ * Makes `desired` of what the sources say (`assembled`) and of what must not be touched (from `actual`), so that the
+ * plan shown, the list sent and the service's own preview are one thing. Expects the tables of `freeze`.
+ *
+ * Memberships in a frozen group stay as they are, those of a renamed principal go along with it; the rules may add some
+ * to a group that is not protected, nor is kept although another one has its name now. What is frozen loses only its
+ * memberships in groups that are deleted. Of what is managed, the attributes that the rules keep (`assembled.kept`) are
+ * the target's.
+ * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
+ */
+export async function combine(connection: Connection): Promise<Frozen> {
+  await connection.run(`
     CREATE OR REPLACE TEMP TABLE managed AS
     SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
-    FROM assembled s ANTI JOIN frozen f USING (kind, name)
-    ANTI JOIN (
-      SELECT o.kind, o.source, o.source_id FROM ledger o JOIN frozen f USING (kind, name) WHERE f.reason = 'unread'
-    ) renamed ON renamed.kind = s.kind AND renamed.source = s.source AND renamed.source_id = s.source_id
+    FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
     WHERE NOT is_protected(s.kind, s.name);
     UPDATE managed SET
       display_name = CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), managed.display_name) ELSE managed.display_name END,
@@ -134,12 +148,16 @@ async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<vo
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE kept_membership AS
     SELECT a.kind, a.name, list(a.g) AS kept
-    FROM (SELECT kind, name, unnest(group_names) AS g FROM actual) a
+    FROM (
+      SELECT kind, name, unnest(group_names) AS g FROM actual
+      UNION ALL
+      SELECT r.kind, r.becomes, unnest(b.group_names) FROM renamed r JOIN actual b ON b.kind = r.kind AND b.name = r.was) a
     SEMI JOIN frozen f ON f.kind = 'group' AND f.name = a.g
     GROUP BY a.kind, a.name;
     CREATE OR REPLACE TEMP TABLE protected_group AS
     SELECT name FROM actual WHERE kind = 'group' AND is_protected(kind, name)
-    UNION SELECT name FROM assembled WHERE kind = 'group' AND is_protected(kind, name);
+    UNION SELECT name FROM assembled WHERE kind = 'group' AND is_protected(kind, name)
+    UNION SELECT name FROM held_back WHERE kind = 'group';
     CREATE OR REPLACE TEMP TABLE dropped_membership AS
     SELECT m.kind, m.name, list(m.g) AS dropped
     FROM (SELECT kind, name, unnest(group_names) AS g FROM managed) m

@@ -1,5 +1,8 @@
 import { readPrincipals } from "#plan/lists.ts";
-import { protect } from "#plan/protect.ts";
+import { depart } from "#plan/departures.ts";
+import type { DepartureRules, Departures } from "#plan/departures.ts";
+import type { Overridable } from "#plan/limits.ts";
+import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
 import type { Workbench } from "#plan/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
@@ -17,6 +20,10 @@ export interface DesiredOptions {
   readonly warn: (message: string) => void;
   readonly observer?: Observer;
   /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
+  /** What does not count for this plan. */
+  readonly overrides?: readonly Overridable[];
+  /** In epoch milliseconds; absent: now. */
+  readonly now?: number;
   readonly reads?: { readonly folder: string; readonly write: boolean };
 }
 
@@ -24,6 +31,7 @@ export interface DesiredOptions {
 export interface Desired {
   readonly assembly: Assembly;
   readonly frozen: Frozen;
+  readonly departures: Departures;
   /** When the sources were read: they tell that nothing has changed since, and were not read again. */
   readonly unchangedSince?: Date;
 }
@@ -31,10 +39,10 @@ export interface Desired {
 /**
  * Reads the sources (unless they tell that nothing has changed, see `beginReading`), lists the target, and makes of both what the target shall be: the tables `assembled`,
  * `quarantined`, `actual`, `desired` and `frozen` of the workbench. Every command does it in this one way. Expects the
- * table `ledger`.
+ * tables of `openLedger`.
  */
 export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
-  const { signal, progress, warn, reads } = options;
+  const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
   progress?.("read");
   const reading =
     reads === undefined ? undefined : await beginReading(sync, workbench.connection, reads.folder, { signal, warn });
@@ -44,9 +52,18 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   await listTarget(sync.target, workbench, "actual", signal);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
-  const frozen = await protect(workbench.connection, sync.protection, unread);
+  const { connection } = workbench;
+  await freeze(connection, sync.protection, unread);
+  const departures = await depart(connection, passing(sync.departures, overrides), now);
+  const frozen = await combine(connection);
   const since = reading?.known?.since;
-  return { assembly, frozen, ...(since === undefined ? {} : { unchangedSince: since }) };
+  return { assembly, frozen, departures, ...(since === undefined ? {} : { unchangedSince: since }) };
+}
+
+function passing(rules: DepartureRules, overrides: readonly Overridable[]): DepartureRules {
+  const of = (policy: "renames" | "reusedNames"): "hold" | "apply" =>
+    overrides.includes(policy) ? "apply" : rules[policy];
+  return { ...rules, renames: of("renames"), reusedNames: of("reusedNames") };
 }
 
 /** Lists the target into a table. */

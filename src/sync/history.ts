@@ -59,7 +59,8 @@ export interface Addition {
 /**
  * Writes down what a run did; the caller's transaction is that of the ledger. What was overridden does not count
  * against the runs of the next 24 hours. A source that has too little is not remembered as a good read, and who is gone
- * from it not as leaving; one that was overridden is what the next reads are compared with.
+ * from it not as leaving; one that was overridden is what the next reads are compared with. Whether one that was leaving
+ * is back is unknown while its source could not be read: its time goes on. Expects the tables of `depart`.
  */
 export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
   const { now, amounts, sizes, checks } = addition;
@@ -88,6 +89,16 @@ export async function addHistory(connection: Connection, sync: string, addition:
       `INSERT INTO owned.source_read VALUES (${name}, ${now}, ${literal(source)}, '${kind}', ${size})`,
     );
   }
+  const isDoubted = sizes.some(({ source, kind }) => doubted(source, kind));
+  rows.push(
+    `DELETE FROM owned.leaving WHERE sync = ${name}`,
+    `INSERT INTO owned.leaving
+     SELECT ${name}, kind, name, since FROM gone SEMI JOIN desired USING (kind, name)
+     ${isDoubted ? "SEMI JOIN leaving_since USING (kind, name)" : ""}
+     UNION ALL
+     SELECT ${name}, l.kind, l.name, l.since FROM leaving_since l
+     SEMI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('quarantined', 'unread')) USING (kind, name)`,
+  );
   await connection.run(rows.join(";"));
 }
 

@@ -2,7 +2,7 @@ import { HeldError } from "#errors.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#plan/database.ts";
 import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
-import type { Amount, History, LimitCheck, LimitName, Measure, SourceSize } from "#plan/limits.ts";
+import type { Amount, History, LimitCheck, Overridable, Measure, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";
 import { describeCheck } from "#plan/render/limits.ts";
 import { waitingFor, withhold } from "#plan/withhold.ts";
@@ -30,7 +30,7 @@ export async function planWithinLimits(
   options: {
     readonly unread: readonly string[];
     readonly history: History;
-    readonly overrides: readonly LimitName[];
+    readonly overrides: readonly Overridable[];
   },
 ): Promise<LimitedPlan> {
   const { unread, history, overrides } = options;

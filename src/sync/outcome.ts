@@ -61,6 +61,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
   const [after] = await of<PrincipalRow>("desired");
   const [frozen] = await of<{ reason: string }>("frozen");
   const [assembled] = await of<{ origin: string }>("assembled");
+  const [heldBack] = await of<object>("held_back");
   const quarantined = await of<{ reason: string; origin: string }>("quarantined");
   const ownedFrom = await of<{ source: string; sourceId: string }>("ledger", 'source, source_id AS "sourceId"');
   const [actual, desired] = [before, after].map((row) => (row === undefined ? undefined : principalOf(kind, row)));
@@ -77,6 +78,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     quarantined: quarantined.map(({ origin, reason }) => `${origin}: ${reason}`),
     isOwned: ownedFrom.length > 0,
     inTarget: actual !== undefined,
+    isHeldBack: heldBack !== undefined,
   });
   return {
     kind,
@@ -97,7 +99,17 @@ interface Circumstances {
   readonly quarantined: readonly string[];
   readonly isOwned: boolean;
   readonly inTarget: boolean;
+  readonly isHeldBack: boolean;
 }
+
+/** By why it is frozen. */
+const stays: Readonly<Record<string, string>> = {
+  administrator: "no record makes it any more, but it is an administrator: it is never deleted",
+  "last member": "no record makes it any more, but a protected group would have no member left: it is not deleted",
+  leaving: "no record makes it any more; it leaves when the time of deletions.after has passed",
+  renamed: "its record has another name now, and stays as it is for now: see what rollcall plan says of renames",
+  reused: "its name is that of another record now, somebody else; it stays as it is (reusedNames)",
+};
 
 function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstances): string {
   const { frozen, origin, quarantined, isOwned, inTarget } = circumstances;
@@ -109,6 +121,10 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   const doubt = quarantined.length === 0 ? "a record that may be it is quarantined" : quarantined.join("; ");
   if (frozen === "quarantined") return `it stays as it is while it is unknown what becomes of it: ${doubt}`;
   if (frozen === "unread") return "it stays as it is: a source that it may come from could not be read";
+  const staying = frozen === undefined ? undefined : stays[frozen];
+  if (staying !== undefined) return staying;
+  if (circumstances.isHeldBack)
+    return "it is not created: its record has another name in the target, which stays for now";
   if (frozen === "unmanaged") {
     return kind === "group" && !sync.protection.makesGroups
       ? "it is left alone: this sync has no rules for groups"

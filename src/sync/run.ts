@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { HeldError } from "#errors.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { createChanges } from "#plan/diff.ts";
-import type { LimitCheck, LimitName, Measure } from "#plan/limits.ts";
+import type { LimitCheck, Overridable, Measure } from "#plan/limits.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
@@ -24,7 +24,7 @@ export interface RunOptions {
   /** The digest of the plan that was shown; another one is held. */
   readonly digest?: string;
   /** Limits that do not count for this plan, as a person has said who saw it. */
-  readonly overrides?: readonly LimitName[];
+  readonly overrides?: readonly Overridable[];
   /** The time of the run, in epoch milliseconds; absent: now. */
   readonly now?: number;
   /** The daemon's folder for workbenches and ledgers. */
@@ -84,6 +84,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     });
     const desired = await makeDesired(sync, workbench, {
       ...options,
+      now,
       reads: { folder: join(options.folder, "reads"), write: options.apply },
       signal: watching.signal(),
     });

@@ -1,4 +1,5 @@
 import type { Source } from "#connector.ts";
+import type { DepartureRules } from "#plan/departures.ts";
 import type { Limits } from "#plan/limits.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { CompiledRules } from "#principals/compile.ts";
@@ -15,6 +16,7 @@ export interface Sync {
   /** What tells the target from every other, and stays while it is the same service: what a sync owns, it owns there. */
   readonly place: string;
   readonly protection: Protection;
+  readonly departures: DepartureRules;
   readonly limits: Limits;
   /** The password of every user that is created; absent: a random one for this run, known to nobody. */
   readonly defaultPassword?: string;

@@ -130,3 +130,24 @@ test("too few users in scope hold a run that would change nothing, too", async (
   await people("a", "b", "c");
   expect(await runIt(sync)).toMatchObject({ outcome: "applied" });
 });
+
+test("the time of who is gone runs from the first run that found it so, and anew when it was back in between", async () => {
+  const sync = syncOf({}, { departures: { ...syncOf().departures, after: 7 * 24 * hour } });
+  const start = Date.UTC(2026, 0, 1);
+  const onDay = (day: number) => runIt(sync, true, { now: start + day * 24 * hour });
+  await people("a", "b");
+  await onDay(0);
+  await people("a");
+  await onDay(1);
+  await runIt(sync, false, { now: start + 30 * 24 * hour });
+  await onDay(7);
+  expect(await users()).toEqual(["a", "admin", "b"]);
+  await people("a", "b");
+  expect(await onDay(7.5)).toMatchObject({ outcome: "no change" });
+  await people("a");
+  await onDay(9);
+  await onDay(15);
+  expect(await users()).toEqual(["a", "admin", "b"]);
+  expect(await onDay(16)).toMatchObject({ outcome: "applied" });
+  expect(await users()).toEqual(["a", "admin"]);
+});

@@ -57,6 +57,7 @@ export function useStaff(): Staff {
         target: { ...target, ...change },
         place: service.url,
         protection: { manage: "owned", makesGroups: false, users: ["admin"], groups: ["Administrator", "All"] },
+        departures: { after: 0, renames: "apply", reusedNames: "hold", administrators: ["Administrator"] },
         limits: { sources: {}, floor: 10, action: "hold", deletes: { percent: 10, per: "run" } },
         ...rest,
       };

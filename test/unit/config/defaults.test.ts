@@ -75,6 +75,9 @@ test("a sync that says no more than it must manages what it owns and protects no
       rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
       manage: "owned",
       protect: { users: [], groups: [] },
+      deletions: { after: 0 },
+      renames: "apply",
+      reusedNames: "hold",
       limits: {
         deletes: { percent: 10, per: "day" },
         updates: { percent: 50, per: "day" },
@@ -97,6 +100,9 @@ staticGroups: { everyone: { displayName: All, description: Every one, groups: [t
 defaultGroups: [everyone]
 manage: everything
 protect: { users: ["svc-*"], groups: [Operators] }
+deletions: { after: 7d }
+renames: hold
+reusedNames: apply
 limits: { deletes: 5%, updates: 20, creates: { count: 30, percent: 0.5%, per: day }, membershipsLost: none, blanked: { percent: 3 }, shrink: 0, minUsers: 10, minGroups: 2, floor: 0, per: run, action: apply-the-rest }
 defaultPassword: change-me`)
     .replace("[corp]", "[{ source: corp, minUsers: 5 }]")
@@ -163,6 +169,9 @@ defaultPassword: change-me`)
     },
     manage: "everything",
     protect: { users: ["svc-*"], groups: ["Operators"] },
+    deletions: { after: 7 * 24 * hour },
+    renames: "hold",
+    reusedNames: "apply",
     limits: {
       deletes: { percent: 5, per: "run" },
       updates: { count: 20, per: "run" },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { protect } from "#plan/protect.ts";
+import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { fill, useConnection } from "./directories.ts";
@@ -70,11 +70,8 @@ async function desiredOf({
     await connection().run("INSERT INTO ledger VALUES ('group', ?, '(configuration)', ?)", [name, name]);
   for (const [kind, name] of ownsFromVpn)
     await connection().run("INSERT INTO ledger VALUES (?, ?, 'vpn', ? || '#')", [kind, name, name]);
-  const frozen = await protect(
-    connection(),
-    { manage: "owned", makesGroups: true, users: [], groups: [], ...protection },
-    unread,
-  );
+  await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [], ...protection }, unread);
+  const frozen = await combine(connection());
   const rows = await connection().rows<{ kind: Kind; name: string; display_name: string; group_names: string[] }>(
     "SELECT kind, name, display_name, group_names FROM desired ORDER BY kind, name",
   );
@@ -318,7 +315,8 @@ describe("a source that could not be read", () => {
     expect((await desiredOf(ledgered)).desired).toEqual(['user new "new" []', 'user old "old" []']);
     await connection().run("UPDATE assembled SET source_id = 'person'");
     await connection().run("INSERT INTO ledger VALUES ('user', 'old', 'hr', 'person')");
-    await protect(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] }, ["vpn"]);
+    await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] }, ["vpn"]);
+    await combine(connection());
     expect(await connection().rows("SELECT name FROM desired")).toEqual([{ name: "old" }]);
   });
 });

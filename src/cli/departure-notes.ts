@@ -1,0 +1,45 @@
+import type { Departures } from "#plan/departures.ts";
+import { quoted } from "#plan/render/visible.ts";
+import { counted } from "./numbers.ts";
+
+/** What is said of those who leave later or never, and of changed names: a line each, examples below it. */
+export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): string[] {
+  const notes: string[] = [];
+  if (renames.count > 0) {
+    notes.push(
+      `${counted(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
+        "a new one created, without its password and what was given to its name; memberships in groups of others go along",
+    );
+    for (const { kind, from, to, source, sourceId, held } of renames.examples) {
+      const waits = held ? "; it keeps its name for now" : "";
+      notes.push(`  ${kind} ${quoted(from)} is now ${quoted(to)} (${source} ${quoted(sourceId)})${waits}`);
+    }
+    if (renames.examples.some(({ held }) => held))
+      notes.push(
+        `  what is held by renames: hold is applied with --override renames: rollcall plan ${sync} --override renames`,
+      );
+  }
+  if (reused.count > 0) {
+    const waits = reused.examples.some(({ held }) => held);
+    notes.push(
+      `${counted(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
+        (waits
+          ? `They stay as they are; to take them over: rollcall plan ${sync} --override reusedNames`
+          : "They are taken over"),
+    );
+    for (const { kind, name, source, was, is } of reused.examples)
+      notes.push(`  ${kind} ${quoted(name)}: ${source} ${quoted(was)} before, ${quoted(is)} now`);
+  }
+  if (kept.count > 0) {
+    notes.push(`${counted(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
+    for (const { kind, name, because } of kept.examples) {
+      const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
+      notes.push(`  ${kind} ${quoted(name)}: ${why}`);
+    }
+  }
+  if (leaving.count > 0) {
+    notes.push(`${counted(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
+    for (const { kind, name, on } of leaving.examples) notes.push(`  ${kind} ${quoted(name)} is leaving on ${on}`);
+  }
+  return notes;
+}

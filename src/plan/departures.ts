@@ -1,0 +1,118 @@
+import type { Kind } from "#principals/principal.ts";
+import { literal } from "./database.ts";
+import type { Connection } from "./database.ts";
+import { createMoves, holdMoves } from "./moves.ts";
+import type { Found, NamePolicies, Rename, ReusedName } from "./moves.ts";
+
+/** When principals of a sync leave the target, and which never do. */
+export interface DepartureRules extends NamePolicies {
+  /** How long one that is gone from the sources stays, in milliseconds. */
+  readonly after: number;
+  /** Groups that carry the administration privilege: who is in one, also through others, is never deleted. */
+  readonly administrators: readonly string[];
+}
+
+/** A principal that the sources do not have, and that stays all the same. */
+export interface Kept {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly because: "administrator" | "last member";
+}
+
+/** A principal that is gone from the sources, and the day it leaves the target. */
+export interface Leaving {
+  readonly kind: Kind;
+  readonly name: string;
+  /** ISO 8601. */
+  readonly on: string;
+}
+
+export interface Departures {
+  readonly renames: Found<Rename>;
+  readonly reused: Found<ReusedName>;
+  readonly kept: Found<Kept>;
+  readonly leaving: Found<Leaving>;
+}
+
+/** How many examples of each are given. */
+const examples = 20;
+
+/**
+ * Decides on those who would leave the target: freezes who never does, who is not gone for long enough, and who has only
+ * changed the name, where that is held. Between `freeze` and `combine`; expects the tables of both, `contributor` and
+ * `leaving_since`. Makes `gone (kind, name, since)`: who is not in the sources, and since when in epoch milliseconds.
+ *
+ * A renamed principal does not wait: it is known where it is. A group that is gone keeps its members while it stays.
+ * @param now in epoch milliseconds
+ */
+export async function depart(connection: Connection, rules: DepartureRules, now: number): Promise<Departures> {
+  await createMoves(connection);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE doomed AS
+    SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)`);
+  await keepAdministrators(connection, rules.administrators);
+  const { renames, reused } = await holdMoves(connection, rules, examples);
+  await keepLastMembers(connection);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE gone AS
+    SELECT d.kind, d.name, coalesce(l.since, ${now}) AS since FROM doomed d LEFT JOIN leaving_since l USING (kind, name)
+    ANTI JOIN frozen f ON f.kind = d.kind AND f.name = d.name
+    ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
+    INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE since + ${rules.after} > ${now}`);
+  return { renames, reused, kept: await keptOnes(connection), leaving: await leavingOnes(connection, rules.after) };
+}
+
+/** Whoever is in such a group, or in a group that is, and the groups themselves. */
+async function keepAdministrators(connection: Connection, groups: readonly string[]): Promise<void> {
+  if (groups.length === 0) return;
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE privileged AS
+    WITH RECURSIVE nesting AS (SELECT name, unnest(group_names) AS g FROM actual WHERE kind = 'group'),
+    closure(name) AS (
+      SELECT unnest([${groups.map(literal).join(", ")}]) UNION SELECT n.name FROM nesting n JOIN closure c ON n.g = c.name)
+    SELECT name FROM closure;
+    INSERT INTO frozen
+    SELECT d.kind, d.name, 'administrator' FROM doomed d JOIN actual a USING (kind, name)
+    WHERE (d.kind = 'group' AND d.name IN (FROM privileged))
+      OR list_has_any(a.group_names, (SELECT coalesce(list(name), []) FROM privileged))`);
+}
+
+/** Where nobody else would be left in a protected group, no choice is made between those who are. */
+async function keepLastMembers(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE leaver AS
+    SELECT d.* FROM doomed d ANTI JOIN frozen f USING (kind, name)
+    ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
+    INSERT INTO frozen
+    WITH member AS (
+      SELECT m.kind, m.name, m.g FROM (SELECT kind, name, unnest(group_names) AS g FROM actual) m
+      WHERE is_protected('group', m.g)),
+    emptied AS (
+      SELECT g FROM member LEFT JOIN leaver l USING (kind, name) GROUP BY g HAVING count(*) = count(l.name))
+    SELECT DISTINCT m.kind, m.name, 'last member' FROM member m SEMI JOIN emptied USING (g)`);
+}
+
+async function keptOnes(connection: Connection): Promise<Found<Kept>> {
+  return found(
+    connection,
+    "SELECT kind, name, reason AS because FROM frozen WHERE reason IN ('administrator', 'last member')",
+  );
+}
+
+async function leavingOnes(connection: Connection, after: number): Promise<Found<Leaving>> {
+  const { count, examples } = await found<{ kind: Kind; name: string; day: number }>(
+    connection,
+    `SELECT g.kind, g.name, (g.since + ${after})::DOUBLE AS day FROM gone g JOIN frozen f USING (kind, name) WHERE f.reason = 'leaving'`,
+    "day, ",
+  );
+  return {
+    count,
+    examples: examples.map(({ kind, name, day }) => ({ kind, name, on: new Date(day).toISOString() })),
+  };
+}
+
+async function found<Item extends object>(connection: Connection, query: string, order = ""): Promise<Found<Item>> {
+  const [row] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM (${query})`);
+  const items = await connection.rows<Item>(`${query} ORDER BY ${order}kind DESC, name LIMIT ${examples}`);
+  return { count: Number(row?.count ?? 0), examples: items };
+}

@@ -1,0 +1,116 @@
+import type { Kind } from "#principals/principal.ts";
+import type { Connection } from "./database.ts";
+
+/** What becomes of changed names. */
+export interface NamePolicies {
+  /** Of a principal whose record has another name now. */
+  readonly renames: "hold" | "apply";
+  /** Of a principal whose name another record has now. */
+  readonly reusedNames: "hold" | "apply";
+}
+
+/** Some of what was found, and how much there is. */
+export interface Found<Item> {
+  readonly count: number;
+  readonly examples: readonly Item[];
+}
+
+/** A principal whose record has another name now. The interface has no renames: one is deleted, another one created. */
+export interface Rename {
+  readonly kind: Kind;
+  readonly from: string;
+  readonly to: string;
+  readonly source: string;
+  /** The record's immutable id. */
+  readonly sourceId: string;
+  /** It keeps its old name for now. */
+  readonly held: boolean;
+}
+
+/** A principal of the target whose name another record of the same source has now: somebody else. */
+export interface ReusedName {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly source: string;
+  /** The immutable id of the record that it was made of, and of the one that has the name now. */
+  readonly was: string;
+  readonly is: string;
+  /** It stays as it is for now. */
+  readonly held: boolean;
+}
+
+/**
+ * Finds out by the ledger's immutable ids who has another name than before. Makes `move (kind, was, becomes, …)` and
+ * `reused`. A principal of which any record still has the name is who it was; one whose record has become a part of
+ * another one that was there has not moved: it is gone.
+ */
+export async function createMoves(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP VIEW assembled_origin AS
+    SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor;
+    CREATE OR REPLACE TEMP TABLE unmatched AS
+    SELECT * FROM ledger SEMI JOIN actual USING (kind, name) ANTI JOIN assembled_origin USING (kind, name, source, source_id);
+    CREATE OR REPLACE TEMP TABLE strayed AS
+    SELECT u.* FROM unmatched u
+    ANTI JOIN (SELECT l.kind, l.name FROM ledger l SEMI JOIN assembled_origin USING (kind, name, source, source_id)) same USING (kind, name)
+    ANTI JOIN (SELECT kind, name FROM frozen WHERE reason <> 'protected') f USING (kind, name);
+    CREATE OR REPLACE TEMP TABLE move AS
+    SELECT s.kind, s.name AS was, o.name AS becomes, min(s.source) AS source, min(s.source_id) AS source_id
+    FROM strayed s JOIN assembled_origin o USING (kind, source, source_id)
+    GROUP BY ALL;
+    DELETE FROM move USING (
+      SELECT l.kind, l.name FROM ledger l SEMI JOIN assembled_origin USING (kind, name, source, source_id)
+      SEMI JOIN actual USING (kind, name)
+    ) same WHERE same.kind = move.kind AND same.name = move.becomes;
+    CREATE OR REPLACE TEMP TABLE reused AS
+    SELECT s.kind, s.name, s.source, min(s.source_id) AS was_id, min(o.source_id) AS is_id
+    FROM strayed s JOIN assembled_origin o USING (kind, name, source)
+    ANTI JOIN frozen f ON f.kind = s.kind AND f.name = s.name
+    GROUP BY ALL`);
+}
+
+/**
+ * Freezes those of whom a change of the name is held, by the rules, or because they must not be deleted; and with them
+ * everybody whose name hangs together with theirs: where two have swapped names, one cannot change alone. Makes
+ * `renamed (kind, was, becomes)`, the renames that are not held. Expects `doomed`, with those who never leave frozen.
+ */
+export async function holdMoves(
+  connection: Connection,
+  rules: NamePolicies,
+  examples: number,
+): Promise<{ renames: Found<Rename>; reused: Found<ReusedName> }> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE rename AS
+    SELECT * FROM move ANTI JOIN assembled s ON s.kind = move.kind AND s.name = move.was;
+    CREATE OR REPLACE TEMP TABLE hold_seed AS
+    SELECT r.kind, r.was AS name, 'renamed' AS reason FROM rename r
+    WHERE ${rules.renames === "hold"} OR (r.kind, r.was) IN (SELECT (kind, name) FROM frozen)
+    UNION SELECT kind, name, 'reused' FROM reused WHERE ${rules.reusedNames === "hold"};
+    CREATE OR REPLACE TEMP TABLE held_name AS
+    WITH RECURSIVE edge AS (SELECT kind, was AS a, becomes AS b FROM move UNION ALL SELECT kind, becomes, was FROM move),
+    reached(kind, name) AS (
+      SELECT kind, name FROM hold_seed UNION SELECT e.kind, e.b FROM reached r JOIN edge e ON e.kind = r.kind AND e.a = r.name)
+    SELECT r.kind, r.name, coalesce(min(h.reason), 'renamed') AS reason
+    FROM reached r LEFT JOIN hold_seed h ON h.kind = r.kind AND h.name = r.name GROUP BY r.kind, r.name;
+    INSERT INTO frozen
+    SELECT h.kind, h.name, h.reason FROM held_name h SEMI JOIN actual USING (kind, name) ANTI JOIN frozen f USING (kind, name);
+    INSERT INTO held_back SELECT kind, name FROM held_name h SEMI JOIN assembled USING (kind, name);
+    INSERT INTO renamed
+    SELECT r.kind, r.was, r.becomes FROM rename r ANTI JOIN held_name h ON h.kind = r.kind AND h.name = r.was`);
+  const held = "IN (SELECT (kind, name) FROM held_name) AS held";
+  const renames = await connection.rows<Rename>(`
+    SELECT kind, was AS from, becomes AS to, source, source_id AS "sourceId", (kind, was) ${held}
+    FROM rename ORDER BY held DESC, kind DESC, was, becomes LIMIT ${examples}`);
+  const reused = await connection.rows<ReusedName>(`
+    SELECT kind, name, source, was_id AS was, is_id AS is, (kind, name) ${held}
+    FROM reused ORDER BY held DESC, kind DESC, name LIMIT ${examples}`);
+  return {
+    renames: { count: await countOf(connection, "rename"), examples: renames },
+    reused: { count: await countOf(connection, "reused"), examples: reused },
+  };
+}
+
+async function countOf(connection: Connection, table: string): Promise<number> {
+  const [row] = await connection.rows<{ n: bigint }>(`SELECT count(*) AS n FROM ${table}`);
+  return Number(row?.n ?? 0);
+}

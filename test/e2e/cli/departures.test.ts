@@ -1,0 +1,64 @@
+import { afterEach, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall } from "../../servers/rollcall.ts";
+
+let company: CompanyFolder;
+afterEach(() => company.remove());
+
+const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
+
+async function run(...args: readonly string[]) {
+  const { stdout, stderr } = await command(...args, "--json");
+  const [found] = JSON.parse(stdout).runs;
+  expect(found.error, stderr).toBeUndefined();
+  return found;
+}
+
+test("who is gone from the sources is shown as leaving, and stays until the time has passed", async () => {
+  company = await makeCompany((yaml) => `${yaml}    deletions: { after: 7d }\n`);
+  await command("apply");
+  await company.write("people.csv", people.replace(/^3,.*\n/m, ""));
+  const plan = await run("plan");
+  expect(plan.plan.changes).toEqual([]);
+  expect(plan.departures.leaving.examples).toMatchObject([{ kind: "user", name: "zoe" }]);
+  expect(plan.notes.join("\n")).toMatch(/staying for now.*\n {2}user zoe is leaving on \d{4}-\d\d-\d\dT/);
+  const { departures } = await run("apply");
+  expect((await run("plan")).departures).toEqual(departures);
+  const { stdout } = await command("explain", "zoe");
+  expect(stdout).toContain("it leaves when the time of deletions.after has passed");
+  await company.write("people.csv", people);
+  expect((await run("apply")).departures.leaving.count).toBe(0);
+});
+
+test("an administrator who is gone from the sources is not deleted, and the report says so", async () => {
+  company = await makeCompany((yaml) =>
+    yaml.replace("targets:", "  privileges: { administration: [Administrator, engines] }\ntargets:"),
+  );
+  await command("apply");
+  await company.write("people.csv", people.replace(/^[13],.*\n/gm, ""));
+  const { plan, departures } = await run("apply");
+  expect(plan.changes).toMatchObject([{ action: "delete", name: "zoe" }]);
+  expect(departures.kept.examples).toEqual([{ kind: "user", name: "ada", because: "administrator" }]);
+});
+
+test("a record with another name is a rename; a name with another record is somebody else, who waits", async () => {
+  company = await makeCompany();
+  await command("apply");
+  await company.write("people.csv", people.replace("1,ada,", "1,ada.king,").replace("2,grace,", "7,grace,"));
+  const { plan, departures, notes } = await run("plan");
+  expect(plan.changes).toMatchObject([
+    { action: "create", name: "ada.king", groupsAdded: ["engines", "staff"] },
+    { action: "delete", name: "ada" },
+  ]);
+  expect(departures.renames.examples).toMatchObject([{ from: "ada", to: "ada.king", sourceId: "1", held: false }]);
+  expect(departures.reused.examples).toMatchObject([{ name: "grace", was: "2", is: "7", held: true }]);
+  expect(notes.join("\n")).toMatch(/user ada is now ada\.king \(company 1\)/);
+  expect(notes.join("\n")).toMatch(/user grace: company 2 before, 7 now/);
+  await run("apply");
+
+  const shown = await run("plan", "--override", "reusedNames");
+  expect(shown.departures.reused.examples).toMatchObject([{ held: false }]);
+  await command("apply", "--override", "reusedNames", "--digest", shown.plan.digest);
+  expect((await run("plan")).departures).toMatchObject({ renames: { count: 0 }, reused: { count: 0 } });
+});
