@@ -37,6 +37,7 @@ const layers: Record<string, readonly string[]> = {
     // What every client of an HTTP server needs, whatever the server speaks.
     "client/breakage",
     "client/connection",
+    "client/refusal",
     "client/repeat",
   ],
 };

@@ -38,8 +38,11 @@ const lost = new Set([
   "Z_DATA_ERROR",
 ]);
 
+/** Where an exchange broke. `owner` is who has the setting `ca`: the target, unless it says otherwise. */
+type Place = Pick<Http, "url" | "timeouts"> & { readonly owner?: string };
+
 /** @param error what undici, Node's TLS or zlib threw, or an `Unusable` */
-export function breakageOf(error: unknown, phase: Phase, { url, timeouts }: Http): Breakage {
+export function breakageOf(error: unknown, phase: Phase, { url, timeouts, owner = "target" }: Place): Breakage {
   if (error instanceof Unusable) return { reason: error.message, advice: error.advice };
   const code = codeOf(error);
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") {
@@ -63,7 +66,7 @@ export function breakageOf(error: unknown, phase: Phase, { url, timeouts }: Http
   if (unreachable.has(code)) {
     return { reason: `${url.host} cannot be reached (${code}): check the network and its firewalls`, advice: "repeat" };
   }
-  const tls = tlsProblem(code, error, url);
+  const tls = tlsProblem(code, error, url, owner);
   if (tls !== undefined) return { reason: tls, advice: "fix" };
   if (code === "UND_ERR_HEADERS_TIMEOUT")
     return { reason: `no answer within ${inWords(timeouts.headers)}`, advice: "later" };
@@ -90,9 +93,9 @@ const lostIn: Readonly<Record<Phase, string>> = {
   receive: "the answer broke off or arrived damaged",
 };
 
-function tlsProblem(code: string, error: unknown, url: URL): string | undefined {
+function tlsProblem(code: string, error: unknown, url: URL, owner: string): string | undefined {
   if (untrusted.has(code)) {
-    return `the certificate of ${url.host} is not from an authority that is trusted here (${code}): give its issuer's certificate as the target's \`ca\``;
+    return `the certificate of ${url.host} is not from an authority that is trusted here (${code}): give its issuer's certificate as the ${owner}'s \`ca\``;
   }
   switch (code) {
     case "OTHER_CERTIFICATE":

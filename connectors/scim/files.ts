@@ -1,0 +1,154 @@
+import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
+import type { OpenFile } from "#reading/file.ts";
+import { type OpenFiles, openFiles } from "#reading/files.ts";
+import { contentOf } from "#reading/gunzip.ts";
+import type { Resource } from "./attributes.ts";
+import { batched, type Counts } from "./batch.ts";
+import { entryOf, idOf, type Making, typeOf } from "./entry.ts";
+import { itemsOf, JsonError } from "./json.ts";
+import { objectOf } from "./names.ts";
+import type { Options } from "./options.ts";
+import { type Envelope, envelopeOf } from "./page.ts";
+import { makingOf } from "./selection.ts";
+
+export type FileOptions = Options & { readonly files: NonNullable<Options["files"]> };
+
+/** What a file holds; undefined: its resources say it. */
+type Content = Kind | undefined;
+
+/**
+ * Every resource of every file. All files are open from the start and must be the same at the end.
+ * @throws {IncompleteReadError} when a file is missing, cut off or changing, or holds fewer than its total says
+ * @throws {InputError} when a file is malformed; the message names file and line
+ */
+export async function* readFiles(
+  options: FileOptions,
+  { folder }: OpenContext,
+  context: ReadContext,
+  counts: Counts,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const { signal } = context;
+  const { users, groups, mixed } = options.files;
+  const opened: { content: Content; set: OpenFiles }[] = [];
+  const making = makingOf(options, context);
+  const others = new Map<string, number>();
+  try {
+    signal.throwIfAborted();
+    for (const [content, names] of [
+      ["user", users],
+      ["group", groups],
+      [undefined, mixed],
+    ] as const) {
+      if (names === undefined) continue;
+      opened.push({ content, set: await openFiles([names].flat(), folder, options.files, signal) });
+    }
+    for (const { content, set } of opened) {
+      for (const file of set.files) {
+        try {
+          yield* recordsOf(file, content, making, { signal, counts, others });
+        } catch (error) {
+          signal.throwIfAborted();
+          // A file that changed may look malformed; that it changed is then what to say.
+          await file.assertUnchanged();
+          throw error;
+        }
+      }
+    }
+    for (const { set } of opened) await set.assertUnchanged();
+    signal.throwIfAborted();
+  } finally {
+    await Promise.all(opened.map(({ set }) => set.close()));
+  }
+  for (const [type, count] of others)
+    context.warn(`${count} resources of the type ${type} are neither users nor groups`);
+}
+
+async function* recordsOf(
+  file: OpenFile,
+  content: Content,
+  making: Making,
+  { signal, counts, others }: { signal: AbortSignal; counts: Counts; others: Map<string, number> },
+): AsyncGenerator<readonly SourceRecord[]> {
+  const totals = createTotals(file.name);
+  const at = (line: number): string => `${file.name}:${line}`;
+  let line = 1;
+  try {
+    for await (const items of itemsOf(contentOf(file, () => at(line), signal))) {
+      const records: SourceRecord[] = [];
+      for (const item of items) {
+        ({ line } = item);
+        if (item.kind === "list") {
+          totals.list(envelopeOf(objectOf(item.envelope) ?? {}, at(line)), line);
+          continue;
+        }
+        totals.resource();
+        const resource = objectOf(item.value);
+        if (resource === undefined) throw new InputError(`${at(line)}: expected a resource, an object with an id`);
+        const kind = kindOf(resource, content, at(line), others);
+        if (kind === undefined) continue;
+        const id = idOf(resource);
+        records.push(entryOf(kind, resource, id === undefined ? at(line) : `${at(line)}, id ${id}`, making));
+      }
+      yield* batched(records, counts);
+    }
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    const message = `${at(error.line)}: ${error.message}`;
+    if (error.reason === "truncated") {
+      throw new IncompleteReadError(
+        error.message === "is empty" ? `${file.name} is empty` : `${message}; write the file again`,
+      );
+    }
+    throw new InputError(`${message}; expected a ListResponse, an array of resources, or one resource a line`);
+  }
+  totals.end();
+}
+
+function kindOf(resource: Resource, content: Content, place: string, others: Map<string, number>): Kind | undefined {
+  const type = typeOf(resource) ?? content;
+  if (type === undefined) {
+    const message = "says neither in meta.resourceType nor in schemas whether it is a user or a group";
+    throw new InputError(`${place}: ${message}; put users and groups in files of their own (files: { users, groups })`);
+  }
+  if (content !== undefined && type !== content) {
+    const found = typeof type === "string" ? type : type.other;
+    throw new InputError(`${place}: is a ${found}, in a file of ${content}s; name files of both as files: { mixed }`);
+  }
+  if (typeof type === "string") return type;
+  others.set(type.other, (others.get(type.other) ?? 0) + 1);
+  return undefined;
+}
+
+/** Holds the lists of a file to their totals. A list that starts at 1 is another one; the others go on with it. */
+function createTotals(file: string) {
+  let open: { readonly total: number; readonly line: number; received: number } | undefined;
+  let received = 0;
+  const end = (): void => {
+    if (open === undefined || open.received === open.total) return;
+    const message = `totalResults is ${open.total}, and there are ${open.received}`;
+    throw new IncompleteReadError(`${file}:${open.line}: ${message}; write the whole list, all its pages`);
+  };
+  return {
+    resource: (): void => {
+      received++;
+    },
+    list: ({ totalResults, startIndex }: Envelope, line: number): void => {
+      if (open === undefined || (startIndex ?? 1) === 1) {
+        end();
+        open = undefined;
+      } else if (startIndex !== open.received + 1 || totalResults !== open.total) {
+        const expected = `a page that starts at ${open.received + 1} of ${open.total}`;
+        throw new IncompleteReadError(`${file}:${line}: expected ${expected}; write the whole list, all its pages`);
+      }
+      if (totalResults !== undefined) {
+        open ??= { total: totalResults, line, received: 0 };
+        // The first page may itself be a later one; its total then tells.
+        open.received += received;
+      }
+      received = 0;
+    },
+    end,
+  };
+}

@@ -1,0 +1,176 @@
+import { TokenizerError, Tokenizer, TokenParser, TokenParserError, TokenType } from "@streamparser/json";
+
+/** What stands in JSON that is being read, in its order. Lines count from 1. */
+export type Item =
+  | { readonly kind: "resource"; readonly value: unknown; readonly line: number }
+  /** The end of a ListResponse: all of it but its resources, which come before. */
+  | { readonly kind: "list"; readonly envelope: Readonly<Record<string, unknown>>; readonly line: number };
+
+/** What is read is not JSON, or not all of it. */
+export class JsonError extends Error {
+  /** `truncated`: it ends too early. */
+  readonly reason: "malformed" | "truncated";
+  readonly line: number;
+
+  constructor(reason: JsonError["reason"], line: number, message: string) {
+    super(message);
+    this.reason = reason;
+    this.line = line;
+  }
+}
+
+/** In bytes. What is held in memory must not grow with the file. */
+const longestResource = 256 * 1024 * 1024;
+const listNames = ["Resources", "resources"];
+
+/**
+ * The resources of a ListResponse, of several, of an array, or one after the other (NDJSON); those of one piece of
+ * bytes at once.
+ * @throws {JsonError} when it is not that, or ends early
+ */
+export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Item[]> {
+  let read: Reader | undefined;
+  let head: Uint8Array = new Uint8Array();
+  for await (const chunk of bytes) {
+    let piece = chunk;
+    if (read === undefined) {
+      head = Buffer.concat([head, chunk]);
+      const first = firstCharacter(head);
+      if (first === undefined) continue;
+      read = readerOf(first === "[");
+      piece = withoutMark(head);
+    }
+    const items = read.take(piece);
+    if (items.length > 0) yield items;
+  }
+  if (read === undefined) throw new JsonError("truncated", 1, "is empty");
+  const items = read.end();
+  if (items.length > 0) yield items;
+}
+
+interface Reader {
+  take(chunk: Uint8Array): readonly Item[];
+  end(): readonly Item[];
+}
+
+function readerOf(isArray: boolean): Reader {
+  let items: Item[] = [];
+  // Where the objects begin that are open now, as far as they may be resources or lists.
+  const starts: { line: number; offset: number }[] = [];
+  let depth = 0;
+  let isList = false;
+  let lastString: unknown;
+  let lastOffset = 0;
+  const lines = lineCounter();
+
+  const parser = new TokenParser({
+    paths: isArray ? ["$.*"] : [...listNames.map((name) => `$.${name}.*`), "$"],
+    keepStack: false,
+    separator: "",
+  });
+  parser.onValue = ({ value, stack, parent }) => {
+    const line = starts[stack.length]?.line ?? lines.at(lastOffset);
+    if (!isArray && stack.length === 0 && (isList || isEmptyList(value))) {
+      items.push({ kind: "list", envelope: value as Record<string, unknown>, line });
+      isList = false;
+      return;
+    }
+    if (Array.isArray(parent) && !isArray) {
+      // The library keeps what it has told of, since the list as a whole is asked for too.
+      parent.length = 0;
+    }
+    items.push({ kind: "resource", value, line });
+  };
+
+  const tokenizer = new Tokenizer({ separator: "" });
+  tokenizer.onToken = (token) => {
+    const type = token.token;
+    if (type === TokenType.LEFT_BRACE || type === TokenType.LEFT_BRACKET) {
+      if (depth <= 2) starts[depth] = { line: lines.at(token.offset), offset: token.offset };
+      depth++;
+    } else if (type === TokenType.RIGHT_BRACE || type === TokenType.RIGHT_BRACKET) depth--;
+    else if (type === TokenType.STRING && depth === 1) lastString = token.value;
+    // An empty list tells of no resource.
+    else if (type === TokenType.COLON && depth === 1 && isListName(lastString)) isList = true;
+    lastOffset = token.offset;
+    parser.write(token);
+  };
+
+  const attempt = (action: () => void): readonly Item[] => {
+    try {
+      action();
+    } catch (error) {
+      if (!(error instanceof TokenizerError || error instanceof TokenParserError || error instanceof TypeError))
+        throw error;
+      const position = /absolute position "(\d+)"/.exec(error.message)?.[1];
+      throw new JsonError("malformed", lines.at(position === undefined ? lastOffset : Number(position)), "is not JSON");
+    }
+    const taken = items;
+    items = [];
+    return taken;
+  };
+
+  return {
+    take: (chunk) => {
+      lines.next(chunk);
+      const taken = attempt(() => tokenizer.write(chunk));
+      const open = starts[Math.min(depth, isArray ? 2 : 3) - 1];
+      if (depth > (isArray ? 1 : 2) && open !== undefined && lines.end() - open.offset > longestResource) {
+        throw new JsonError("malformed", open.line, "holds a resource of more than 256 MiB");
+      }
+      return taken;
+    },
+    end: () => {
+      if (depth > 0) throw new JsonError("truncated", lines.at(lines.end()), "ends here, before its end");
+      return attempt(() => tokenizer.end());
+    },
+  };
+}
+
+function isListName(value: unknown): boolean {
+  return typeof value === "string" && listNames.includes(value);
+}
+
+/** A list without resources need not say so. */
+function isEmptyList(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "totalResults" in value && !("id" in value);
+}
+
+/** The lines of bytes that come piece by piece. */
+function lineCounter() {
+  let chunk: Uint8Array = new Uint8Array();
+  let start = 0;
+  let nextBreak = -1;
+  let line = 1;
+  /** The line of an offset that is not before the last one asked for. */
+  const at = (offset: number): number => {
+    while (nextBreak !== -1 && nextBreak < offset - start) {
+      line++;
+      nextBreak = chunk.indexOf(10, nextBreak + 1);
+    }
+    return line;
+  };
+  return {
+    at,
+    /** The offset of the end of what came so far. */
+    end: () => start + chunk.length,
+    next(following: Uint8Array): void {
+      at(start + chunk.length);
+      start += chunk.length;
+      chunk = following;
+      nextBreak = chunk.indexOf(10);
+    },
+  };
+}
+
+function withoutMark(bytes: Uint8Array): Uint8Array {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+}
+
+/** The first character that is neither white space nor the byte order mark. */
+function firstCharacter(bytes: Uint8Array): string | undefined {
+  // A part of the mark is not yet a character.
+  if (bytes[0] === 0xef && bytes.length < 3) return undefined;
+  const first = withoutMark(bytes).find((byte) => byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13);
+  return first === undefined ? undefined : String.fromCharCode(first);
+}

@@ -1,0 +1,219 @@
+import { z } from "zod";
+import { checks } from "#reading/checks.ts";
+
+const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** `90s`, `15m`; in milliseconds. */
+const duration = z
+  .string({ error: "expected a duration like 90s, 15m" })
+  .regex(/^[1-9]\d{0,4}[smh]$/, { error: "expected a duration like 90s, 15m" })
+  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+
+const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
+const count = (least: number) =>
+  z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
+
+/** What a header can hold, and no more: a line end at the end of a secret's file is none of it. */
+const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
+
+const url = text("a URL like https://idp.example.com/scim/v2").superRefine((value, context) => {
+  const parsed = URL.parse(value);
+  const problem = (message: string): void => {
+    context.addIssue({ code: "custom", message });
+  };
+  if (parsed === null || !["http:", "https:"].includes(parsed.protocol))
+    problem("expected a URL like https://idp.example.com/scim/v2");
+  else if (parsed.username !== "" || parsed.password !== "")
+    problem("a URL with a user or a password in it; they have a key of their own: auth");
+  else if (parsed.search !== "" || parsed.hash !== "") problem("a URL with a query or a fragment; expected none");
+});
+
+const oauth = z.strictObject({
+  tokenUrl: url.describe("Where tokens are given out."),
+  clientId: text("a client id"),
+  clientSecret: text("a secret"),
+  scope: text("scopes, with spaces between them")
+    .optional()
+    .describe("What to ask for. Default: what the server gives."),
+  audience: text("an audience").optional().describe("For servers that want one."),
+  send: z
+    .enum(["header", "body"], { error: "expected header or body" })
+    .default("header")
+    .describe("Where the client's id and secret are sent: header (HTTP Basic) or body. Default header."),
+});
+
+const auth = z
+  .union(
+    [
+      z.strictObject({ bearer: token }),
+      z.strictObject({ basic: z.strictObject({ username: text("a user name"), password: text("a password") }) }),
+      z.strictObject({ oauth }),
+      z.strictObject({ headers: z.record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), token) }),
+    ],
+    {
+      error:
+        "expected {bearer}, {basic: {username, password}}, {oauth: {tokenUrl, clientId, clientSecret}} or {headers}",
+    },
+  )
+  .describe(
+    "As whom to read: bearer (a token), basic, oauth (client credentials), or headers for servers that want a header of their own.",
+  );
+
+const paging = z
+  .strictObject({
+    by: z
+      .enum(["auto", "index", "cursor"], { error: "expected auto, index or cursor" })
+      .default("auto")
+      .describe(
+        "index: startIndex. cursor: RFC 9865. auto: what the server announces, index if nothing. Default auto.",
+      ),
+    count: count(1)
+      .default(500)
+      .describe("How many resources to ask for at a time; the server may give fewer. Default 500."),
+    overlap: z
+      .boolean()
+      .default(true)
+      .describe(
+        "With index: every page starts with the last resource of the one before, which proves that nothing moved meanwhile. Default true.",
+      ),
+    totals: z
+      .enum(["exact", "estimated"], { error: "expected exact or estimated" })
+      .default("exact")
+      .describe("With cursor: estimated does not compare what came with totalResults. Default exact."),
+    attempts: count(1)
+      .default(3)
+      .describe("How often a list is read when it changes meanwhile or does not add up. Default 3."),
+  })
+  .prefault({})
+  .describe("How long lists are read.");
+
+const filter = text('a filter, such as userType eq "Employee"')
+  .optional()
+  .describe("Which ones, in SCIM's filter language. Default: all.");
+
+const users = z
+  .strictObject({
+    path: text("a path").default("Users").describe("Below the url. Default Users."),
+    filter,
+  })
+  .prefault({})
+  .describe("Which users to read.");
+
+const memberPages = z
+  .strictObject({
+    startIndex: text("a parameter").default("startIndex").describe("The parameter for the first member, from 1."),
+    count: text("a parameter").default("count").describe("The parameter for how many."),
+    size: count(1).default(1_000).describe("How many to ask for. Default 1000."),
+  })
+  .describe("How the server pages the members of one group. Default: it does not.");
+
+const groups = z
+  .union(
+    [
+      z.literal(false),
+      z.strictObject({
+        path: text("a path").default("Groups").describe("Below the url. Default Groups."),
+        filter,
+        members: z
+          .enum(["list", "each"], { error: "expected list or each" })
+          .default("list")
+          .describe(
+            "list: members come with the list of groups. each: every group is asked for by itself. Default list.",
+          ),
+        memberLimit: count(1)
+          .optional()
+          .describe(
+            "How many members the server gives of a group in a list: one with as many is asked for by itself. Default: it has no limit.",
+          ),
+        memberPages: memberPages.optional(),
+      }),
+    ],
+    { error: "expected false, or a mapping with path, filter, members" },
+  )
+  .prefault({})
+  .describe("Which groups to read; false: none.");
+
+const file = text("a path");
+const several = z.union([file, z.array(file).min(1, "expected at least one")], {
+  error: "expected a path, a pattern or a list of them",
+});
+
+const files = z
+  .strictObject({
+    users: several.optional().describe("Files of users: a path, a pattern like users-*.json, or a list."),
+    groups: several.optional().describe("Files of groups."),
+    mixed: several.optional().describe("Files of both, told apart by meta.resourceType or schemas."),
+    ...checks,
+  })
+  .refine(({ users, groups, mixed }) => users !== undefined || groups !== undefined || mixed !== undefined, {
+    error: "expected users, groups or mixed",
+  })
+  .describe("Read files instead of a server: lists, arrays or one resource a line, also packed with gzip.");
+
+const timeouts = z
+  .strictObject({
+    connect: duration.prefault("10s").describe("Until a connection stands, with TLS. Default 10s."),
+    answer: duration.prefault("2m").describe("Until an answer begins, and between two pieces of it. Default 2m."),
+    pause: duration
+      .prefault("1m")
+      .describe("The longest pause to keep when the server asks for one (Retry-After). Default 1m."),
+  })
+  .prefault({})
+  .describe("How long things may take.");
+
+/** What stands beside `connector: scim`. */
+export const options = z
+  .strictObject({
+    url: url.optional().describe("Where the server's /Users and /Groups are: https://idp.example.com/scim/v2."),
+    files: files.optional(),
+    auth: auth.optional(),
+    ca: text("a path")
+      .optional()
+      .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    allowPlainHttp: z
+      .boolean()
+      .default(false)
+      .describe("Allow http:// to other machines: whoever stands between may read and change everything."),
+    users,
+    groups,
+    paging,
+    memberships: z
+      .enum(["members", "groups", "both"], { error: "expected members, groups or both" })
+      .default("both")
+      .describe(
+        "Where memberships are taken from: members of groups, groups of users, or both: groups then only count where they say that they are direct. Default both.",
+      ),
+    attributes: z
+      .union([z.enum(["auto", "all"]), z.array(text("the name of an attribute")).min(1)], {
+        error: "expected auto, all or a list of attributes",
+      })
+      .default("auto")
+      .describe(
+        "What to ask the server for: auto leaves out the bulky ones that no rule uses, all asks for everything, a list for just these. Default auto.",
+      ),
+    timeouts,
+    minUsers: count(0).default(1).describe("Fewer users fail the read. Default 1."),
+    minGroups: count(0).default(0).describe("Fewer groups fail the read. Default 0."),
+  })
+  .superRefine((value, context) => {
+    const problem = (path: string, message: string): void => {
+      context.addIssue({ code: "custom", path: [path], message });
+    };
+    if ((value.url === undefined) === (value.files === undefined)) problem("url", "expected either url or files");
+    if (value.files !== undefined && value.auth !== undefined) problem("auth", "is for a server, not for files");
+    if (value.allowPlainHttp) return;
+    const tokenUrl = value.auth !== undefined && "oauth" in value.auth ? value.auth.oauth.tokenUrl : undefined;
+    if (isPlain(value.url)) problem("url", plainHttp);
+    if (isPlain(tokenUrl)) problem("auth", `tokenUrl: ${plainHttp}`);
+  });
+
+const plainHttp = "http:// would send tokens and passwords as they are; use https://, or set allowPlainHttp";
+
+function isPlain(value: string | undefined): boolean {
+  const url = value === undefined ? null : URL.parse(value);
+  return url?.protocol === "http:" && !/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname);
+}
+
+export type Options = z.infer<typeof options>;
+export type Auth = z.infer<typeof auth>;
+export type GroupsOptions = Exclude<Options["groups"], false>;

@@ -1,0 +1,530 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import type { Entry, SourceRecord, WantedAttributes } from "#connector.ts";
+import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
+import scim from "#connectors/scim/index.ts";
+import { makeAuthority, makeCertificate } from "../../servers/certificates.ts";
+import { type Quirks, startPagedScim } from "../../servers/scim-pages.ts";
+import { type ScimDirectory, type ScimServer, startScim } from "../../servers/scim.ts";
+import { largeCompany } from "./company.ts";
+import { directoryOf } from "./scim-medium.ts";
+
+interface Reading {
+  readonly folder?: string;
+  readonly signal?: AbortSignal;
+  readonly attributes?: WantedAttributes;
+  readonly warnings?: string[];
+}
+
+function open(options: object, folder = "/") {
+  return scim.open(scim.options.parse(options), { name: "corp", folder });
+}
+
+async function records(
+  options: object,
+  { folder, warnings, ...context }: Reading = {},
+): Promise<readonly SourceRecord[]> {
+  const signal = context.signal ?? new AbortController().signal;
+  const warn = (message: string): void => void warnings?.push(message);
+  return (await Array.fromAsync(open(options, folder).read({ ...context, signal, warn }))).flat();
+}
+
+async function entries(options: object, reading?: Reading): Promise<readonly Entry[]> {
+  return (await records(options, reading)).filter((record) => record.kind !== "membership");
+}
+
+async function ids(options: object, reading?: Reading): Promise<readonly string[]> {
+  return (await entries(options, reading)).map(({ kind, id }) => `${kind} ${id}`);
+}
+
+const small = (): ScimDirectory => directoryOf(largeCompany(10));
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => `user ${index + 1}`);
+
+async function started(server: Promise<ScimServer>): Promise<ScimServer> {
+  const running = await server;
+  onTestFinished(() => running.close());
+  return running;
+}
+
+const paged = (directory: ScimDirectory, quirks?: Quirks, authorization?: () => string) =>
+  started(startPagedScim(directory, quirks, authorization === undefined ? {} : { authorization }));
+
+function answer(response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): true {
+  response.writeHead(status, { "content-type": "application/scim+json", ...headers }).end(JSON.stringify(body));
+  return true;
+}
+
+/** Does something before the request with this number, from 1, for such a path. */
+function atRequest(
+  server: ScimServer,
+  path: string,
+  number: number,
+  action: (response: ServerResponse, request: IncomingMessage) => boolean | void,
+): void {
+  let count = 0;
+  server.intercept((request, response) => {
+    if (request.url?.includes(path) !== true || ++count !== number) return false;
+    return action(response, request) === true;
+  });
+}
+
+describe("credentials", () => {
+  test.each([
+    [
+      "basic",
+      { basic: { username: "ada", password: "s3cret-wörd" } },
+      `Basic ${Buffer.from("ada:s3cret-wörd").toString("base64")}`,
+    ],
+    ["a token", { bearer: "t0ken" }, "Bearer t0ken"],
+    ["a header", { headers: { Authorization: "SSWS-key" } }, "SSWS-key"],
+  ])("of %s", async (_, auth, authorization) => {
+    const server = await started(startScim(small(), { authorization: () => authorization }));
+    expect(await ids({ url: `${server.url}/`, auth, groups: false })).toEqual(numbers(10));
+  });
+
+  /** A server of tokens, which are `token-1`, `token-2` … */
+  async function tokens(server: ScimServer, life: number) {
+    const asked: { readonly body: string; readonly authorization: string | undefined }[] = [];
+    server.intercept(async (request, response) => {
+      if (request.url !== "/scim/v2/token") return false;
+      const body = await text(request);
+      asked.push({ body, authorization: request.headers.authorization });
+      return answer(response, 200, { access_token: `token-${asked.length}`, token_type: "bearer", expires_in: life });
+    });
+    const oauth = { tokenUrl: `${server.url}/token`, clientId: "roll:call", clientSecret: "client s3cret/" };
+    return { asked, oauth };
+  }
+
+  test("of a client, whose token is kept for as long as it is good", async () => {
+    const server = await paged(small(), {}, () => "Bearer token-1");
+    const { asked, oauth } = await tokens(server, 3_600);
+    const source = open({ url: server.url, auth: { oauth: { ...oauth, scope: "a b" } } });
+    for (let read = 0; read < 2; read++) {
+      const all = await Array.fromAsync(source.read({ signal: new AbortController().signal, warn: () => {} }));
+      expect(all.flat()).toHaveLength(12);
+    }
+    // As a form has it (RFC 6749, 2.3.1).
+    const basic = Buffer.from("roll%3Acall:client+s3cret%2F").toString("base64");
+    expect(asked).toEqual([{ body: "grant_type=client_credentials&scope=a+b", authorization: `Basic ${basic}` }]);
+  });
+
+  test("of a client, in the body", async () => {
+    const server = await paged(small(), {}, () => "Bearer token-1");
+    const { asked, oauth } = await tokens(server, 3_600);
+    await records({ url: server.url, auth: { oauth: { ...oauth, send: "body", audience: "x" } } });
+    const body = "grant_type=client_credentials&audience=x&client_id=roll%3Acall&client_secret=client+s3cret%2F";
+    expect(asked).toEqual([{ body, authorization: undefined }]);
+  });
+
+  test("of a client, whose token is refused before its time", async () => {
+    let valid = "Bearer token-1";
+    const server = await paged(small(), { largestPage: 4 }, () => valid);
+    const { asked, oauth } = await tokens(server, 3_600);
+    const source = open({ url: server.url, auth: { oauth }, groups: false });
+    const found: string[] = [];
+    for await (const batch of source.read({ signal: new AbortController().signal, warn: () => {} })) {
+      for (const record of batch) if (record.kind === "user") found.push(`user ${record.id}`);
+      if (asked.length === 1) valid = "Bearer token-2";
+    }
+    expect(found).toEqual(numbers(10));
+    expect(asked).toHaveLength(2);
+    // No token is any good now, of however many.
+    valid = "Bearer none";
+    const failure: unknown = await records({ url: server.url, auth: { oauth } }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(RefusedError);
+    expect(String(failure)).toMatch(
+      /answered 401 \(Not with Bearer \*\*\*\): the server does not take the credentials/,
+    );
+    expect(asked).toHaveLength(4);
+  });
+
+  test("of a client, whose token is about to expire", async () => {
+    const server = await paged(small(), { largestPage: 4 });
+    const { asked, oauth } = await tokens(server, 0.001);
+    await records({ url: server.url, auth: { oauth }, groups: false });
+    expect(asked.length).toBeGreaterThan(2);
+  });
+
+  test("of a client that is refused", async () => {
+    const server = await paged(small());
+    server.intercept((_, response) =>
+      answer(response, 401, { error: "invalid_client", error_description: "Not client s3cret/" }),
+    );
+    const oauth = { tokenUrl: `${server.url}/token`, clientId: "rollcall", clientSecret: "client s3cret/" };
+    await expect(records({ url: server.url, auth: { oauth } })).rejects.toThrow(
+      /^source corp: POST \S+\/token answered 401 \(invalid_client: Not \*\*\*\): the server does not take the credentials/,
+    );
+    server.intercept((_, response) => answer(response, 200, { token: "x" }));
+    await expect(records({ url: server.url, auth: { oauth } })).rejects.toThrow(
+      /not one with a bearer token \(access_token\)/,
+    );
+  });
+});
+
+test("trusts the authority that is configured, and no other", async () => {
+  const authority = await makeAuthority();
+  const tls = await makeCertificate({ ip: ["127.0.0.1"] }, { issuer: authority });
+  const server = await started(startScim(small(), { tls }));
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-scim-ca-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await writeFile(join(folder, "ca.pem"), authority.cert);
+  const options = { url: server.url, ca: "ca.pem", groups: false };
+  expect(await ids(options, { folder })).toEqual(numbers(10));
+  const lines = await open(options, folder).describe?.({ signal: new AbortController().signal, warn: () => {} });
+  expect(lines?.[0]).toMatch(/^https:\S+, TLSv1\.\d, certificate of /);
+  await expect(records({ url: server.url })).rejects.toThrow(
+    /^source corp: GET \S+: the certificate of .* give its issuer's certificate as the source's `ca`/,
+  );
+  await expect(records({ ...options, ca: "none.pem" }, { folder })).rejects.toThrow(
+    "ca: none.pem cannot be read (ENOENT)",
+  );
+});
+
+describe("by startIndex", () => {
+  const index = { by: "index", count: 4 };
+
+  test("tolerates short pages, down to one at a time", async () => {
+    for (const largestPage of [3, 2, 1]) {
+      const server = await paged(small(), { largestPage });
+      expect(await ids({ url: server.url, groups: false, paging: { by: "index", count: 500 } })).toEqual(numbers(10));
+    }
+  });
+
+  test("takes a list that comes at once, whatever was asked for", async () => {
+    const server = await paged(directoryOf(largeCompany(3_000)));
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users") !== true) return false;
+      return answer(response, 200, { totalResults: 3_000, Resources: server.directory.users });
+    });
+    expect(await ids({ url: server.url, groups: false })).toEqual(numbers(3_000));
+    expect(server.requests.filter((path) => path.includes("/Users"))).toHaveLength(1);
+  });
+
+  test("loses nobody when somebody else is deleted between two pages", async () => {
+    const server = await paged(small());
+    const warnings: string[] = [];
+    atRequest(server, "/Users", 2, () => {
+      server.directory.users = server.directory.users.filter(({ id }) => id !== "2");
+    });
+    // Number 5, which moved to where number 4 was read, would be missing, and the total would be right.
+    const found = await ids({ url: server.url, groups: false, paging: index }, { warnings });
+    expect([...found].sort()).toEqual(numbers(10).sort());
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /Users: at 4 there is another one than before, so it changed .*; it is read again \(2 of 3\)$/,
+      ),
+    ]);
+  });
+
+  test("loses nobody when somebody goes and somebody comes", async () => {
+    const server = await paged(small());
+    atRequest(server, "/Users", 3, () => {
+      const [first, ...rest] = server.directory.users;
+      server.directory.users = [...rest, { ...first, id: "new" }];
+    });
+    const found = await ids({ url: server.url, groups: false, paging: index });
+    expect([...found].sort()).toEqual([...numbers(10), "user new"].sort());
+  });
+
+  test("delivers nobody twice when somebody comes in front", async () => {
+    const server = await paged(small());
+    atRequest(server, "/Users", 2, () => {
+      server.directory.users = [{ id: "new", userName: "new" }, ...server.directory.users];
+    });
+    const found = await ids({ url: server.url, groups: false, paging: index });
+    expect([...found].sort()).toEqual([...numbers(10), "user new"].sort());
+  });
+
+  test("fails when the list keeps changing", async () => {
+    const server = await paged(small());
+    server.intercept((request) => {
+      if (request.url?.includes("startIndex=4") === true) server.directory.users = server.directory.users.slice(1);
+      return false;
+    });
+    const reading = records({ url: server.url, groups: false, paging: { ...index, attempts: 2 } });
+    await expect(reading).rejects.toBeInstanceOf(IncompleteReadError);
+  });
+
+  test.each([
+    ["too many", 12, /Users: it ends after 10 of 12 \(read 2 times\)/],
+    ["too few", 9, /Users: totalResults is 9, and there are 10 \(read 2 times\)/],
+  ])("fails when the total says %s", async (_, totalResults, message) => {
+    const server = await paged(small());
+    server.intercept((request, response) => {
+      const start = Number(/startIndex=(\d+)/.exec(request.url ?? "")?.[1]);
+      if (request.url?.includes("/Users") !== true) return false;
+      return answer(response, 200, { totalResults, Resources: server.directory.users.slice(start - 1, start + 3) });
+    });
+    await expect(records({ url: server.url, paging: { ...index, attempts: 2 } })).rejects.toThrow(message);
+  });
+
+  test("fails when the server does not keep an order", async () => {
+    const server = await paged(small());
+    // The last page holds somebody for the second time, and nobody says so.
+    server.intercept((request, response) => {
+      if (request.url?.includes("startIndex=9") !== true) return false;
+      return answer(response, 200, { totalResults: 10, Resources: server.directory.users.slice(0, 2) });
+    });
+    const reading = records({ url: server.url, groups: false, paging: { ...index, overlap: false } });
+    await expect(reading).rejects.toThrow(/totalResults is 10, and there are 8 \(read 3 times\)/);
+  });
+
+  test("fails when the server pages in its own way, and says how to go on", async () => {
+    const server = await paged(small());
+    // Pages by number: what is asked for is rounded down.
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users") !== true) return false;
+      const start = Math.floor((Number(/startIndex=(\d+)/.exec(request.url)?.[1]) - 1) / 4) * 4;
+      return answer(response, 200, { totalResults: 10, Resources: server.directory.users.slice(start, start + 4) });
+    });
+    const options = { url: server.url, groups: false };
+    await expect(records({ ...options, paging: index })).rejects.toThrow(/paging: \{ overlap: false \}/);
+    expect(await ids({ ...options, paging: { ...index, overlap: false } })).toEqual(numbers(10));
+  });
+});
+
+describe("by cursor", () => {
+  test("is chosen when the server announces it, and begins again when the cursor is lost", async () => {
+    const server = await paged(small(), { cursors: true, largestPage: 4 });
+    const warnings: string[] = [];
+    atRequest(server, "/Users", 3, (response) =>
+      answer(response, 400, { status: "400", scimType: "expiredCursor", detail: "too slow" }),
+    );
+    expect(await ids({ url: server.url, groups: false }, { warnings })).toEqual(numbers(10));
+    expect(warnings).toEqual([expect.stringMatching(/the server no longer knows the cursor; it is read again/)]);
+    expect(server.requests.filter((path) => path.includes("/Users"))).toHaveLength(6);
+  });
+
+  test("does without totals, and compares them where there are any", async () => {
+    const silent = await paged(small(), { cursors: true, largestPage: 4, noTotals: true });
+    expect(await ids({ url: silent.url, groups: false })).toEqual(numbers(10));
+    const server = await paged(small(), { cursors: true });
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users") !== true) return false;
+      return answer(response, 200, { totalResults: 1_000, Resources: server.directory.users });
+    });
+    const options = { url: server.url, groups: false };
+    await expect(records(options)).rejects.toThrow(
+      /totalResults is 1000, and there are 10 \(where .* estimated \}\) \(read 3 times\)/,
+    );
+    expect(await ids({ ...options, paging: { totals: "estimated" } })).toEqual(numbers(10));
+  });
+
+  test("fails when its pages go round in circles", async () => {
+    const server = await paged(small(), { cursors: true });
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users") !== true) return false;
+      const nextCursor = request.url.includes("cursor=a") ? "b" : "a";
+      return answer(response, 200, { totalResults: 10, nextCursor, Resources: server.directory.users.slice(0, 3) });
+    });
+    await expect(records({ url: server.url, paging: { attempts: 1 } })).rejects.toThrow(
+      "its pages go round in circles",
+    );
+  });
+});
+
+describe("a busy server", () => {
+  test.each([
+    ["seconds", () => "1"],
+    ["a date", () => new Date(Date.now() + 2_000).toUTCString()],
+  ])("is given the %s it asks for", async (_, after) => {
+    const server = await paged(small());
+    const warnings: string[] = [];
+    let refusedAt = 0;
+    let waited = 0;
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users") !== true) return false;
+      if (refusedAt > 0) waited = performance.now() - refusedAt;
+      else {
+        refusedAt = performance.now();
+        return answer(response, 429, { detail: "slower" }, { "retry-after": after() });
+      }
+      return false;
+    });
+    expect(await ids({ url: server.url, groups: false }, { warnings })).toEqual(numbers(10));
+    // Timers may be a little early.
+    expect(waited).toBeGreaterThan(950);
+    expect(warnings).toEqual([expect.stringMatching(/answered 429 \(slower\); attempt 2 of 4 follows in/)]);
+  });
+
+  test("is not waited for beyond the configured pause", async () => {
+    const server = await paged(small());
+    server.intercept((_, response) => answer(response, 503, {}, { "retry-after": "3600" }));
+    const failure: unknown = await records({ url: server.url, timeouts: { pause: "5s" } }).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).toBeInstanceOf(UnavailableError);
+    expect(String(failure)).toContain("It asks not to be called again for 60 min");
+  });
+
+  test("is given up when it stands still", async () => {
+    const server = await paged(small());
+    server.intercept((request) => request.url?.includes("/Users") === true);
+    await expect(records({ url: server.url, timeouts: { answer: "1s" } })).rejects.toThrow(
+      /no answer within 1 s \(tried 4 times\)/,
+    );
+  });
+
+  test("does not hold up who gives up", async () => {
+    for (const stall of ["before the answer", "within it", "in a pause"] as const) {
+      const server = await paged(small());
+      const arrived = Promise.withResolvers<void>();
+      server.intercept((_, response) => {
+        if (stall === "within it") response.writeHead(200).write('{"totalResults": 10, ');
+        if (stall === "in a pause") answer(response, 429, {}, { "retry-after": "50" });
+        setTimeout(arrived.resolve, 50);
+        return true;
+      });
+      const abort = new AbortController();
+      const reading = records({ url: server.url }, { signal: abort.signal });
+      const reason = new Error("enough");
+      void arrived.promise.then(() => abort.abort(reason));
+      await expect(reading).rejects.toBe(reason);
+      await expect.poll(() => server.open.size).toBe(0);
+    }
+  });
+});
+
+describe("members", () => {
+  const groups = async (options: object): Promise<Readonly<Record<string, readonly string[]>>> => {
+    const all = await records(options);
+    const of = (group: string) =>
+      all.flatMap((record) =>
+        record.kind === "membership"
+          ? record.group === group
+            ? [record.member.key]
+            : []
+          : record.kind === "group" && record.id === group
+            ? record.members.map(({ key }) => key)
+            : [],
+      );
+    return { g0: of("g0"), g1: of("g1") };
+  };
+  const everybody = numbers(250).map((user) => user.slice(5));
+  const directory = (): ScimDirectory => {
+    const { users, groups } = directoryOf(largeCompany(250));
+    const members = users.map(({ id }) => ({ value: id, type: "User" }));
+    return { users, groups: groups.map((group) => (group.id === "g0" ? { ...group, members } : group)) };
+  };
+
+  test("that are in no list fail the read, unless every group is asked", async () => {
+    const server = await paged(directory(), { noMembersInLists: true });
+    await expect(records({ url: server.url })).rejects.toThrow(
+      /Groups: no group has the attribute members.*members: each/,
+    );
+    expect((await groups({ url: server.url, groups: { members: "each" } }))["g0"]).toEqual(everybody);
+    expect(await ids({ url: server.url, groups: false })).toHaveLength(250);
+  });
+
+  test("that are cut off in lists are asked for by themselves", async () => {
+    const server = await paged(directory(), { memberLimit: 100, memberPages: true });
+    const whole = { memberLimit: 100, memberPages: { size: 80 } };
+    expect((await groups({ url: server.url, groups: whole }))["g0"]).toEqual(everybody);
+    expect(server.requests.filter((path) => path.includes("/Groups/g0"))).toHaveLength(5);
+    await expect(records({ url: server.url, groups: { memberLimit: 100 } })).rejects.toThrow(
+      /Groups\/g0: 100 members, no more than in the list of groups \(memberLimit: 100\), so they may be cut off; set groups: \{ memberPages \}/,
+    );
+  });
+
+  test("that a server does not page fail the read", async () => {
+    const server = await paged(directory(), { memberLimit: 100 });
+    const whole = { memberLimit: 100, memberPages: {} };
+    await expect(records({ url: server.url, groups: whole })).rejects.toThrow(
+      /Groups\/g0: the members from 101 on are those that came before; does the server page members with startIndex and count\?/,
+    );
+  });
+
+  test("are those of groups, and users' direct groups", async () => {
+    const users = [
+      {
+        id: "1",
+        userName: "ada",
+        groups: [
+          { value: "a", type: "direct" },
+          { value: "b", type: "indirect" },
+          { value: "c" },
+          { $ref: "https://x/Groups/d%20d", type: "Direct" },
+        ],
+      },
+    ];
+    const members = [
+      { value: "1" },
+      { value: "2", type: "group" },
+      { $ref: "../Users/3" },
+      { value: 4, $ref: "/Groups/4" },
+    ];
+    const server = await paged({ users, groups: [{ id: "a", displayName: "A", members }] });
+    const links = async (memberships: string) =>
+      (await entries({ url: server.url, memberships })).map(({ memberOf, members }) => ({ memberOf, members }));
+    const all = [{ key: "1" }, { kind: "group", key: "2" }, { kind: "user", key: "3" }, { kind: "group", key: "4" }];
+    const none = { memberOf: [], members: [] };
+    expect(await links("both")).toEqual([
+      { memberOf: ["a", "d d"], members: [] },
+      { memberOf: [], members: all },
+    ]);
+    expect(await links("members")).toEqual([none, { memberOf: [], members: all }]);
+    expect(await links("groups")).toEqual([{ memberOf: ["a", "c", "d d"], members: [] }, none]);
+  });
+});
+
+describe("what is asked for", () => {
+  const asked = (server: ScimServer, path: string): string =>
+    decodeURIComponent(server.requests.find((request) => request.includes(path))?.replace(/^.*\?/, "") ?? "");
+
+  test("is what rules use, as far as that is certain", async () => {
+    const server = await started(startScim(small()));
+    const attributes = { users: ["userName", "mail", "addresses.work.locality"], groups: ["displayName"] };
+    const found = await entries({ url: server.url, memberships: "members" }, { attributes });
+    expect(asked(server, "/Users")).toBe(
+      "excludedAttributes=photos,x509Certificates,ims,entitlements,roles,phoneNumbers,groups&startIndex=1&count=200",
+    );
+    expect(asked(server, "/Groups")).toBe("startIndex=1&count=200");
+    expect(found[0]?.attributes).toEqual({ userName: "user1", mail: "user1@example.com" });
+    expect(found.at(-1)?.attributes).toEqual({ displayName: "group1" });
+  });
+
+  test("is what the configuration says", async () => {
+    const server = await started(startScim(small()));
+    const options = { url: server.url, attributes: ["userName"], users: { filter: 'userName eq "user7"' } };
+    const found = await entries(options, { attributes: { users: ["userName", "displayName"], groups: [] } });
+    expect(asked(server, "/Users")).toContain("attributes=id,meta,userName,groups&");
+    expect(asked(server, "/Groups")).toContain("attributes=id,meta,userName,members&");
+    expect(found[0]).toMatchObject({ id: "7", attributes: { userName: "user7" } });
+    expect(found).toHaveLength(3);
+    await expect(records({ url: server.url, users: { filter: "((" } })).rejects.toThrow(
+      /answered 400 \(invalidFilter: .*check the filter/,
+    );
+  });
+});
+
+test("connectors/scim/README.md shows options that are valid", async () => {
+  const readme = await readFile(new URL("../../../connectors/scim/README.md", import.meta.url), "utf8");
+  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map((match) => parse(match[1] ?? "").sources);
+  expect(examples).toHaveLength(3);
+  for (const sources of examples) {
+    const { connector, ...options } = Object.values(sources)[0] as Record<string, unknown>;
+    expect(connector).toBe("scim");
+    expect(scim.options.safeParse(options).error).toBeUndefined();
+  }
+});
+
+test.each([
+  ["http:// to another machine", { url: "http://idp.example.com/scim" }, /http:\/\/ would send tokens/],
+  ["a password in the url", { url: "https://a:b@idp.example.com/scim" }, /they have a key of their own: auth/],
+  ["a query in the url", { url: "https://idp.example.com/scim?tenant=1" }, /with a query/],
+  ["neither url nor files", {}, /expected either url or files/],
+  ["both", { url: "https://a/", files: { users: "x" } }, /expected either url or files/],
+  ["a token with a line end", { url: "https://a/", auth: { bearer: "token\n" } }, /expected/],
+  ["no file", { files: {} }, /expected users, groups or mixed/],
+])("refuses %s", (_, options, message) => {
+  expect(scim.options.safeParse(options).error?.message).toMatch(message);
+});
+
+test("does no work before it is read", () => {
+  expect(() => open({ url: "https://nowhere.invalid/", ca: "none.pem" })).not.toThrow();
+});

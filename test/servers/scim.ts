@@ -1,0 +1,148 @@
+import { once } from "node:events";
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import type { AddressInfo, Server, Socket } from "node:net";
+import express from "express";
+import SCIMMY from "scimmy";
+import { SCIMMYRouters } from "scimmy-routers";
+import { stop, track } from "./scripted.ts";
+
+/** What a SCIM server holds: resources in its order. May be changed while it runs. */
+export interface ScimDirectory {
+  users: readonly ScimResource[];
+  groups: readonly ScimResource[];
+}
+
+export type ScimResource = { readonly id: string } & Readonly<Record<string, unknown>>;
+
+export interface ScimServer {
+  readonly url: string;
+  readonly directory: ScimDirectory;
+  /** Paths and queries, in the order of the requests. */
+  readonly requests: readonly string[];
+  /** Connections that are open now. */
+  readonly open: ReadonlySet<Socket>;
+  /** Lets every request pass by this first, until it is replaced; true when it has answered. */
+  intercept(answer: Interception): void;
+  close(): Promise<void>;
+}
+
+type Interception = (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>;
+
+export interface ScimServerOptions {
+  /** What the header `authorization` must be. Default: anything. */
+  readonly authorization?: () => string;
+  readonly tls?: { readonly key: string; readonly cert: string };
+}
+
+/** An attribute that the standard does not have. */
+export const details = "urn:ietf:params:scim:schemas:extension:details:2.0:Group";
+
+/** A SCIM server as the library makes it (RFC 7644), below `/scim/v2`. */
+export async function startScim(directory: ScimDirectory, options: ScimServerOptions = {}): Promise<ScimServer> {
+  const app = express();
+  // The library writes into the query, which a newer Express makes anew each time it is asked for.
+  app.use((request, _, next) => {
+    Object.defineProperty(request, "query", { value: { ...request.query }, writable: true });
+    next();
+  });
+  app.use(
+    "/scim/v2",
+    new SCIMMYRouters({
+      type: "bearer",
+      handler: (request) => {
+        const expected = options.authorization?.();
+        if (expected !== undefined && request.headers.authorization !== expected)
+          throw new Error("Not with that token");
+        return "reader";
+      },
+      context: () => directory,
+    }),
+  );
+  return serve(app, directory, options);
+}
+
+/** Puts an application behind a listener that can be watched and intercepted. */
+export async function serve(
+  app: (request: IncomingMessage, response: ServerResponse) => void,
+  directory: ScimDirectory,
+  { tls }: ScimServerOptions,
+): Promise<ScimServer> {
+  const requests: string[] = [];
+  let interception: Interception = () => false;
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    requests.push(request.url ?? "");
+    void (async () => {
+      if (!(await interception(request, response))) app(request, response);
+    })();
+  };
+  const server: Server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tls, listener);
+  const open = track(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}/scim/v2`,
+    directory,
+    requests,
+    open,
+    intercept: (answer) => {
+      interception = answer;
+    },
+    close: async () => {
+      if (server.listening) await stop(server, open);
+    },
+  };
+}
+
+/** The page that is asked for. The library would make objects of the whole list for every page. */
+function page(
+  { filter, constraints = {} }: InstanceType<typeof SCIMMY.Resources.User>,
+  all: readonly ScimResource[],
+  present: (resource: ScimResource) => object,
+) {
+  const { startIndex = 1, count = 100 } = constraints as { startIndex?: number; count?: number };
+  const matching = filter === undefined ? all : (filter.match([...all]) as readonly ScimResource[]);
+  const resources = matching.slice(startIndex - 1, startIndex - 1 + count).map(present);
+  const list = new SCIMMY.Messages.ListResponse(resources as never[], {
+    itemsPerPage: count,
+    totalResults: matching.length,
+  });
+  return Object.assign(list, { startIndex });
+}
+
+function one(id: string, all: readonly ScimResource[]): ScimResource {
+  const found = all.find((resource) => resource.id === id);
+  if (found === undefined) throw new SCIMMY.Types.Error(404, null as never, `Resource ${id} not found`);
+  return found;
+}
+
+class Users extends SCIMMY.Resources.User {
+  override async read(context?: unknown): Promise<never> {
+    const directory = context as ScimDirectory;
+    const present = (resource: ScimResource) =>
+      new SCIMMY.Schemas.User(resource, "out", Users.basepath() as never, this.attributes);
+    if (this.id !== undefined) return present(one(this.id, directory.users)) as never;
+    return page(this as never, directory.users, present as never) as never;
+  }
+}
+
+class Groups extends SCIMMY.Resources.Group {
+  override async read(context?: unknown): Promise<never> {
+    const directory = context as ScimDirectory;
+    const present = (resource: ScimResource) =>
+      new SCIMMY.Schemas.Group(resource, "out", Groups.basepath() as never, this.attributes);
+    if (this.id !== undefined) return present(one(this.id, directory.groups)) as never;
+    return page(this as never, directory.groups, present as never) as never;
+  }
+}
+
+const { SchemaDefinition, Attribute } = SCIMMY.Types;
+Users.extend(SCIMMY.Schemas.EnterpriseUser);
+Groups.extend(
+  new SchemaDefinition("Details", details, "What else there is to say", [
+    new Attribute("string", "description"),
+  ]) as never,
+);
+SCIMMY.Resources.declare(Users as never, "User");
+SCIMMY.Resources.declare(Groups as never, "Group");

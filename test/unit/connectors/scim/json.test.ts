@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Item, itemsOf, JsonError } from "#connectors/scim/json.ts";
+
+async function items(text: string | Buffer, size = 7): Promise<readonly Item[]> {
+  const bytes = Buffer.from(text);
+  async function* pieces() {
+    for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+  }
+  return (await Array.fromAsync(itemsOf(pieces()))).flat();
+}
+
+const resource = (value: unknown, line = 1): Item => ({ kind: "resource", value, line });
+
+test("reads a list, and tells of it after its resources", async () => {
+  const text =
+    '{"totalResults":2,\n"Resources":[{"id":"1",\n"members":[{"value":"x"}]},\n{"id":"2","Resources":["a"]}],"startIndex":1}';
+  expect(await items(text)).toEqual([
+    resource({ id: "1", members: [{ value: "x" }] }, 2),
+    resource({ id: "2", Resources: ["a"] }, 4),
+    { kind: "list", envelope: { totalResults: 2, Resources: [], startIndex: 1 }, line: 1 },
+  ]);
+});
+
+test("reads lists one after the other, and those without resources", async () => {
+  const text = '{"totalResults":0}\n{"Resources":[],"totalResults":0}\n{"resources":[{"id":"1"}],"totalResults":1}';
+  expect((await items(text)).map(({ kind, line }) => `${kind} ${line}`)).toEqual([
+    "list 1",
+    "list 2",
+    "resource 3",
+    "list 3",
+  ]);
+});
+
+test("reads arrays and lines, with a byte order mark too", async () => {
+  expect(await items('\u{FEFF}\n[{"id":"1"},\n {"id":"2"}]\n')).toEqual([
+    resource({ id: "1" }, 2),
+    resource({ id: "2" }, 3),
+  ]);
+  expect(await items('{"id":"1"}\r\n\r\n{"id":"2","a":"Resources"}\n')).toEqual([
+    resource({ id: "1" }, 1),
+    resource({ id: "2", a: "Resources" }, 3),
+  ]);
+});
+
+describe("what is not JSON, or not all of it", () => {
+  test.each([
+    ["", "truncated", 1],
+    [" \n ", "truncated", 1],
+    ["\u{FEFF}", "truncated", 1],
+    ['{"Resources":[{"id":"1"}', "truncated", 1],
+    ['[\n{"id":"1"},\n', "truncated", 3],
+    ['{"id":"1"}\n{"id":"2', "truncated", 2],
+    ['{"Resources":[\n{"id":"1"},]}', "malformed", 2],
+    ['{"id":"1",}', "malformed", 1],
+    ['{"id":NaN}', "malformed", 1],
+    ['{"id":"1"}\n\nx', "malformed", 3],
+    ['[{"id":"1"}]]', "malformed", 1],
+    ["<html>", "malformed", 1],
+    ['{"id":"a\tb"}', "malformed", 1],
+  ])("%j", async (text, reason, line) => {
+    for (const size of [1, 7, 1_000]) {
+      const error: unknown = await items(text, size).catch((error: unknown) => error);
+      expect(error).toBeInstanceOf(JsonError);
+      expect(error).toMatchObject({ reason, line });
+    }
+  });
+
+  test("bytes that are not UTF-8", async () => {
+    await expect(items(Buffer.from('{"id":"J\u{f6}rg"}, "and more"', "latin1"))).rejects.toBeInstanceOf(JsonError);
+  });
+});
+
+test("reads whatever JSON there is, in pieces of any size", async () => {
+  const values = fc.array(
+    fc.dictionary(fc.string(), fc.jsonValue()).map((value) => ({ ...value, id: "1" })),
+    { maxLength: 5 },
+  );
+  await fc.assert(
+    fc.asyncProperty(values, fc.integer({ min: 1, max: 40 }), fc.boolean(), async (resources, size, isPretty) => {
+      const space = isPretty ? 2 : undefined;
+      const list = JSON.stringify({ totalResults: resources.length, Resources: resources }, undefined, space);
+      const array = JSON.stringify(resources, undefined, space);
+      // As JSON has it: without what it cannot say, such as -0.
+      const expected = JSON.parse(array) as unknown[];
+      const valuesOf = async (text: string) =>
+        (await items(text, size)).flatMap((item) => (item.kind === "resource" ? [item.value] : []));
+      expect(await valuesOf(list)).toEqual(expected);
+      expect(await valuesOf(array)).toEqual(expected);
+    }),
+  );
+});
