@@ -123,7 +123,7 @@ class Users extends SCIMMY.Resources.User {
     const present = (resource: ScimResource) =>
       new SCIMMY.Schemas.User(resource, "out", Users.basepath() as never, this.attributes);
     if (this.id !== undefined) return present(one(this.id, directory.users)) as never;
-    return page(this as never, directory.users, present as never) as never;
+    return page(this as never, directory.users, present) as never;
   }
 }
 
@@ -133,7 +133,7 @@ class Groups extends SCIMMY.Resources.Group {
     const present = (resource: ScimResource) =>
       new SCIMMY.Schemas.Group(resource, "out", Groups.basepath() as never, this.attributes);
     if (this.id !== undefined) return present(one(this.id, directory.groups)) as never;
-    return page(this as never, directory.groups, present as never) as never;
+    return page(this as never, directory.groups, present) as never;
   }
 }
 
