@@ -30,8 +30,8 @@ const url = text("a URL like https://idp.example.com/scim/v2").superRefine((valu
 
 const oauth = z.strictObject({
   tokenUrl: url.describe("Where tokens are given out."),
-  clientId: text("a client id"),
-  clientSecret: text("a secret"),
+  clientId: text("a client id").describe("As which client."),
+  clientSecret: text("a secret").describe("The client's secret; better ${env:NAME} or ${file:/path}."),
   scope: text("scopes, with spaces between them")
     .optional()
     .describe("What to ask for. Default: what the server gives."),
@@ -42,13 +42,22 @@ const oauth = z.strictObject({
     .describe("Where the client's id and secret are sent: header (HTTP Basic) or body. Default header."),
 });
 
+const basic = z.strictObject({
+  username: text("a user name").describe("As which user."),
+  password: text("a password").describe("The user's password; better ${env:NAME} or ${file:/path}."),
+});
+
 const auth = z
   .union(
     [
-      z.strictObject({ bearer: token }),
-      z.strictObject({ basic: z.strictObject({ username: text("a user name"), password: text("a password") }) }),
-      z.strictObject({ oauth }),
-      z.strictObject({ headers: z.record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), token) }),
+      z.strictObject({ bearer: token.describe("A token; better ${env:NAME} or ${file:/path}.") }),
+      z.strictObject({ basic: basic.describe("HTTP Basic: a user and a password.") }),
+      z.strictObject({ oauth: oauth.describe("OAuth 2 client credentials.") }),
+      z.strictObject({
+        headers: z
+          .record(z.string().regex(/^[\w-]+$/, "expected the name of a header"), token)
+          .describe("Headers of every request, by name."),
+      }),
     ],
     {
       error:
