@@ -84,9 +84,10 @@ async function keepLastMembers(connection: Connection): Promise<void> {
     SELECT d.* FROM doomed d ANTI JOIN frozen f USING (kind, name)
     ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
     INSERT INTO frozen
-    WITH member AS (
-      SELECT m.kind, m.name, m.g FROM (SELECT kind, name, unnest(group_names) AS g FROM actual) m
-      WHERE is_protected('group', m.g)),
+    WITH guarded AS (SELECT list(name) AS names FROM actual WHERE kind = 'group' AND is_protected(kind, name)),
+    member AS (
+      SELECT kind, name, unnest(list_intersect(group_names, names)) AS g FROM actual, guarded
+      WHERE list_has_any(group_names, names)),
     emptied AS (
       SELECT g FROM member LEFT JOIN leaver l USING (kind, name) GROUP BY g HAVING count(*) = count(l.name))
     SELECT DISTINCT m.kind, m.name, 'last member' FROM member m SEMI JOIN emptied USING (g)`);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { checkLimits, measure, measures } from "#plan/limits.ts";
-import type { Amount, Facts, Limits, Measure } from "#plan/limits.ts";
+import type { Amount, Bound, Facts, Limits, Measure } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";
 import { waitingFor, withhold } from "#plan/withhold.ts";
 import type { Principal } from "#principals/principal.ts";
@@ -105,11 +105,19 @@ const whole = directory.map((principals): Principal[] => {
   );
 });
 
-const bound = fc.option(fc.record({ count: fc.nat(3), per: fc.constant("run" as const) }), { nil: undefined });
+const some = (most: number) => fc.option(fc.nat(most), { nil: undefined });
+const bound = fc.option(
+  fc.record({ count: some(3), percent: some(60) }).map(({ count, percent }): Bound => ({
+    ...(count === undefined ? {} : { count }),
+    ...(percent === undefined ? {} : { percent }),
+    per: "run",
+  })),
+  { nil: undefined },
+);
 const someLimits = fc
-  .record({ deletes: bound, updates: bound, creates: bound, membershipsLost: bound, blanked: bound })
-  .map((bounds) =>
-    limitsOf({ ...Object.fromEntries(Object.entries(bounds).filter(([, each]) => each !== undefined)), floor: 0 }),
+  .record({ deletes: bound, updates: bound, creates: bound, membershipsLost: bound, blanked: bound, floor: fc.nat(4) })
+  .map(({ floor, ...bounds }) =>
+    limitsOf({ ...Object.fromEntries(Object.entries(bounds).filter(([, each]) => each !== undefined)), floor }),
   );
 
 async function fillBoth(actual: readonly Principal[], desired: readonly Principal[]): Promise<void> {
