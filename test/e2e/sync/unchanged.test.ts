@@ -101,7 +101,7 @@ test("what has gone from the target comes back without a read", async () => {
 test.each([
   [
     "the rules change",
-    () => company.write("rollcall.yaml", yaml.replace("name: entry.login", "name: upper(entry.login)")),
+    () => company.write("rollcall.yaml", yaml.replace("displayName: entry.name", "displayName: upper(entry.name)")),
   ],
   ["the options change", () => company.write("rollcall.yaml", yaml.replace("told.ts", "told.ts\n    mail: x"))],
   ["the interval has passed", () => company.write("rollcall.yaml", yaml.replace("24h", "1s"))],
