@@ -44,7 +44,7 @@ async function describeServer(
       let step = await page.next();
       while (step.done !== true) step = await page.next();
       const total = typeof step.value === "string" ? undefined : step.value.totalResults;
-      totals.push(total === undefined ? `${name}, it does not say how many` : `${total} ${name}`);
+      totals.push(total === undefined ? `${name}, it does not say how many` : `${total.toLocaleString("en")} ${name}`);
     }
     return [
       `${server.base.href}, ${describeConnection(server.socket())}`,

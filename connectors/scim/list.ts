@@ -57,10 +57,8 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, sigh
   const { count, overlap } = paging;
   let total: number | undefined;
   let last: string | undefined;
-  // A server that gives one at a time gives but the one before; then the next has to do without it.
-  let isStuck = false;
   for (let next = 1; total === undefined || next <= total;) {
-    const startIndex: number = overlap && last !== undefined && !isStuck ? next - 1 : next;
+    const startIndex: number = overlap && last !== undefined ? next - 1 : next;
     const expected = startIndex < next ? last : undefined;
     const query = { path, parameters: { ...parameters, startIndex: `${startIndex}`, count: `${count}` } };
     const page = pageOf(server, query);
@@ -92,8 +90,9 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, sigh
     total = totalResults;
     const progress: number = received - (next - startIndex);
     next += progress;
-    if (received === 0 && next <= total) return `it ends after ${next - 1} of ${total}`;
-    isStuck = progress === 0;
+    if (progress > 0 || next > total) continue;
+    const hint = received === 0 ? "" : "; a server that gives one at a time needs paging: { overlap: false }";
+    return `it ends after ${next - 1} of ${total}${hint}`;
   }
   return total === sight.inPass.size ? undefined : mismatch(sight.inPass.size, total);
 }

@@ -76,7 +76,7 @@ const paging = z
       .describe(
         "index: startIndex. cursor: RFC 9865. auto: what the server announces, index if nothing. Default auto.",
       ),
-    count: count(1)
+    count: count(2)
       .default(500)
       .describe("How many resources to ask for at a time; the server may give fewer. Default 500."),
     overlap: z

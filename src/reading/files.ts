@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { glob } from "node:fs/promises";
+import { resolve } from "node:path";
 import { IncompleteReadError } from "#errors.ts";
 import type { Checks } from "./checks.ts";
 import { type OpenFile, openFile } from "./file.ts";
@@ -52,7 +54,8 @@ export async function openFiles(
 async function matches(names: readonly string[], folder: string, { checksum }: Checks): Promise<readonly string[]> {
   const found: string[] = [];
   for (const name of names) {
-    if (!/[*?[{]/.test(name)) {
+    // A file may have such a name itself.
+    if (!/[*?[{]/.test(name) || existsSync(resolve(folder, name))) {
       found.push(name);
       continue;
     }

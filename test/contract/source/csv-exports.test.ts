@@ -175,6 +175,11 @@ describe("several files", () => {
     expect(await read({ users: { file: ["users-b.csv", "users-[a]*"], id: "id" } })).toMatchObject([bob, ada]);
   });
 
+  test("may be one that is called like a pattern", async () => {
+    await write("users[1].csv", "id,name\n1,Ada\n");
+    expect(await read({ users: { file: "users[1].csv", id: "id" } })).toMatchObject([ada]);
+  });
+
   test("of which there are none is an error", async () => {
     expect(await failure({ users: { file: "users-*.csv", id: "id" } })).toContain(
       "incomplete: no file matches users-*.csv; check the pattern",

@@ -1,0 +1,79 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { IncompleteReadError } from "#errors.ts";
+import { type List, resourcesOf } from "#connectors/scim/list.ts";
+import type { Server } from "#connectors/scim/server.ts";
+
+/** What happens to the list between two requests. */
+type Change = { readonly kind: "insert" | "delete"; readonly at: number };
+
+/** A list of ids that is changed before every request but the first. */
+function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Server {
+  let requests = 0;
+  let added = 0;
+  return {
+    base: new URL("https://idp.example.com/"),
+    subject: "source corp",
+    signal: new AbortController().signal,
+    warn: () => {},
+    socket: () => undefined,
+    close: async () => {},
+    get: ({ parameters, use }) => {
+      for (const { kind, at } of requests++ === 0 ? [] : (changes[requests - 2] ?? [])) {
+        const place = ids.length === 0 ? 0 : at % ids.length;
+        if (kind === "insert") ids.splice(place, 0, `new ${++added}`);
+        else ids.splice(place, 1);
+      }
+      const start = Number(parameters["startIndex"]) - 1;
+      const end = start + Number(parameters["count"]);
+      const list = {
+        totalResults: ids.length,
+        Resources: ids.slice(start, end).map((id) => ({ id })),
+      };
+      return use({
+        status: 200,
+        headers: {},
+        body: (async function* () {
+          yield Buffer.from(JSON.stringify(list));
+        })(),
+      });
+    },
+  };
+}
+
+const change = fc.record({ kind: fc.constantFrom("insert" as const, "delete" as const), at: fc.nat(40) });
+
+test("delivers everybody who was there all the time, once, whatever happens meanwhile, or fails", async () => {
+  let proven = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 25 }),
+      fc.integer({ min: 2, max: 6 }),
+      fc.array(fc.array(change, { maxLength: 2 }), { maxLength: 6 }),
+      async (size, count, changes) => {
+        const before = Array.from({ length: size }, (_, index) => `${index}`);
+        const ids = [...before];
+        const list: List = {
+          path: "Users",
+          parameters: {},
+          paging: { by: "index", count, overlap: true, totals: "exact", attempts: 3 },
+        };
+        const found: string[] = [];
+        try {
+          for await (const resources of resourcesOf(serverOf(ids, changes), list)) {
+            for (const { id } of resources) found.push(String(id));
+          }
+        } catch (error) {
+          expect(error).toBeInstanceOf(IncompleteReadError);
+          return;
+        }
+        proven++;
+        expect(new Set(found).size).toBe(found.length);
+        expect(found).toEqual(expect.arrayContaining(before.filter((id) => ids.includes(id))));
+      },
+    ),
+    { numRuns: 2_000 },
+  );
+  // It is no proof when hardly any read succeeds.
+  expect(proven).toBeGreaterThan(500);
+});
