@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, test } from "vitest";
 import type { Change, Counts, Plan } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
@@ -158,4 +159,32 @@ describe("a plan of a million changes", () => {
     }
     expect(read()).toBeLessThan(2000);
   });
+});
+
+test("what the limits say is shown with a plan; text and Markdown leave out what it does not come near to", async () => {
+  const check = { of: "users", earlier: 0, bound: 10, basis: "10% of 100", tripped: false, overridden: false };
+  const limits: LimitCheck[] = [
+    { ...check, limit: "deletes", value: 40, earlier: 3, tripped: true },
+    { ...check, limit: "updates", value: 1 },
+    { ...check, limit: "creates", value: 11, tripped: true, overridden: true },
+    { ...check, limit: "blanked", of: "attributes", value: 0 },
+    { ...check, limit: "minUsers", of: "users of `corp\u0007", value: 9, basis: "in scope", tripped: true },
+  ];
+  const plan = await planOf(actual, desired);
+  expect(await all(renderText(plan, { title: "t", colour: false, limit: 0, limits }))).toContain(`
+Limits
+  ✗ deletes: 40 users in 24 hours, 3 of them already, at most 10 (10% of 100): tripped
+  ✓ updates: 1 user, at most 10 (10% of 100)
+  ! creates: 11 users, at most 10 (10% of 100): overridden
+  ✗ minUsers: 9 users of \`corp\\u{0007}, at least 10 (in scope): tripped
+`);
+  expect(await all(renderMarkdown(plan, { title: "t", limit: 0, limits }))).toContain(`
+### Limits
+
+- **tripped** \`deletes: 40 users in 24 hours, 3 of them already, at most 10 (10% of 100)\`
+- \`updates: 1 user, at most 10 (10% of 100)\`
+- **overridden** \`creates: 11 users, at most 10 (10% of 100)\`
+- **tripped** \`\`minUsers: 9 users of \`corp\\u{0007}, at least 10 (in scope)\`\`
+`);
+  expect(JSON.parse(await all(renderJson(plan, limits))).limits).toEqual(limits);
 });
