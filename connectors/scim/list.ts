@@ -66,6 +66,7 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, sigh
     let step = await page.next();
     for (; step.done !== true; step = await page.next()) {
       if (received === 0 && expected !== undefined && idIn(step.value[0], path, server) !== expected) {
+        await page.return({});
         return `at ${startIndex} there is another one than before, so it changed while it was read (or the server does not page as it was asked: paging: { overlap: false })`;
       }
       received += step.value.length;

@@ -1,5 +1,6 @@
 import type { MemberReference } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
+import type { Resource } from "./attributes.ts";
 import { membersOf } from "./entry.ts";
 import { itemsOf } from "./json.ts";
 import { objectOf } from "./names.ts";
@@ -56,10 +57,12 @@ function membersIn(
     path,
     parameters,
     async use({ body }) {
+      let group: Resource | undefined;
+      // To its end, which keeps the connection.
       for await (const [item] of itemsOf(body)) {
-        const group = item?.kind === "resource" ? objectOf(item.value) : undefined;
-        if (group !== undefined) return membersOf(group, title);
+        if (item?.kind === "resource") group ??= objectOf(item.value);
       }
+      if (group !== undefined) return membersOf(group, title);
       throw new InputError(`${title}: the answer is no group`);
     },
   });

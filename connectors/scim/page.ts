@@ -47,9 +47,12 @@ export async function* pageOf(
         : undefined,
   });
   if (start === lostCursor) return start;
-  if (start.first.length > 0) yield start.first;
-  if (start.rest === undefined) return start.envelope;
+  if (start.rest === undefined) {
+    if (start.first.length > 0) yield start.first;
+    return start.envelope;
+  }
   try {
+    yield start.first;
     return yield* start.rest;
   } catch (error) {
     server.signal.throwIfAborted();
@@ -58,6 +61,9 @@ export async function* pageOf(
     throw new UnavailableError(`${title}: the answer, which the server does not divide into pages, ${reason}`, {
       cause: error,
     });
+  } finally {
+    // Left unread, it would be in the way of the next answer.
+    await start.rest.return({});
   }
 }
 

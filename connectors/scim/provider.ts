@@ -19,9 +19,7 @@ export async function providerOf(server: Server): Promise<Provider> {
     path: "ServiceProviderConfig",
     parameters: {},
     use: ({ body }) => textOf(body),
-    // Some want other privileges for it, some have none.
-    refused: ({ status }) =>
-      status >= 400 && status !== 401 && status !== 429 && status < 500 ? { value: "" } : undefined,
+    refused: ({ status }) => (isUntold(status) ? { value: "" } : undefined),
   });
   let value: unknown;
   try {
@@ -39,4 +37,9 @@ export async function providerOf(server: Server): Promise<Provider> {
     hasCursors: pagination?.["cursor"] === true,
     largestPage: known.length === 0 ? undefined : Math.min(...known),
   };
+}
+
+/** Some servers want other privileges for it, some do not have it. */
+function isUntold(status: number): boolean {
+  return status === 501 || (status >= 400 && status < 500 && status !== 401 && status !== 429);
 }

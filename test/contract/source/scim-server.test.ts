@@ -269,6 +269,15 @@ describe("by startIndex", () => {
     await expect(records({ url: server.url, paging: { ...index, attempts: 2 } })).rejects.toThrow(message);
   });
 
+  test("reads on after a page that was left in its midst", async () => {
+    const server = await paged(directoryOf(largeCompany(5_000)));
+    const others = server.directory.users.toReversed();
+    atRequest(server, "/Users", 2, (response) => answer(response, 200, { totalResults: 5_000, Resources: others }));
+    const found = await ids({ url: server.url, groups: false });
+    expect(new Set(found).size).toBe(5_000);
+    expect(found).toHaveLength(5_000);
+  });
+
   test("fails when the server does not keep an order", async () => {
     const server = await paged(small());
     // The last page holds somebody for the second time, and nobody says so.
@@ -423,7 +432,13 @@ describe("members", () => {
     await expect(records({ url: server.url })).rejects.toThrow(
       /Groups: no group has the attribute members.*members: each/,
     );
+    const connections = new Set<unknown>();
+    server.intercept((request) => {
+      connections.add(request.socket);
+      return false;
+    });
     expect((await groups({ url: server.url, groups: { members: "each" } }))["g0"]).toEqual(everybody);
+    expect(connections.size).toBe(1);
     expect(await ids({ url: server.url, groups: false })).toHaveLength(250);
   });
 
