@@ -39,7 +39,13 @@ export function packingOf(start: Buffer): Packing | undefined {
  */
 export function unpacked(name: string, packed: Readable): Readable {
   const bytes = Readable.from(unpack(name, packed), { objectMode: false });
-  return bytes.once("close", () => packed.destroy());
+  const destroy = bytes._destroy.bind(bytes);
+  // Before the generator is asked to end: it may be waiting for bytes that never come.
+  bytes._destroy = (error, callback) => {
+    packed.destroy();
+    destroy(error, callback);
+  };
+  return bytes;
 }
 
 async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {
