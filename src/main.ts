@@ -27,7 +27,6 @@ process.exitCode = await runProgram(process.argv, {
       ...(tls === undefined ? {} : { tls }),
       // The service knows nothing of files and YAML: it is handed what reads them, now and at every reload.
       ...(pinboards === undefined ? {} : { pinboards: () => loadPinboards(pinboards) }),
-      stays: true,
       data,
       memory,
       log,

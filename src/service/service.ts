@@ -8,7 +8,6 @@ import { InputError, messageOf } from "#errors.ts";
 import type { Account } from "./directory/directory.ts";
 import { openDirectory } from "./directory/open.ts";
 import { hashPassword, verifyPassword } from "./directory/passwords.ts";
-import { warmUp } from "./directory/warm-up.ts";
 import { openDuckDbEngine } from "./engine/duckdb.ts";
 import type { Engine } from "./engine/engine.ts";
 import { addAdministrationRoutes } from "./http/administration-routes.ts";
@@ -40,8 +39,6 @@ export interface ServiceOptions {
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly log: Logger;
-  /** It is to stay: what makes the first list as quick as later ones is done ahead, beside the first requests. */
-  readonly stays?: boolean;
   /** Port 0: any free one. */
   readonly listen: { readonly host: string; readonly port: number };
   /** `password` is absent when it is to be generated. */
@@ -177,7 +174,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
 
   const { port } = app.server.address() as AddressInfo;
-  if (options.stays === true) void warmUp(shutdown);
   const open = opening.move();
   let stopped: Promise<void> | undefined;
   return {
