@@ -6,6 +6,7 @@ import type { LoadSignals, Loads } from "#client/loads.ts";
 import { InputError, RefusedError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
 import type { Connection } from "#plan/database.ts";
 import { readPrincipals } from "#plan/lists.ts";
+import { useThreads } from "#plan/threads.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import { writeForLoad, writeForPeople } from "./csv.ts";
 import type { FileStyle } from "./csv.ts";
@@ -152,6 +153,7 @@ async function withRelations<Result>(
     options.progress?.("finding out who is in which group");
     await readPrincipals(connection, list, "principals");
     await rm(list);
+    await useThreads(connection);
     await createRelations(connection, "principals", signal);
     return await work(connection, workbench.file);
   } catch (error) {

@@ -5,6 +5,7 @@ import { isAlive } from "./alive.ts";
 import { openDatabase } from "./database.ts";
 import type { Connection } from "./database.ts";
 import { makeFolder } from "./folder.ts";
+import { useThreads } from "./threads.ts";
 
 /** Where one plan is made: a database in memory that spills to disk, and a folder for lists. Gone when it is closed. */
 export interface Workbench {
@@ -16,7 +17,7 @@ export interface Workbench {
 }
 
 /**
- * Opens a workbench in a new folder below `folder`, and removes those that a killed process left there.
+ * Opens a workbench, for one thread until `useThreads` says otherwise, in a new folder below `folder`, and removes those that a killed process left there.
  * @param options.memory DuckDB's memory limit in bytes
  */
 export async function openWorkbench(options: { folder: string; memory: number }): Promise<Workbench> {
@@ -26,6 +27,7 @@ export async function openWorkbench(options: { folder: string; memory: number })
   await mkdir(place, { mode: 0o700 });
   const database = await openDatabase({ path: ":memory:", memory: options.memory, spill: join(place, "spill") });
   const connection = await database.connect();
+  await useThreads(connection);
   return {
     connection,
     file: (name) => join(place, name),

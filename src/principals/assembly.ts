@@ -15,6 +15,8 @@ export interface AssemblyOptions {
   /** The name of the table that is made. */
   readonly table: string;
   readonly signal: AbortSignal;
+  /** Called when all records are in tables, and what follows is SQL over them. */
+  readonly staged?: () => Promise<void>;
   /** Called now and then with the number of records read so far. */
   readonly progress?: (records: number) => void;
   readonly observer?: Observer;
@@ -55,6 +57,7 @@ export async function assemble(
   try {
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
+    await options.staged?.();
     const resolution = await resolve(connection, table, rules, options.observer !== undefined);
     await options.observer?.assembled(connection);
     signal.throwIfAborted();

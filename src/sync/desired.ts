@@ -4,6 +4,7 @@ import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
+import { useThreads } from "#plan/threads.ts";
 import type { Workbench } from "#plan/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
@@ -19,11 +20,11 @@ export interface DesiredOptions {
   /** Called with what a source wants a person to know. */
   readonly warn: (message: string) => void;
   readonly observer?: Observer;
-  /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
   /** What does not count for this plan. */
   readonly overrides?: readonly Overridable[];
   /** In epoch milliseconds; absent: now. */
   readonly now?: number;
+  /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
   readonly reads?: { readonly folder: string; readonly write: boolean };
 }
 
@@ -37,9 +38,9 @@ export interface Desired {
 }
 
 /**
- * Reads the sources (unless they tell that nothing has changed, see `beginReading`), lists the target, and makes of both what the target shall be: the tables `assembled`,
- * `quarantined`, `actual`, `desired` and `frozen` of the workbench. Every command does it in this one way. Expects the
- * tables of `openLedger`.
+ * Reads the sources (unless they tell that nothing has changed, see `beginReading`), lists the target, and makes of both
+ * what the target shall be: the tables `assembled`, `quarantined`, `actual`, `desired` and `frozen` of the workbench.
+ * Every command does it in this one way. Expects the tables of `openLedger`.
  */
 export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
   const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
@@ -50,6 +51,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.keep(assembly);
   progress?.("list");
   await listTarget(sync.target, workbench, "actual", signal);
+  await useThreads(workbench.connection);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
   const { connection } = workbench;
@@ -92,6 +94,7 @@ function readSources(
     {
       table: "assembled",
       signal,
+      staged: () => useThreads(connection),
       progress: (records) => progress?.("read", records),
       ...(observer === undefined ? {} : { observer }),
     },

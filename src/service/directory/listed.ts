@@ -1,9 +1,9 @@
 import { InputError, messageOf } from "#errors.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { useThreads } from "#plan/threads.ts";
 import { principalTypes } from "#wire/principals.ts";
 import type { Loader, Piece } from "./intake.ts";
-import { useThreads } from "./threads.ts";
 
 /**
  * The temporary view of what a list says: `index` (from 0), `principalColumns` and `password`. What is absent, null or

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Database } from "#plan/database.ts";
+import { useThreads } from "#plan/threads.ts";
 import { createQueue } from "#service/queue.ts";
 import { findAccount, findEffectiveGroups } from "./accounts.ts";
 import { openAnswers } from "./answers.ts";
@@ -8,7 +9,6 @@ import { listing } from "./listing.ts";
 import { bootstrap, createTables } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
 import { sync } from "./sync.ts";
-import { useThreads } from "./threads.ts";
 import { receiveSync } from "./upload.ts";
 
 export interface DirectoryOptions {
@@ -45,7 +45,7 @@ export async function openDirectory({ database, folder, administrator }: Directo
       list(async () => {
         const connection = await database.connect();
         try {
-          await useThreads(connection, 0);
+          await useThreads(connection);
           return await answers.compute(connection, listing);
         } finally {
           connection.close();
