@@ -24,7 +24,7 @@ const layers: Record<string, readonly string[]> = {
   "src/service/session": ["wire", "plan", "principals", "errors"],
   "src/service/directory": ["wire", "plan", "principals", "errors", "service/queue"],
   "src/service/engine": ["wire", "plan", "principals", "errors"],
-  "src/service/loads": ["wire", "plan", "principals", "errors", "service/engine", "service/queue"],
+  "src/service/loads": ["wire", "plan", "principals", "errors", "service/engine", "service/hooks", "service/queue"],
   "src/service/pinboards": ["wire", "plan", "principals", "errors", "service/engine"],
   "src/exports": ["client", "plan", "errors"],
   "src/cli": ["sync", "client", "exports", "config", "connector", "plan", "principals", "errors"],

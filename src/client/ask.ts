@@ -16,6 +16,18 @@ export interface Context {
   readonly plainErrors?: boolean;
   /** Says what a person may want to know about a request that has not failed for good. Never given a secret. */
   readonly log: (message: string) => void;
+  readonly observe?: (attempt: Attempt) => void;
+}
+
+/** One request of an operation, which may take several. */
+export interface Attempt {
+  /** The name of the target. */
+  readonly target: string;
+  /** Method and path below the family's root, without ids: `POST /user/sync`. */
+  readonly operation: string;
+  /** Absent when there was no answer. */
+  readonly status?: number;
+  readonly seconds: number;
 }
 
 /** A request and what its failures mean. */
@@ -73,8 +85,17 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
   };
 
   const attempt = async (): Promise<Outcome<T>> => {
+    const started = performance.now();
+    let status: number | undefined;
     try {
-      return await http.exchange(operation, judge, signal);
+      return await http.exchange(
+        operation,
+        (answer) => {
+          ({ status } = answer);
+          return judge(answer);
+        },
+        signal,
+      );
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
       // The body could not be made: that has nothing to do with the service.
@@ -88,6 +109,14 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
       }
       if (advice === "repeat") return { problem };
       throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
+    } finally {
+      const { method, path, template = path } = operation.route;
+      context.observe?.({
+        target: context.name,
+        operation: `${method} ${template}`,
+        ...(status === undefined ? {} : { status }),
+        seconds: (performance.now() - started) / 1000,
+      });
     }
   };
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
 import { familyA } from "#wire/routes.ts";
-import type { Context } from "./ask.ts";
+import type { Attempt, Context } from "./ask.ts";
 import { isLoopback } from "./connection.ts";
 import { createHttp } from "./http.ts";
 import type { HttpOptions } from "./http.ts";
@@ -16,11 +16,13 @@ export interface ClientOptions extends HttpOptions {
   readonly retries?: Partial<Retries>;
   /** Says what a person may want to know and that is no failure: a repeated attempt, a session opened again. Never given a secret. */
   readonly log?: (message: string) => void;
+  /** Is told of every request when it is over. */
+  readonly observe?: (attempt: Attempt) => void;
 }
 
 /** What the requests to a family have in common. @throws {InputError} an url or a certificate that is none */
 export function contextOf(options: ClientOptions, family: string): Context {
-  const { name, url, ca, retries, log = () => undefined } = options;
+  const { name, url, ca, retries, log = () => undefined, observe } = options;
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new InputError(`target ${name}: the url must begin with http:// or https://`);
   }
@@ -29,7 +31,14 @@ export function contextOf(options: ClientOptions, family: string): Context {
   if (http.url.protocol === "http:" && !isLoopback(http.url)) {
     log(`target ${name}: ${http.url.origin} is not encrypted: passwords and sessions can be read on the way`);
   }
-  return { name, http, retries: { ...defaultRetries, ...retries }, log, plainErrors: family === familyA };
+  return {
+    name,
+    http,
+    retries: { ...defaultRetries, ...retries },
+    log,
+    ...(observe === undefined ? {} : { observe }),
+    plainErrors: family === familyA,
+  };
 }
 
 function checkCertificate(ca: string, name: string): X509Certificate {

@@ -10,6 +10,7 @@ import { openDirectory } from "./directory/open.ts";
 import { hashPassword, verifyPassword } from "./directory/passwords.ts";
 import { openDuckDbEngine } from "./engine/duckdb.ts";
 import type { Engine } from "./engine/engine.ts";
+import type { Extend, Figures, Observer, Probe } from "./hooks.ts";
 import { addAdministrationRoutes } from "./http/administration-routes.ts";
 import { createCallers } from "./http/callers.ts";
 import { addDataRoutes } from "./http/data-routes.ts";
@@ -69,6 +70,11 @@ export interface ServiceOptions {
   readonly pinboards?: () => Promise<readonly Pinboard[]>;
   /** Of pinboards. */
   readonly queries: { readonly timeout: number; readonly maxRows: number };
+  readonly observe?: Observer;
+  /** What else must be well for the service to be ready. */
+  readonly probes?: readonly Probe[];
+  /** Adds routes beside the interface's. */
+  readonly extend?: Extend;
 }
 
 /** A running service. */
@@ -82,6 +88,7 @@ export interface Service {
   openLocalSession(): Promise<string>;
   /** Reads the pinboards again. When something is wrong with them the log says so, and those from before stay. */
   reload(): Promise<void>;
+  figures(): Figures;
   /** Takes no new requests, lets those under way end, and closes everything (0.9), within 13 s. May be called again. */
   stop(): Promise<void>;
 }
@@ -91,7 +98,7 @@ export interface Service {
  * @throws {InputError} when a setting is wrong, the port is taken, or another process uses the data folder
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { log, administrator, sessions: lifetimes, logins, privileges } = options;
+  const { log, administrator, sessions: lifetimes, logins, privileges, observe = {} } = options;
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
   await using opening = new AsyncDisposableStack();
@@ -120,7 +127,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   opening.defer(() => {
     known.close();
   });
-  const loads = await openLoads({ ...options.loads, folder: loadFolder, engine, parse, log });
+  const loads = await openLoads({
+    ...options.loads,
+    folder: loadFolder,
+    engine,
+    parse,
+    log,
+    ...(observe.load === undefined ? {} : { observe: observe.load }),
+  });
   opening.defer(() => loads.close());
 
   const throttle = createThrottle({
@@ -148,12 +162,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     isStopping: () => isStopping,
     track: (work) => requests.track(work),
     log,
+    ...(observe.request === undefined ? {} : { observe: observe.request }),
   });
   addHealthRoutes(app, {
     isStopping: () => isStopping,
     probe: async () => {
       await account(administrator.name);
     },
+    probes: options.probes ?? [],
   });
   addDataRoutes(app, loginSettings);
   addLocalRoutes(app, { callers, engine, shutdown });
@@ -169,6 +185,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, shutdown });
     addPinboardRoutes(app, prefix, { callers, pinboards, shutdown, administrator: async () => (await bootstrap()).id });
   }
+  await options.extend?.(app, { administrator: (request) => callers.require(request, "administration") });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);
   });
@@ -182,6 +199,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...(directory.generatedPassword === undefined ? {} : { generatedPassword: directory.generatedPassword }),
     openLocalSession: async () => sessions.openLocal(await bootstrap()),
     reload: () => reload(pinboards, log),
+    figures: () => ({ sessions: sessions.count(), cycles: loads.count() }),
     stop: () => {
       isStopping = true;
       stopped ??= close(app, requests, open);

@@ -3,6 +3,8 @@ export interface Route {
   readonly method: "GET" | "POST";
   /** Below the family's root. */
   readonly path: string;
+  /** The path before ids were put into it, where they were: what a count of requests may name. */
+  readonly template?: string;
 }
 
 /** The path every family A operation starts with (specification 4.1). */
@@ -48,10 +50,11 @@ export const pinboardRoutes = {
 /** The session cookie of both families (decision 0.4). */
 export const sessionCookie = "JSESSIONID";
 
-/** Outside both families: is the process alive, and does it serve. */
+/** Outside both families: is the process alive, does it serve, and what has it done. */
 export const healthRoutes = {
   alive: { method: "GET", path: "/healthz" },
   ready: { method: "GET", path: "/readyz" },
+  metrics: { method: "GET", path: "/metrics" },
 } as const satisfies Record<string, Route>;
 
 /**
@@ -64,5 +67,6 @@ export const localRoutes = {
 
 /** The path of a route of one cycle. */
 export function ofCycle(route: Route, cycle: string): Route {
-  return { method: route.method, path: route.path.replace(":cycle_id", encodeURIComponent(cycle)) };
+  const { method, path } = route;
+  return { method, path: path.replace(":cycle_id", encodeURIComponent(cycle)), template: path };
 }

@@ -1,4 +1,6 @@
 import type { FastifyInstance } from "fastify";
+import { RollcallError } from "#errors.ts";
+import type { Probe } from "#service/hooks.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { sendJson } from "./answers.ts";
 
@@ -6,10 +8,12 @@ export interface HealthSettings {
   readonly isStopping: () => boolean;
   /** Throws when the service cannot serve. */
   readonly probe: () => Promise<void>;
+  /** What else must be well. */
+  readonly probes: readonly Probe[];
 }
 
 /** Is the process alive, and does it serve: for whoever starts processes and spreads requests. */
-export function addHealthRoutes(app: FastifyInstance, { isStopping, probe }: HealthSettings): void {
+export function addHealthRoutes(app: FastifyInstance, { isStopping, probe, probes }: HealthSettings): void {
   app.route({
     method: ["GET", "HEAD"],
     url: healthRoutes.alive.path,
@@ -26,7 +30,23 @@ export function addHealthRoutes(app: FastifyInstance, { isStopping, probe }: Hea
       } catch {
         return sendJson(reply.code(503), { status: "failing" });
       }
+      const reasons = await reasonsOf(probes);
+      if (reasons.length > 0) return sendJson(reply.code(503), { status: "failing", reasons });
       return sendJson(reply, { status: "ready" });
     },
   });
+}
+
+/** What keeps it from being ready; nothing that only the log should have. */
+async function reasonsOf(probes: readonly Probe[]): Promise<string[]> {
+  const found = await Promise.all(
+    probes.map(async (probe) => {
+      try {
+        return await probe();
+      } catch (error) {
+        return error instanceof RollcallError ? error.message : "a check failed";
+      }
+    }),
+  );
+  return found.filter((reason) => reason !== undefined);
 }

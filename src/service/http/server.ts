@@ -9,6 +9,7 @@ import type { Logger } from "pino";
 import { messageOf } from "#errors.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
+import type { EndedRequest } from "#service/hooks.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
 import { beginExchange, pathOf, plainAddress } from "./exchange.ts";
 import { acceptsGzip, gzipBytes, gzipStream } from "./gzip.ts";
@@ -22,6 +23,7 @@ export interface ServerOptions {
   /** Is told of the work of every request, until its answer is out and also when its client is gone. */
   readonly track: (work: Promise<unknown>) => Promise<unknown>;
   readonly log: Logger;
+  readonly observe?: (ended: EndedRequest) => void;
   /** How long nothing may move on a connection on which something should, in milliseconds. Default: 2 min. */
   readonly stall?: number;
 }
@@ -30,7 +32,7 @@ const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map(
 
 /** A server without routes: what all answers have in common (B.10, A.25, B.1). */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
-  const { tls, prefixes, isStopping, track, log, stall = 120_000 } = options;
+  const { tls, prefixes, isStopping, track, log, observe = () => undefined, stall = 120_000 } = options;
   const app = fastify({
     serverFactory: (handler): Server => {
       // A body may take as long as it takes, so long as it moves; its header may not.
@@ -43,7 +45,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     frameworkErrors: (error, request, reply) => {
       // No hook runs for these.
       beginExchange(request, prefixes);
-      watch(request, reply, log);
+      watch(request, reply, log, observe);
       const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
       addHeaders(request, reply);
       const answer: FastifyReply = reply;
@@ -69,7 +71,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, prefixes);
-    watch(request, reply, log);
+    watch(request, reply, log, observe);
     const refused = isStopping() && !healthPaths.has(request.routeOptions.url);
     done(refused ? new HttpError(503, ["The service is stopping."]) : undefined);
   });
@@ -129,18 +131,28 @@ function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown,
 }
 
 /** Logs the request when it is over, without what may be secret: no query, no header, no body. Ends one that stalls. */
-function watch(request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+function watch(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  log: Logger,
+  observe: (ended: EndedRequest) => void,
+): void {
   const { raw } = reply;
   raw.once("close", () => {
     const { incident, address, started } = request.exchange;
+    const { method } = request;
+    const milliseconds = performance.now() - started;
+    const answered = raw.headersSent ? { status: raw.statusCode } : {};
     const details = {
       incident,
       address,
-      method: request.method,
+      method,
       path: pathOf(request),
-      status: raw.headersSent ? raw.statusCode : undefined,
-      milliseconds: Math.round(performance.now() - started),
+      ...answered,
+      milliseconds: Math.round(milliseconds),
     };
+    const route = request.routeOptions?.url;
+    observe({ method, ...(route === undefined ? {} : { route }), ...answered, seconds: milliseconds / 1000 });
     if (!raw.writableFinished) log.info(details, "request broken off");
     else log[healthPaths.has(details.path) ? "debug" : "info"](details, "request");
   });

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { UnavailableError, messageOf } from "#errors.ts";
+import type { EndedLoad } from "#service/hooks.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
 import { createQueue } from "#service/queue.ts";
 import type { LoadParameters } from "#wire/loads.ts";
@@ -23,6 +24,8 @@ export interface LoadOptions extends Limits {
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
   readonly expireAfter: number;
   readonly log: Logger;
+  /** Is told of every cycle that is over. */
+  readonly observe?: (ended: EndedLoad) => void;
 }
 
 /** The load cycles of the service (specification 3). */
@@ -38,6 +41,8 @@ export interface Loads {
   commit(cycle: Cycle, expected: number | undefined): Promise<{ readonly arrived: number } | undefined>;
   /** Ends the cycle, wherever it is: when this returns nothing is being written any more (A.9). */
   cancel(cycle: Cycle): Promise<void>;
+  /** How many take chunks, or are being loaded. */
+  count(): number;
   /** Stops what is being loaded; the next start begins it again. */
   close(): Promise<void>;
 }
@@ -54,9 +59,11 @@ const retryInterval = 1_000;
 /** How often expired cycles are looked for, at the most, in milliseconds. */
 const sweepInterval = 60_000;
 
+type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Outcome, "ended">;
+
 /** Opens the cycles of a folder; commits that were cut off are started again (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
-  const { folder, engine, parse, expireAfter, log } = options;
+  const { folder, engine, parse, expireAfter, log, observe = () => undefined } = options;
   const cycles = new Map<string, Cycle>();
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const inTurn = createQueue(width);
@@ -80,8 +87,16 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     // What was stopped with the service is started again with it; what was done nevertheless is done.
     if (outcome.code === "CANCELLED" && stopping.signal.aborted && !signal.aborted) return;
     await finish(cycle, outcome);
+    tell(cycle, outcome);
     const { code, message, rowsWritten, ignoredRows } = outcome;
     log.info({ cycle: cycle.id, code, message, rowsWritten, ignoredRows }, "load ended");
+  }
+
+  function tell(cycle: Cycle, { code, rowsWritten, ignoredRows, ended }: EndedAs): void {
+    const { target } = cycle.parameters;
+    const bytes = Number(cycle.status().bytes_written);
+    const seconds = (ended - cycle.started) / 1000;
+    observe({ database: target.database.toLowerCase(), code, rowsWritten, ignoredRows, bytes, seconds });
   }
 
   /** A full disk must not leave a client polling for ever. After a stop, the engine remembers whether it was written. */
@@ -109,6 +124,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     for (const cycle of cycles.values()) {
       if (!hasExpired(cycle)) continue;
       cycles.delete(cycle.id);
+      if (cycle.isIngesting()) tell(cycle, { ...cancelled(), code: "EXPIRED" });
       await cycle.remove().catch((error: unknown) => {
         log.warn({ err: error, cycle: cycle.id }, `an expired load cycle could not be removed: ${messageOf(error)}`);
       });
@@ -151,11 +167,16 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       return undefined;
     },
     cancel: async (cycle) => {
-      if (await cycle.cancel(cancelled())) return;
+      const outcome = cancelled();
+      if (await cycle.cancel(outcome)) {
+        tell(cycle, outcome);
+        return;
+      }
       const job = loading.get(cycle);
       job?.controller.abort(new UnavailableError("the load was cancelled"));
       await job?.over;
     },
+    count: () => [...cycles.values()].filter((cycle) => cycle.outcome() === undefined && !hasExpired(cycle)).length,
     close: async () => {
       clearInterval(timer);
       stopping.abort(new UnavailableError("the service is stopping"));

@@ -31,6 +31,8 @@ export interface Sessions {
   /** Whose session has this token; undefined when none has or it has ended. Counts as a use. */
   find(token: string): SessionUser | undefined;
   end(token: string): Promise<void>;
+  /** How many there are. */
+  count(): number;
   /** Writes down what is not written yet. */
   close(): Promise<void>;
 }
@@ -143,6 +145,10 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
     end: async (token) => {
       const digest = digestOf(token);
       if (sessions.get(digest)?.kind !== "local") await forget([digest]);
+    },
+    count: () => {
+      const now = Date.now();
+      return [...sessions.values()].filter((session) => !hasEnded(session, now)).length;
     },
     close: async () => {
       clearInterval(timer);

@@ -23,6 +23,7 @@ function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof c
     known: { has: () => false, add: async () => {}, close: () => {} },
     sessions: {
       open: async (user) => `session of ${user.name}`,
+      count: () => 0,
       openLocal: () => "",
       isLocal: () => false,
       find: () => undefined,
