@@ -35,17 +35,19 @@ export interface EndedLoad {
 /** Looked at when somebody asks whether the service is ready: what keeps it from that, for a person, or undefined. */
 export type Probe = () => string | undefined | Promise<string | undefined>;
 
-/** What routes beside those of the interface can ask about their callers. */
-export interface Guard {
+/** Adds routes of others to the listener. The service knows nothing of them but that they ask who is calling. */
+export type AddRoutes = (app: FastifyInstance, host: RouteHost) => void;
+
+/** What routes of others may ask of the service that they are on. */
+export interface RouteHost {
   /**
-   * Who is calling, with the administration privilege (0.6).
+   * The administrator whose session the request has (0.6), and the client's address.
    * @throws {HttpError} 401, 403, 500
    */
-  administrator(request: FastifyRequest): Promise<{ readonly name: string }>;
+  administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
+  /** The content type as it was sent: the framework does not see it. */
+  contentType(request: FastifyRequest): string | undefined;
 }
-
-/** Adds routes beside those of the interface. */
-export type Extend = (app: FastifyInstance, guard: Guard) => void | Promise<void>;
 
 /** What the service has right now. */
 export interface Figures {

@@ -10,7 +10,7 @@ import { openDirectory } from "./directory/open.ts";
 import { hashPassword, verifyPassword } from "./directory/passwords.ts";
 import { openDuckDbEngine } from "./engine/duckdb.ts";
 import type { Engine } from "./engine/engine.ts";
-import type { Extend, Figures, Observer, Probe } from "./hooks.ts";
+import type { AddRoutes, Figures, Observer, Probe } from "./hooks.ts";
 import { addAdministrationRoutes } from "./http/administration-routes.ts";
 import { createCallers } from "./http/callers.ts";
 import { addDataRoutes } from "./http/data-routes.ts";
@@ -73,8 +73,7 @@ export interface ServiceOptions {
   readonly observe?: Observer;
   /** What else must be well for the service to be ready. */
   readonly probes?: readonly Probe[];
-  /** Adds routes beside the interface's. */
-  readonly extend?: Extend;
+  readonly routes?: AddRoutes;
 }
 
 /** A running service. */
@@ -185,7 +184,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     addAdministrationRoutes(app, prefix, { ...loginSettings, callers, sessions, directory, uploads, shutdown });
     addPinboardRoutes(app, prefix, { callers, pinboards, shutdown, administrator: async () => (await bootstrap()).id });
   }
-  await options.extend?.(app, { administrator: (request) => callers.require(request, "administration") });
+  options.routes?.(app, {
+    administrator: async (request) => {
+      const { name } = await callers.require(request, "administration");
+      return { name, address: request.exchange.address };
+    },
+    contentType: (request) => request.exchange.contentType,
+  });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);
   });
