@@ -1,12 +1,13 @@
 import { resolve } from "node:path";
 import type { Configuration, SourceConfiguration, SyncConfiguration, TargetConfiguration } from "./configuration.ts";
 import { buildLimits } from "./limits.ts";
+import { buildChannel } from "./notifications.ts";
 import { service as serviceSchema } from "./schema.ts";
 import type { File, Sync, Target } from "./schema.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(
-  { service, targets, syncs }: File,
+  { service, targets, syncs, notifications }: File,
   place: {
     readonly file: string;
     readonly folder: string;
@@ -22,6 +23,7 @@ export function build(
     memory,
     targets: mapValues(targets, (target) => buildTarget(target, folder)),
     syncs: mapValues(syncs, buildSync),
+    notifications: mapValues(notifications, (channel) => buildChannel(channel, (path) => resolve(folder, path))),
   };
   if (service === undefined) return configuration;
   const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, loads } = service;

@@ -16,6 +16,8 @@ export interface Configuration {
   readonly targets: Readonly<Record<string, TargetConfiguration>>;
   readonly sources: Readonly<Record<string, SourceConfiguration>>;
   readonly syncs: Readonly<Record<string, SyncConfiguration>>;
+  /** Channels by which people are told, by name. */
+  readonly notifications: Readonly<Record<string, ChannelConfiguration>>;
   /** Every secret value that was filled in, for redaction. */
   readonly secrets: readonly string[];
 }
@@ -100,6 +102,8 @@ export interface SyncConfiguration {
   readonly defaultPassword?: string;
   /** Where the target's users and groups are exported to after a run that was applied; absent: nowhere. */
   readonly export?: ExportConfiguration;
+  /** A URL that is requested after each success; what is behind the host is a secret. */
+  readonly heartbeat?: string;
 }
 
 /** What a run may change at most; the absent ones are not limited. */
@@ -128,4 +132,33 @@ export interface Bound {
 export interface ExportConfiguration {
   readonly database: string;
   readonly schema?: string;
+}
+
+/** How people are told, and of what. */
+export type ChannelConfiguration = ChannelSettings &
+  (
+    | {
+        readonly by: "email";
+        /** `tls`: from the start; otherwise STARTTLS. */
+        readonly server: { readonly host: string; readonly port: number; readonly tls: boolean };
+        readonly username?: string;
+        readonly password?: string;
+        /** A file in PEM form that the server's certificate is checked against; of the others too. */
+        readonly ca?: string;
+        readonly from: string;
+        readonly to: readonly string[];
+      }
+    | { readonly by: "webhook"; readonly url: string; readonly secret: string; readonly ca?: string }
+    | { readonly by: "chat"; readonly url: string; readonly ca?: string }
+  );
+
+interface ChannelSettings {
+  readonly events: readonly ("pending" | "held" | "failed" | "recovered" | "applied" | "overdue" | "skipped")[];
+  /** Names of syncs; absent: all. */
+  readonly syncs?: readonly string[];
+  /** Whether names of principals may be in it. */
+  readonly names: boolean;
+  /** Notices are collected for so long, but for these events; absent: each is sent at once. */
+  readonly digest?: { readonly every: number; readonly except: readonly string[] };
+  readonly allowPlain: boolean;
 }

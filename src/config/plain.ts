@@ -22,8 +22,13 @@ interface Collector {
   readonly text: string;
 }
 
-/** Whether what stands at a path is to be kept secret. The first two steps are a section and a name the user chose. */
+/**
+ * Whether what stands at a path is to be kept secret. The first two steps are a section and a name the user chose.
+ * Whoever knows the address of a webhook may use it.
+ */
 export function isSecretPath(path: Path): boolean {
+  const [section, , key] = path;
+  if ((section === "notifications" && key === "url") || (section === "syncs" && key === "heartbeat")) return true;
   return path.slice(2).some((step) => typeof step === "string" && /(?:password|passphrase|secret|token)$/i.test(step));
 }
 

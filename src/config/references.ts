@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
+import { webAddress } from "./notifications.ts";
 import type { Path, Problem } from "./problem.ts";
 import { reason } from "./substitution.ts";
 import { nearest } from "./suggest.ts";
@@ -13,16 +14,19 @@ import { isLoopback, listen, origin } from "./values.ts";
  */
 export async function checkReferences(document: ConfigurationDocument, folder: string): Promise<Problem[]> {
   const targets = keysOf(document, ["targets"]);
+  const channels = keysOf(document, ["notifications"]);
   return [
     ...plainHttp(document),
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
+    ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
     ...sharedTargets(document),
     ...(await checkPaths(document, folder, "file", [
       ["service", "tls", "cert"],
       ["service", "tls", "key"],
       ["service", "tables"],
       ...targets.map((name): Path => ["targets", name, "ca"]),
+      ...channels.map((name): Path => ["notifications", name, "ca"]),
     ])),
     ...(await checkPaths(document, folder, "folder", [["service", "pinboards"]])),
   ];
@@ -78,7 +82,35 @@ function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
       return checkName(document, place, "source", ["sources"]);
     }),
     ...checkName(document, [...path, "to"], "target", ["targets"]),
+    ...plainAddress(document, [...path, "heartbeat"], "use an https: address"),
   ];
+}
+
+function checkChannel(document: ConfigurationDocument, path: Path): Problem[] {
+  const syncs = document.at([...path, "syncs"]);
+  const names = (Array.isArray(syncs) ? syncs : []).map((_, index): Path => path.concat("syncs", index));
+  const allowed = String(document.at([...path, "allowPlain"])).toLowerCase() === "true";
+  const alone = (["username", "password"] as const).filter((key) => document.at([...path, key]) !== undefined);
+  return [
+    ...names.flatMap((name) => checkName(document, name, "sync", ["syncs"])),
+    ...(allowed ? [] : plainAddress(document, [...path, "url"], "use an https: address, or allowPlain: true")),
+    ...(document.at([...path, "by"]) === "email" && alone.length === 1
+      ? alone.map((key) =>
+          document.problem(
+            [...path, key],
+            "value",
+            `needs a ${key === "username" ? "password" : "username"} beside it`,
+          ),
+        )
+      : []),
+  ];
+}
+
+/** An address of another machine to which what is sent would cross the network in the clear. */
+function plainAddress(document: ConfigurationDocument, path: Path, advice: string): Problem[] {
+  const url = webAddress.safeParse(document.at(path));
+  if (!url.success || !url.data.startsWith("http:") || isLoopback(new URL(url.data).hostname)) return [];
+  return [document.problem(path, "value", `it would cross the network unencrypted; ${advice}`)];
 }
 
 function checkName(document: ConfigurationDocument, path: Path, kind: string, section: Path): Problem[] {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { limits, minimum } from "./limits.ts";
+import { channel, webAddress } from "./notifications.ts";
 import { section } from "./section.ts";
 import * as values from "./values.ts";
 
@@ -258,6 +259,7 @@ const sync = z.strictObject({
     })
     .exactOptional()
     .describe("Where the target's users, groups and memberships are exported to after every run that changed them."),
+  heartbeat: webAddress.exactOptional().describe("A URL that is requested after each success of the sync."),
 });
 
 /** The whole file. What concerns several keys at once is checked apart, so that every problem is found in one go. */
@@ -269,6 +271,7 @@ export const file = z.strictObject({
   targets: named(target).describe("Where syncs write to, by name."),
   sources: named(source).describe("Where users and groups come from, by name."),
   syncs: named(sync).describe("What is kept in step with what, by name."),
+  notifications: named(channel).describe("How people are told of runs, by name."),
 });
 
 export type File = z.infer<typeof file>;

@@ -38,6 +38,7 @@ test.each([
       targets: {},
       sources: {},
       syncs: {},
+      notifications: {},
       secrets: [],
     });
   },

@@ -201,7 +201,7 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ["limits: { action: apply }", '14:23: syncs.staff.limits.action: expected hold or apply-the-rest, not "apply"'],
   [
     "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, deletions, renames, reusedNames, limits, defaultPassword, export",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, deletions, renames, reusedNames, limits, defaultPassword, export, heartbeat",
   ],
   ["export: directory", '14:13: syncs.staff.export: expected keys with values, not "directory"'],
   ["export: {}", "14:5: syncs.staff.export.database: missing; expected the name of a database"],
@@ -287,7 +287,7 @@ test("rules that are no CEL are problems at the place in the expression", async 
 test("an unknown section is a problem at its key", async () => {
   expect(await problemsOf("servce:\n  listen: x\nexports:\n")).toEqual([
     'rollcall.yaml:1:1: servce: unknown key; did you mean "service"?',
-    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, targets, sources, syncs",
+    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, targets, sources, syncs, notifications",
   ]);
 });
 
