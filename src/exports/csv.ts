@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { identifier, literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { formula } from "#plan/render/csv.ts";
 import { exportedTables } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";
 
@@ -49,12 +50,9 @@ export async function writeForPeople(
   return rows;
 }
 
-/** What OWASP names as the beginnings of formulas ("CSV injection"), the wide forms of East Asian keyboards included. */
-const formula = "^[=+\\-@\\t\\r\\n＝＋－＠]";
-
 function defused(column: string): string {
   const value = identifier(column);
-  return `CASE WHEN regexp_matches(${value}, ${literal(formula)}) THEN concat('''', ${value}) ELSE ${value} END`;
+  return `CASE WHEN regexp_matches(${value}, ${literal(formula.source)}) THEN concat('''', ${value}) ELSE ${value} END`;
 }
 
 async function copy(connection: Connection, rows: string, file: string, options: string): Promise<number> {

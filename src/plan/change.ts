@@ -52,6 +52,8 @@ export interface Plan {
   /** SHA-256 in hexadecimal over the changes: two plans with one digest do the same. Independent of order. */
   readonly digest: string;
   readonly counts: Counts;
+  /** How many of the changes `changes` gives, where that is not all of them. */
+  readonly shown?: Counts;
   /** Groups before users; create, update, delete; by name. With `only`, those of one part alone. */
   changes(only?: Part): AsyncIterable<Change>;
 }

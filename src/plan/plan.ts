@@ -13,7 +13,8 @@ export interface PrincipalRow {
   readonly group_names: readonly string[];
 }
 
-interface ChangeRow {
+/** A row of `change_sides`: an absent side is null. */
+export interface ChangeRow {
   readonly action: Action;
   readonly kind: Kind;
   readonly before: PrincipalRow | null;
@@ -40,20 +41,27 @@ export async function createPlan(connection: Connection): Promise<Plan> {
   return { digest, counts, changes: (only) => readChanges(connection, only) };
 }
 
-async function* readChanges(connection: Connection, only?: Part): AsyncIterable<Change> {
-  const where = only === undefined ? "" : `WHERE action = '${only.action}' AND kind = '${only.kind}'`;
+/**
+ * The changes of a relation with the columns of `change_sides`.
+ * @param which an SQL condition
+ */
+export async function* readChanges(connection: Connection, only?: Part, which = "true"): AsyncIterable<Change> {
+  const part = only === undefined ? "" : `AND action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
-    SELECT action, kind, before, after FROM change_sides ${where}
+    SELECT action, kind, before, after FROM change_sides WHERE ${which} ${part}
     ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name`);
   for await (const rows of batches) {
-    for (const { action, kind, before, after } of rows) {
-      yield changeOf(
-        action,
-        before === null ? undefined : principalOf(kind, before),
-        after === null ? undefined : principalOf(kind, after),
-      );
-    }
+    for (const row of rows) yield changeOfRow(row);
   }
+}
+
+/** The change that a row of `change_sides` stands for. */
+function changeOfRow({ action, kind, before, after }: ChangeRow): Change {
+  return changeOf(
+    action,
+    before === null ? undefined : principalOf(kind, before),
+    after === null ? undefined : principalOf(kind, after),
+  );
 }
 
 /** The principal of a row. */
@@ -86,11 +94,7 @@ async function countChanges(connection: Connection): Promise<Counts> {
       (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = 'update') AS update,
       (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = 'delete') AS delete
     FROM (VALUES ('user'), ('group')) k(kind)`);
-  const [memberships] = await connection.rows<{ added: bigint | null; removed: bigint | null }>(`
-    WITH was AS (SELECT kind, name, unnest(before.group_names) AS g FROM change_sides WHERE before IS NOT NULL),
-    will AS (SELECT kind, name, unnest(after.group_names) AS g FROM change_sides WHERE after IS NOT NULL)
-    SELECT (SELECT count(*) FROM will ANTI JOIN was USING (kind, name, g)) AS added,
-      (SELECT count(*) FROM was ANTI JOIN will USING (kind, name, g)) AS removed`);
+  const memberships = await countMemberships(connection);
   const of = (kind: Kind): KindCounts => {
     const row = kinds.find((each) => each.kind === kind);
     const count = (column: "before" | "after" | Action): number => Number(row?.[column] ?? 0);
@@ -105,7 +109,23 @@ async function countChanges(connection: Connection): Promise<Counts> {
   return {
     users: of("user"),
     groups: of("group"),
-    membershipsAdded: Number(memberships?.added ?? 0),
-    membershipsRemoved: Number(memberships?.removed ?? 0),
+    ...memberships,
   };
+}
+
+/**
+ * Counts the memberships that change, in a relation with the columns of `change_sides`.
+ * @param which an SQL condition
+ */
+export async function countMemberships(
+  connection: Connection,
+  which = "true",
+): Promise<Pick<Counts, "membershipsAdded" | "membershipsRemoved">> {
+  const [row] = await connection.rows<{ added: bigint; removed: bigint }>(`
+    WITH side AS (SELECT * FROM change_sides WHERE ${which}),
+    was AS (SELECT kind, name, unnest(before.group_names) AS g FROM side WHERE before IS NOT NULL),
+    will AS (SELECT kind, name, unnest(after.group_names) AS g FROM side WHERE after IS NOT NULL)
+    SELECT (SELECT count(*) FROM will ANTI JOIN was USING (kind, name, g)) AS added,
+      (SELECT count(*) FROM was ANTI JOIN will USING (kind, name, g)) AS removed`);
+  return { membershipsAdded: Number(row?.added ?? 0), membershipsRemoved: Number(row?.removed ?? 0) };
 }

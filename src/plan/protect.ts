@@ -193,7 +193,7 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
 }
 
 /** An SQL condition: the column matches one of the names, in which `*` stands for any characters. */
-function matches(column: string, names: readonly string[]): string {
+export function matches(column: string, names: readonly string[]): string {
   if (names.length === 0) return "false";
   return `regexp_full_match(${column}, ${literal(names.map(expressionOf).join("|"))}, 's')`;
 }

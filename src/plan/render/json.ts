@@ -10,6 +10,7 @@ import { inChunks } from "./sections.ts";
  *        "users": {"before": 2, "after": 2, "create": 1, "update": 0, "delete": 1},
  *        "groups": {…the same},
  *        "membershipsAdded": 1, "membershipsRemoved": 0},
+ *      "shown"?: {…the same as counts, where only some of the changes are in "changes"},
  *      "limits"?: [
  *        {"limit": "deletes", "of": "users", "value": 1, "earlier": 0, "bound": 10, "basis": "10% of 100",
  *         "tripped": false, "overridden": false}],
@@ -26,8 +27,9 @@ export function renderJson(plan: Plan, limits?: readonly LimitCheck[]): AsyncIte
 }
 
 async function* pieces(plan: Plan, limits?: readonly LimitCheck[]): AsyncIterable<string> {
-  const { digest, counts } = plan;
+  const { digest, counts, shown } = plan;
   yield `{"digest":${JSON.stringify(digest)},"counts":${JSON.stringify(counts)},`;
+  if (shown !== undefined) yield `"shown":${JSON.stringify(shown)},`;
   if (limits !== undefined) yield `"limits":${escaped(JSON.stringify(limits))},`;
   yield '"changes":[';
   let separator = "\n";

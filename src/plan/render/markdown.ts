@@ -1,6 +1,6 @@
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
-import { changesOf, inChunks, sectionsOf } from "./sections.ts";
+import { changesOf, inChunks, isEmpty, sectionsOf } from "./sections.ts";
 import type { RenderOptions } from "./sections.ts";
 import { excerpts, number, sizes, visible } from "./visible.ts";
 
@@ -10,31 +10,16 @@ const groupsShown = 20;
  * A plan as Markdown, for a ticket or a pull request: a table of counts, a section for each action and kind with an
  * item for each principal, and the notes. Everything foreign stands in code, where nothing in it is markup.
  */
-export function renderMarkdown(plan: Plan, options: RenderOptions): AsyncIterable<string> {
+export function renderMarkdown(plan: Plan | undefined, options: RenderOptions): AsyncIterable<string> {
   return inChunks(pieces(plan, options));
 }
 
-async function* pieces(plan: Plan, { title, limit, limits = [], notes = [] }: RenderOptions): AsyncIterable<string> {
-  const { counts, digest } = plan;
-  const sections = sectionsOf(counts);
+async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIterable<string> {
+  const { title, limits = [], notes = [], facts = [] } = options;
   yield `## ${code(title)}\n\n`;
-  if (sections.length === 0) {
-    yield `No change (${sizes(counts.users.after, counts.groups.after)}).\n`;
-  } else {
-    yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;
-    yield `${row("users", counts.users)}${row("groups", counts.groups)}\n`;
-    yield `Memberships: ${number(counts.membershipsAdded)} added, ${number(counts.membershipsRemoved)} removed. `;
-    yield `Plan ${code(digest)}.\n`;
-  }
-  for (const section of sections) {
-    yield `\n### ${section.heading} (${number(section.count)})\n\n`;
-    let left = section.count;
-    for await (const change of changesOf(plan, section, limit)) {
-      yield `- ${[code(change.name), ...detailsOf(change)].join(", ")}\n`;
-      left--;
-    }
-    if (left > 0) yield `- … and ${number(left)} more\n`;
-  }
+  for (const { label, lines } of facts) yield `- ${label}: ${lines.map(code).join("; ")}\n`;
+  if (facts.length > 0 && plan !== undefined) yield "\n";
+  if (plan !== undefined) yield* planPieces(plan, options);
   const checks = worthShowing(limits);
   if (checks.length > 0) {
     yield `\n### Limits\n\n`;
@@ -42,6 +27,29 @@ async function* pieces(plan: Plan, { title, limit, limits = [], notes = [] }: Re
       yield `- ${verdictOf(check) === "within" ? "" : `**${verdictOf(check)}** `}${code(describeCheck(check))}\n`;
   }
   if (notes.length > 0) yield `\n${block(notes.join("\n"))}`;
+}
+
+async function* planPieces(plan: Plan, { limit, nothing }: RenderOptions): AsyncIterable<string> {
+  const { counts, digest } = plan;
+  if (isEmpty(counts)) {
+    yield `No change (${sizes(counts.users.after, counts.groups.after)}).\n`;
+    return;
+  }
+  yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;
+  yield `${row("users", counts.users)}${row("groups", counts.groups)}\n`;
+  yield `Memberships: ${number(counts.membershipsAdded)} added, ${number(counts.membershipsRemoved)} removed. `;
+  yield `Plan ${code(digest)}.\n`;
+  const sections = sectionsOf(plan);
+  if (sections.length === 0 && nothing !== undefined) yield `\n${code(nothing)}\n`;
+  for (const section of sections) {
+    yield `\n### ${section.heading} (${section.total})\n\n`;
+    let left = section.count;
+    for await (const change of changesOf(plan, section, limit)) {
+      yield `- ${[code(change.name), ...detailsOf(change)].join(", ")}\n`;
+      left--;
+    }
+    if (left > 0) yield `- … and ${number(left)} more\n`;
+  }
 }
 
 function row(word: string, kind: KindCounts): string {

@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
-import type { Action, Change, Counts, Part, Plan } from "#plan/change.ts";
+import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
+import { number } from "./visible.ts";
 
 /** How much of a plan is shown, and what is said beside it. */
 export interface RenderOptions {
@@ -14,6 +15,18 @@ export interface RenderOptions {
   readonly notes?: readonly string[];
   /** What is said of principals; that they are created, updated and deleted when absent. */
   readonly words?: Words;
+  /** What is known of the plan itself: how the run stands that made it. Comes before everything else. */
+  readonly facts?: readonly Fact[];
+  /** What is said where a plan has changes, and none of them is among those to be shown. */
+  readonly nothing?: string;
+}
+
+/** Something with a name, for a person. */
+export interface Fact {
+  readonly label: string;
+  readonly lines: readonly string[];
+  /** How it is to be felt about. */
+  readonly tone?: "good" | "bad" | "waiting";
 }
 
 /** What an action does, as it is said of principals: `created`. */
@@ -26,17 +39,32 @@ export interface Section extends Part {
   /** `Deleted users`. */
   readonly heading: string;
   readonly count: number;
+  /** The count for a person: `27`, or `3 of 27` where only some are chosen. */
+  readonly total: string;
 }
 
 /** The sections of a plan that are not empty. */
-export function sectionsOf({ users, groups }: Counts, words = usualWords): Section[] {
-  const heading = (action: Action): string => words[action].charAt(0).toUpperCase() + words[action].slice(1);
+export function sectionsOf({ counts, shown = counts }: Pick<Plan, "counts" | "shown">, words = usualWords): Section[] {
   return (["delete", "create", "update"] as const).flatMap((action) =>
-    [
-      { action, kind: "user" as const, heading: `${heading(action)} users`, count: users[action] },
-      { action, kind: "group" as const, heading: `${heading(action)} groups`, count: groups[action] },
-    ].filter(({ count }) => count > 0),
+    (["user", "group"] as const).flatMap((kind) => {
+      const [count, whole] = [shown[`${kind}s`][action], counts[`${kind}s`][action]];
+      const heading = `${words[action].charAt(0).toUpperCase()}${words[action].slice(1)} ${kind}s`;
+      const total = count === whole ? number(count) : `${number(count)} of ${number(whole)}`;
+      return count === 0 ? [] : [{ action, kind, heading, count, total }];
+    }),
   );
+}
+
+/** Whether a plan would change anything at all, whatever of it is shown. */
+export function isEmpty({ users, groups }: Counts): boolean {
+  return [users, groups].every((kind) => kind.create + kind.update + kind.delete === 0);
+}
+
+/** How much of what there is a plan deletes: the number that a mass deletion shows in. */
+export function share(kind: KindCounts): string {
+  if (kind.delete === 0 || kind.before === 0) return "";
+  const percent = (kind.delete / kind.before).toLocaleString("en", { style: "percent", maximumSignificantDigits: 2 });
+  return ` (${percent} of ${number(kind.before)})`;
 }
 
 /** Up to `limit` changes of a section. Reads no more than that. */

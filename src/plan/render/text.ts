@@ -1,9 +1,9 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { changesOf, inChunks, sectionsOf, usualWords } from "./sections.ts";
+import { changesOf, inChunks, isEmpty, sectionsOf, share, usualWords } from "./sections.ts";
 import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
-import type { RenderOptions, Words } from "./sections.ts";
+import type { Fact, RenderOptions, Words } from "./sections.ts";
 import { excerpts, number, quoted, sizes, visible } from "./visible.ts";
 
 export interface TextOptions extends RenderOptions {
@@ -23,26 +23,38 @@ const marks = {
 
 /**
  * A plan for a terminal: counts, a section for each action and kind with a line for each principal, and the notes.
- * Reads no more changes than it shows. Control characters and the like in foreign text are shown escaped.
+ * Where there is no plan, what else there is to say. Reads no more changes than it shows. Control characters and the like in foreign text are shown escaped.
  */
-export function renderText(plan: Plan, options: TextOptions): AsyncIterable<string> {
+export function renderText(plan: Plan | undefined, options: TextOptions): AsyncIterable<string> {
   return inChunks(pieces(plan, options));
 }
 
-async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> {
-  const { colour, width = 100, limit, limits = [], notes = [], words = usualWords } = options;
+async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncIterable<string> {
+  const { colour, limits = [], notes = [], words = usualWords } = options;
   const paint: Paint = colour ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
-  const { counts, digest } = plan;
+  const facts = factLines(options.facts ?? [], paint);
   const title = paint("bold", visible(options.title));
-  const sections = sectionsOf(counts, words);
-  if (sections.length === 0) {
-    yield `${title}: no change (${sizes(counts.users.after, counts.groups.after)})\n`;
+  if (plan === undefined) yield `${title}\n${facts}`;
+  else if (isEmpty(plan.counts)) {
+    const { users, groups } = plan.counts;
+    yield `${title}: no change (${sizes(users.after, groups.after)})\n${facts}`;
   } else {
-    yield `${title}  ${paint("dim", `plan ${digest.slice(0, 12)}`)}\n\n${countLines(plan, paint, words)}`;
+    yield `${title}  ${paint("dim", `plan ${plan.digest.slice(0, 12)}`)}\n${facts}\n${countLines(plan, paint, words)}`;
+    yield* sectionLines(plan, options, paint);
   }
+  const checks = worthShowing(limits);
+  if (checks.length > 0)
+    yield `\n${paint("bold", "Limits")}\n${checks.map((check) => limitLine(check, paint)).join("")}`;
+  if (notes.length > 0) yield `\n${notes.map((note) => `${note.split("\n").map(visible).join("\n")}\n`).join("")}`;
+}
+
+async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): AsyncIterable<string> {
+  const { width = 100, limit, words, nothing } = options;
+  const sections = sectionsOf(plan, words);
+  if (sections.length === 0 && nothing !== undefined) yield `\n${visible(nothing)}\n`;
   for (const section of sections) {
     const { symbol, style } = marks[section.action];
-    yield `\n${paint("bold", `${section.heading} (${number(section.count)})`)}\n`;
+    yield `\n${paint("bold", `${section.heading} (${section.total})`)}\n`;
     let left = section.count;
     for await (const change of changesOf(plan, section, limit)) {
       const who = `  ${paint(style, `${symbol} ${quoted(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
@@ -51,10 +63,20 @@ async function* pieces(plan: Plan, options: TextOptions): AsyncIterable<string> 
     }
     if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (use --all or --json)`)}\n`;
   }
-  const checks = worthShowing(limits);
-  if (checks.length > 0)
-    yield `\n${paint("bold", "Limits")}\n${checks.map((check) => limitLine(check, paint)).join("")}`;
-  if (notes.length > 0) yield `\n${notes.map((note) => `${note.split("\n").map(visible).join("\n")}\n`).join("")}`;
+}
+
+const tones = { good: "green", bad: "red", waiting: "yellow" } as const;
+
+/** The labels in a column, what they name beside them. */
+function factLines(facts: readonly Fact[], paint: Paint): string {
+  const column = Math.max(0, ...facts.map(({ label }) => label.length));
+  const lines = facts.flatMap(({ label, lines, tone }) =>
+    lines.map((line, index) => {
+      const shown = tone === undefined ? visible(line) : paint(tones[tone], visible(line));
+      return `  ${paint("dim", (index === 0 ? label : "").padEnd(column))}  ${shown}\n`;
+    }),
+  );
+  return lines.length === 0 ? "" : `\n${lines.join("")}`;
 }
 
 const verdicts = {
@@ -92,13 +114,6 @@ function countLines({ counts }: Plan, paint: Paint, words: Words): string {
 function countsOf(paint: Paint, ...parts: readonly [count: number, word: string, style: Style][]): string {
   const shown = parts.filter(([count]) => count > 0);
   return shown.map(([count, word, style]) => paint(style, `${number(count)} ${word}`)).join(", ") || "no change";
-}
-
-/** How much of what there is a plan deletes: the number that a mass deletion shows in. */
-function share(kind: KindCounts): string {
-  if (kind.delete === 0 || kind.before === 0) return "";
-  const percent = (kind.delete / kind.before).toLocaleString("en", { style: "percent", maximumSignificantDigits: 2 });
-  return ` (${percent} of ${number(kind.before)})`;
 }
 
 /** What becomes of a principal's attributes; of one that is created or deleted, who it is. */

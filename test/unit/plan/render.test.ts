@@ -3,8 +3,11 @@ import { describe, expect, test } from "vitest";
 import type { Change, Counts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";
+import { renderCsv } from "#plan/render/csv.ts";
+import { renderHtml } from "#plan/render/html.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
+import type { Fact } from "#plan/render/sections.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Principal } from "#principals/principal.ts";
 import { fill, useConnection } from "./directories.ts";
@@ -59,6 +62,11 @@ const options = {
   notes: ["1 record quarantined: what the target has of them stays as it is", "  user ```eve\u0007 (people.csv:17)"],
 };
 
+const facts: readonly Fact[] = [
+  { label: "state", lines: ["applied", "verified \u202E"], tone: "good" },
+  { label: "by", lines: ["ada </dd>"] },
+];
+
 async function planOf(before: readonly Principal[], after: readonly Principal[]): Promise<Plan> {
   await fill(connection(), "actual", before);
   await fill(connection(), "desired", after);
@@ -68,6 +76,52 @@ async function planOf(before: readonly Principal[], after: readonly Principal[])
 const golden = (name: string): string => new URL(`../../fixtures/plan/${name}`, import.meta.url).pathname;
 
 describe("a plan is shown", () => {
+  test("as HTML", async () => {
+    const { limit: _, ...rest } = options;
+    const html = await all(renderHtml(await planOf(actual, desired), { ...rest, facts }));
+    await expect(html).toMatchFileSnapshot(golden("plan.html"));
+  });
+
+  test("as CSV", async () => {
+    await expect(await all(renderCsv(await planOf(actual, desired)))).toMatchFileSnapshot(golden("plan.csv"));
+  });
+
+  test("with what is known of it before everything else, and what is said where nothing of it is chosen", async () => {
+    const plan = await planOf(actual, desired);
+    const none = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
+    const shown = { users: { ...none, delete: 2 }, groups: none, membershipsAdded: 0, membershipsRemoved: 2 };
+    const parts = { ...plan, shown };
+    const text = await all(renderText(parts, { title: "t", facts, limit: 0, colour: false }));
+    expect(text).toMatch(
+      /^t {2}plan \w+\n\n {2}state {2}applied\n {9}verified \\u\{202e\}\n {2}by {5}ada <\/dd>\n\n {2}users/,
+    );
+    expect(text).toContain("Deleted users (2 of 27)\n");
+    const markdown = await all(renderMarkdown(parts, { title: "t", facts, limit: 0 }));
+    expect(markdown).toContain("- state: `applied`; `verified \\u{202e}`\n- by: `ada </dd>`\n\n| |");
+    expect(markdown).toContain("### Deleted users (2 of 27)\n");
+    expect(JSON.parse(await all(renderJson(parts)))).toMatchObject({ counts: plan.counts, shown });
+
+    const nothing = { ...plan, shown: { ...shown, users: none } };
+    for (const render of [
+      renderHtml,
+      renderMarkdown,
+      (each: Plan, how: object) => renderText(each, { title: "t", colour: false, ...how }),
+    ]) {
+      const answer = await all(render(nothing, { title: "t", nothing: "no such change" }));
+      expect(answer).toContain("no such change");
+      expect(answer).not.toMatch(/Deleted|No change|no change \(/);
+      expect(
+        await all(render({ ...plan, counts: { ...nothing.shown } }, { title: "t", nothing: "no such change" })),
+      ).toMatch(/no change \(/i);
+    }
+    expect(await all(renderText(undefined, { title: "t", facts: facts.slice(1), colour: false }))).toBe(
+      "t\n\n  by  ada </dd>\n",
+    );
+    expect(await all(renderMarkdown(undefined, { title: "t", facts: facts.slice(1) }))).toBe(
+      "## `t`\n\n- by: `ada </dd>`\n",
+    );
+  });
+
   test("as text", async () => {
     const text = await all(renderText(await planOf(actual, desired), { ...options, colour: false }));
     await expect(text).toMatchFileSnapshot(golden("plan.txt"));

@@ -1,0 +1,80 @@
+import type { Kind } from "#principals/principal.ts";
+import type { Action, AttributeChange, Counts, KindCounts, Plan } from "./change.ts";
+import { literal } from "./database.ts";
+import type { Connection } from "./database.ts";
+import { countMemberships, readChanges } from "./plan.ts";
+import { matches } from "./protect.ts";
+
+/** What of a principal can be asked for. */
+export const aspects = ["displayName", "description", "mail", "groups"] as const satisfies readonly (
+  | AttributeChange["attribute"]
+  | "groups"
+)[];
+export type Aspect = (typeof aspects)[number];
+
+/** Which changes of a plan are asked for: those that are everything that is said. Absent: not narrowed by it. */
+export interface Filter {
+  readonly kind?: Kind;
+  readonly actions?: readonly Action[];
+  /** In which `*` stands for any characters. */
+  readonly names?: readonly string[];
+  /** Of those, at least one is different afterwards; a creation has all that it sets. */
+  readonly aspects?: readonly Aspect[];
+}
+
+/**
+ * The plan of a file of changes, which has the columns of the view `change_sides`. It is read as long as the plan is.
+ * @param whole what is known of all changes in it
+ * @throws the library's error when the file is not there, or damaged
+ */
+export async function openStored(
+  connection: Connection,
+  file: string,
+  whole: Pick<Plan, "digest" | "counts">,
+  filter: Filter = {},
+): Promise<Plan> {
+  const which = conditionOf(filter);
+  await connection.run(`
+    CREATE OR REPLACE TEMP VIEW change_sides AS
+    SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after FROM ${parquet([file])}`);
+  return {
+    ...whole,
+    ...(which === "true" ? {} : { shown: await countShown(connection, which, whole.counts) }),
+    changes: (only) => readChanges(connection, only, which),
+  };
+}
+
+/** Files of changes, as SQL reads them: their columns, and `filename`. */
+function parquet(files: readonly string[]): string {
+  return `read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true)`;
+}
+
+function conditionOf({ kind, actions, names, aspects }: Filter): string {
+  const conditions = [
+    ...(kind === undefined ? [] : [`kind = '${kind}'`]),
+    ...(actions === undefined ? [] : [`action IN (${actions.map(literal).join(", ")})`]),
+    ...(names === undefined ? [] : [matches("name", names)]),
+    ...(aspects === undefined ? [] : [`(${aspects.map((aspect) => differs[aspect]).join(" OR ")})`]),
+  ];
+  return conditions.length === 0 ? "true" : conditions.join(" AND ");
+}
+
+/** SQL conditions: it is not the same on both sides. Groups are sorted, and no group is as good as no principal. */
+const differs: Record<Aspect, string> = {
+  displayName: "before.display_name IS DISTINCT FROM after.display_name",
+  description: "before.description IS DISTINCT FROM after.description",
+  mail: "before.mail IS DISTINCT FROM after.mail",
+  groups: "coalesce(before.group_names, []) <> coalesce(after.group_names, [])",
+};
+
+async function countShown(connection: Connection, which: string, whole: Counts): Promise<Counts> {
+  const rows = await connection.rows<{ kind: Kind; action: Action; count: bigint }>(
+    `SELECT kind, action, count(*) AS count FROM change_sides WHERE ${which} GROUP BY kind, action`,
+  );
+  const of = (kind: Kind): KindCounts => {
+    const count = (action: Action): number =>
+      Number(rows.find((row) => row.kind === kind && row.action === action)?.count ?? 0);
+    return { ...whole[`${kind}s`], create: count("create"), update: count("update"), delete: count("delete") };
+  };
+  return { users: of("user"), groups: of("group"), ...(await countMemberships(connection, which)) };
+}

@@ -1,0 +1,83 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Change } from "#plan/change.ts";
+import { literal } from "#plan/database.ts";
+import { createPlan } from "#plan/plan.ts";
+import { aspects, openStored } from "#plan/stored.ts";
+import type { Filter } from "#plan/stored.ts";
+import { directory, fill, useConnection } from "./directories.ts";
+
+const connection = useConnection();
+const reader = useConnection();
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-stored-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const filter: fc.Arbitrary<Filter> = fc.record(
+  {
+    kind: fc.constantFrom("user" as const, "group" as const),
+    actions: fc.subarray(["create", "update", "delete"] as const, { minLength: 1 }),
+    names: fc.subarray(["a*", "*", "?d*", "o'neil", "ADA", "__*__", "."], { minLength: 1 }),
+    aspects: fc.subarray([...aspects], { minLength: 1 }),
+  },
+  { requiredKeys: [] },
+);
+
+/** The same, said another way. */
+function passes(change: Change, { kind, actions, names, aspects }: Filter): boolean {
+  const touched = new Set<string>([
+    ...change.attributes.map(({ attribute }) => attribute),
+    ...(change.groupsAdded.length + change.groupsRemoved.length > 0 ? ["groups"] : []),
+  ]);
+  return (
+    (kind === undefined || change.kind === kind) &&
+    (actions === undefined || actions.includes(change.action)) &&
+    (names === undefined ||
+      names.some((name) => {
+        const [start = "", ...rest] = name.split("*");
+        if (rest.length === 0) return change.name === name;
+        const end = rest.at(-1) ?? "";
+        return (
+          change.name.length >= start.length + end.length && change.name.startsWith(start) && change.name.endsWith(end)
+        );
+      })) &&
+    (aspects === undefined || aspects.some((aspect) => touched.has(aspect)))
+  );
+}
+
+test("a plan that was kept is the plan that was made; a filter chooses from it, and counts what it chose", async () => {
+  await fc.assert(
+    fc.asyncProperty(directory, directory, filter, async (actual, desired, filter) => {
+      await fill(connection(), "actual", actual);
+      await fill(connection(), "desired", desired);
+      const plan = await createPlan(connection());
+      const file = join(folder, "it's changes.parquet");
+      await connection().run(`COPY (FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);
+      const made = await Array.fromAsync(plan.changes());
+
+      const kept = await openStored(reader(), file, plan);
+      expect(await Array.fromAsync(kept.changes())).toEqual(made);
+      expect(kept.shown).toBeUndefined();
+
+      const chosen = await openStored(reader(), file, plan, filter);
+      const expected = made.filter((change) => passes(change, filter));
+      expect(await Array.fromAsync(chosen.changes())).toEqual(expected);
+      expect(chosen).toMatchObject({ digest: plan.digest, counts: plan.counts });
+      const part = { kind: "user", action: "update" } as const;
+      expect(await Array.fromAsync(chosen.changes(part))).toEqual(
+        expected.filter((change) => passes(change, { kind: part.kind, actions: [part.action] })),
+      );
+      const { users, membershipsAdded, membershipsRemoved } = chosen.shown ?? plan.counts;
+      expect(users.delete).toBe(expected.filter(({ kind, action }) => kind === "user" && action === "delete").length);
+      expect(membershipsAdded).toBe(expected.reduce((sum, { groupsAdded }) => sum + groupsAdded.length, 0));
+      expect(membershipsRemoved).toBe(expected.reduce((sum, { groupsRemoved }) => sum + groupsRemoved.length, 0));
+    }),
+    { numRuns: 60 },
+  );
+}, 120_000);
