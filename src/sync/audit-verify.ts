@@ -1,0 +1,67 @@
+import { type Break, type Head, type Sealed, beginning, otherThan } from "./audit-chain.ts";
+import { auditFiles, currentName, pathOf, scanFile } from "./audit-files.ts";
+
+export interface VerifyOptions {
+  /** What is known from elsewhere to have been written: cutting off the newest entries leaves a chain that is whole. */
+  readonly expected?: Head;
+  /** The first entry that counts; what came before it may be damaged, or elsewhere. Default: 1. */
+  readonly from?: number;
+  /** Is called with every good entry, in order. */
+  readonly tell?: (entry: Sealed, line: Buffer) => void | Promise<void>;
+}
+
+/** What was found of the audit file. It is as it was written when there is neither `broken` nor any `damages`. */
+export interface Verification {
+  /** How many entries were checked, up to the break. */
+  readonly entries: number;
+  /** The names of the files, in their order. */
+  readonly files: readonly string[];
+  /** The last good entry. */
+  readonly head: Head;
+  /** The entries that tell of earlier damage. */
+  readonly damages: readonly Sealed[];
+  /** The first break that no entry tells of. */
+  readonly broken?: Break & { readonly file: string };
+}
+
+/**
+ * Checks every line of the audit file, and of those before it. Only reads; what is appended meanwhile does no harm.
+ * @param folder the daemon's
+ * @throws {InputError} when a file cannot be read
+ */
+export async function verifyAudit(
+  folder: string,
+  { expected, from = 1, tell }: VerifyOptions = {},
+): Promise<Verification> {
+  const files = await auditFiles(folder);
+  const damages: Sealed[] = [];
+  let entries = 0;
+  let asExpected = expected === undefined || expected.sequence < Math.max(from, 1);
+  let start: Head | number = from > 1 ? from : beginning;
+  /** Where a further entry would be. */
+  let end = { file: currentName, line: 1 };
+  const onEntry = async (entry: Sealed, line: Buffer): Promise<void> => {
+    entries += 1;
+    if (entry.sequence === expected?.sequence) asExpected = entry.hash === expected.hash;
+    if (entry.event === "audit damaged") damages.push(entry);
+    await tell?.(entry, line);
+  };
+  const result = (broken?: Verification["broken"]): Verification => ({
+    entries,
+    files: files.map(({ name }) => name),
+    head: typeof start === "number" ? beginning : start,
+    damages,
+    ...(broken === undefined ? {} : { broken }),
+  });
+  for (const [index, file] of files.entries()) {
+    const next = files[index + 1]?.first;
+    if (next !== undefined && next <= from) continue;
+    const { head, broken, lines } = await scanFile(pathOf(folder, file), start, onEntry);
+    start = head ?? start;
+    end = { file: file.name, line: lines + 1 };
+    // Where one was put aside because of its break, the next one says so and continues what was good.
+    if (broken !== undefined && file.kind !== "damaged") return result({ file: file.name, ...broken });
+  }
+  if (typeof start === "number") return result({ ...end, what: "removed", reason: `entry ${start} is not there` });
+  return result(asExpected || expected === undefined ? undefined : { ...end, ...otherThan(expected, start) });
+}
