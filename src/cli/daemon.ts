@@ -1,8 +1,8 @@
 import type { Logger } from "pino";
 import { RollcallError } from "#errors.ts";
 import { renderText } from "#plan/render/text.ts";
-import { keep } from "#sync/schedule.ts";
-import type { Keeper } from "#sync/schedule.ts";
+import { keep } from "#sync/keep.ts";
+import type { Keeper } from "#sync/keep.ts";
 import type { Report } from "#sync/run.ts";
 import type { Context } from "./context.ts";
 import { execute, notesOf, waitingNote } from "./execute.ts";

@@ -87,6 +87,13 @@ export interface SyncConfiguration {
   readonly schedule?: string;
   /** An IANA time zone for `schedule`; absent: the system's. */
   readonly timezone?: string;
+  /** A run begins up to so much after its slot; absent: at once. */
+  readonly jitter?: number;
+  /** Whether slots that passed while it could not run are made up for. */
+  readonly catchUp: boolean;
+  readonly retries: { readonly attempts: number; readonly first: number; readonly most: number };
+  /** How long it may be without a success; absent: for ever. */
+  readonly overdueAfter?: number;
   readonly rules: Rules;
   /** `owned`: only what the ledger says this sync created or adopted. `everything`: all that is not protected. */
   readonly manage: "owned" | "everything";

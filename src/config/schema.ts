@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { limits, minimum } from "./limits.ts";
 import { channel, webAddress } from "./notifications.ts";
+import { schedule } from "./schedule.ts";
 import { section } from "./section.ts";
 import * as values from "./values.ts";
 
@@ -213,8 +214,7 @@ const sync = z.strictObject({
     .exactOptional()
     .describe("Expressions that give entries of several sources that are one the same text. Absent: none are."),
   to: values.text("the name of a target").describe("The target that is written to, by name."),
-  schedule: values.cron.exactOptional().describe("When it runs, as a cron expression. Absent: only on demand."),
-  timezone: values.timezone.exactOptional().describe("The time zone of the schedule. Absent: the system's."),
+  ...schedule,
   users: userRules.describe("What becomes of the sources' users: CEL expressions over `entry`."),
   groups: groupRules.exactOptional().describe("What becomes of the sources' groups. Absent: they are not taken over."),
   staticGroups: z

@@ -1,5 +1,4 @@
 import { BlockList, isIP, isIPv6 } from "node:net";
-import { validate } from "node-cron";
 import { z } from "zod";
 import { nearest } from "./suggest.ts";
 
@@ -95,18 +94,6 @@ export const origin = text("a URL like https://analytics.example.com").transform
     return problem("a URL with a path; what stands before /tspublic/v1 has a key of its own: prefix");
   return url.origin;
 });
-
-export const cron = text('a cron expression like "*/15 * * * *"').refine(isCron, {
-  error: 'expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday)',
-});
-
-function isCron(value: string): boolean {
-  try {
-    return validate(value);
-  } catch {
-    return false;
-  }
-}
 
 export const timezone = text("a time zone like Europe/Amsterdam").refine(isTimeZone, {
   error: ({ input }) => {

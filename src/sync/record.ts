@@ -119,6 +119,8 @@ export interface SkippedSlot {
 
 /** What is remembered of a sync from run to run. */
 export interface SyncState {
+  /** When the daemon first had it. */
+  readonly knownSince?: string;
   readonly lastSuccessAt?: string;
   /** Failures in a row, and since when. */
   readonly failures?: { readonly count: number; readonly since: string };

@@ -73,6 +73,8 @@ test("a sync that says no more than it must manages what it owns and protects no
       from: ["corp"],
       optional: [],
       to: "analytics",
+      catchUp: true,
+      retries: { attempts: 3, first: 60_000, most: 900_000 },
       rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
       manage: "owned",
       protect: { users: [], groups: [] },
@@ -96,6 +98,10 @@ test("a sync that says no more than it must manages what it owns and protects no
 test("everything that can be said arrives as it was said", async () => {
   const text = withSync(`schedule: "*/15 * * * *"
 timezone: Europe/Amsterdam
+jitter: 30s
+catchUp: false
+retries: { attempts: 0, first: 10s, most: 1h }
+overdueAfter: 26h
 groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups: '"all"', include: "true", exclude: "false", rename: { a: b } }
 staticGroups: { everyone: { displayName: All, description: Every one, groups: [top] }, top: }
 defaultGroups: [everyone]
@@ -151,6 +157,10 @@ defaultPassword: change-me`)
     to: "analytics",
     schedule: "*/15 * * * *",
     timezone: "Europe/Amsterdam",
+    jitter: 30_000,
+    catchUp: false,
+    retries: { attempts: 0, first: 10_000, most: hour },
+    overdueAfter: 26 * hour,
     rules: {
       users: { name: "entry.uid", displayName: "entry.cn" },
       groups: {

@@ -162,6 +162,19 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
     '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "* * *"',
   ],
   [
+    'schedule: "H * * * *"',
+    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "H * * * *"',
+  ],
+  [
+    'schedule: "0 0 31 2 *"',
+    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "0 0 31 2 *"',
+  ],
+  ["catchUp: once", '14:14: syncs.staff.catchUp: expected true or false, not "once"'],
+  [
+    "retries: { attempts: 1000 }",
+    "14:26: syncs.staff.retries.attempts: expected a whole number from 0 to 100, not 1000",
+  ],
+  [
     'schedule: "99 * * * *"',
     '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "99 * * * *"',
   ],
@@ -201,7 +214,7 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ["limits: { action: apply }", '14:23: syncs.staff.limits.action: expected hold or apply-the-rest, not "apply"'],
   [
     "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, users, groups, staticGroups, defaultGroups, manage, protect, deletions, renames, reusedNames, limits, defaultPassword, export, heartbeat",
+    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, manage, protect, deletions, renames, reusedNames, limits, defaultPassword, export, heartbeat",
   ],
   ["export: directory", '14:13: syncs.staff.export: expected keys with values, not "directory"'],
   ["export: {}", "14:5: syncs.staff.export.database: missing; expected the name of a database"],
