@@ -27,7 +27,8 @@ const layers: Record<string, readonly string[]> = {
   "src/service/loads": ["wire", "plan", "principals", "errors", "service/engine", "service/hooks", "service/queue"],
   "src/service/pinboards": ["wire", "plan", "principals", "errors", "service/engine"],
   "src/exports": ["client", "plan", "errors"],
-  "src/cli": ["sync", "client", "exports", "config", "connector", "plan", "principals", "errors"],
+  "src/control": ["wire", "sync", "client", "exports", "config", "plan", "principals", "errors"],
+  "src/cli": ["control", "sync", "client", "exports", "config", "connector", "plan", "principals", "errors"],
   connectors: ["connector", "principals", "errors", "reading"],
   "connectors/scim": [
     "connector",

@@ -8,20 +8,22 @@ enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compile"));
 
 const { connectors } = await import("#connectors/index.ts");
 const { loadConnector } = await import("#connectors/load.ts");
+const { default: description } = await import("../package.json", { with: { type: "json" } });
 const { loadPinboards } = await import("./config/pinboards.ts");
 const { runProgram } = await import("./cli/program.ts");
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
 process.exitCode = await runProgram(process.argv, {
+  version: description.version,
   connectors,
   loadConnector,
-  startService: async (configuration, { log, private: alone }) => {
+  startService: async (configuration, { private: alone, ...rest }) => {
     if (configuration.service === undefined) throw new Error("the configuration has no service");
     // Only when it is needed: a command beside a running service has no use for a server.
     const { startService } = await import("./service/service.ts");
     const { tls, pinboards, ...service } = configuration.service;
     const { data, memory } = configuration;
-    if (alone) return startService({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, log });
+    if (alone) return startService({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, ...rest });
     return startService({
       ...service,
       ...(tls === undefined ? {} : { tls }),
@@ -29,7 +31,7 @@ process.exitCode = await runProgram(process.argv, {
       ...(pinboards === undefined ? {} : { pinboards: () => loadPinboards(pinboards) }),
       data,
       memory,
-      log,
+      ...rest,
     });
   },
 });

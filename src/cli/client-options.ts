@@ -10,11 +10,13 @@ export async function clientOptionsOf(
   configuration: Configuration,
   name: string,
   embedded: Embedded,
+  observe?: ClientOptions["observe"],
 ): Promise<ClientOptions> {
   const target = configuration.targets[name];
   if (target === undefined)
     throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
-  if (target === "embedded") return embeddedOptions(name, embedded);
+  const observing = observe === undefined ? {} : { observe };
+  if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), ...observing };
   const { url, username, password, prefix, ca } = target;
   return {
     name,
@@ -22,6 +24,7 @@ export async function clientOptionsOf(
     prefix,
     credentials: { username, password },
     ...(ca === undefined ? {} : { ca: await readCertificate(ca, name) }),
+    ...observing,
   };
 }
 

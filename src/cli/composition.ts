@@ -1,9 +1,21 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { Connector } from "#connector.ts";
+import type { Metrics } from "#control/metrics/metrics.ts";
+
+/** What routes beside the interface's ask of the service that they are on. */
+export interface RouteHost {
+  /** The administrator whose session the request has, and the client's address. Throws what is then answered. */
+  administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
+  /** The content type as it was sent: the framework does not see it. */
+  contentType(request: FastifyRequest): string | undefined;
+}
 
 /** What the commands need that only the composition root may import. */
 export interface Composition {
+  /** Rollcall's. */
+  readonly version: string;
   /** The built-in connectors. */
   readonly connectors: readonly Connector[];
   /** Loads a connector of the user's own from a module path. */
@@ -16,6 +28,12 @@ export interface ServiceStart {
   readonly log: Logger;
   /** True: on a free port of the loopback address without TLS, for one command alone. */
   readonly private: boolean;
+  /** Is told of what it serves. */
+  readonly observe?: Pick<Metrics, "request" | "load">;
+  /** What else must be well for it to be ready: each says for a person what is not. */
+  readonly probes?: readonly (() => string | undefined | Promise<string | undefined>)[];
+  /** Adds routes beside the interface's. */
+  readonly routes?: (app: FastifyInstance, host: RouteHost) => void;
 }
 
 export interface RunningService {
@@ -27,5 +45,7 @@ export interface RunningService {
   openLocalSession(): Promise<string>;
   /** Reads again what can be read again while it runs: the pinboards. What is wrong with them is in the log. */
   reload(): Promise<void>;
+  /** What it has right now. */
+  figures(): { readonly sessions: number; readonly cycles: number };
   stop(): Promise<void>;
 }

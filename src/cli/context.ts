@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
+import type { ClientOptions } from "#client/context.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { InputError } from "#errors.ts";
@@ -17,6 +18,8 @@ export interface Context {
   readonly interruption: Interruption;
   readonly log: Logger;
   readonly output: Output;
+  /** Is told of every request to a target of a sync. */
+  readonly observe?: ClientOptions["observe"];
 }
 
 /** The daemon's folder: workbenches and ledgers. */

@@ -30,7 +30,7 @@ export interface Execution {
 /** Runs one sync of the configuration, with progress on the terminal. */
 export async function execute(context: Context, name: string, execution: Execution): Promise<RunResult> {
   const { configuration, output } = context;
-  const sync = await openSync(configuration, name, context.embedded);
+  const sync = await openSync(configuration, name, context.embedded, context.observe);
   const progress = progressOf(context, name);
   try {
     return await run(sync, {

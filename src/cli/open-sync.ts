@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { ClientOptions } from "#client/context.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import { redactor } from "#config/redact.ts";
@@ -17,10 +18,15 @@ const edition = 1;
 const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
 
 /** Opens a sync of the configuration: its sources, its rules and its target. Close its target after use. */
-export async function openSync(configuration: Configuration, name: string, embedded: Embedded): Promise<Sync> {
+export async function openSync(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+  observe?: ClientOptions["observe"],
+): Promise<Sync> {
   const parts = openParts(configuration, name);
   const { to } = syncOf(configuration, name);
-  const target = await openConfiguredTarget(configuration, to, embedded);
+  const target = await openConfiguredTarget(configuration, to, embedded, observe);
   return { ...parts, target, place: placeOf(configuration, to) };
 }
 
@@ -84,8 +90,9 @@ export async function openConfiguredTarget(
   configuration: Configuration,
   name: string,
   embedded: Embedded,
+  observe?: ClientOptions["observe"],
 ): Promise<Target> {
-  return openTarget(await clientOptionsOf(configuration, name, embedded));
+  return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
 }
 
 /** What tells a target from every other: of the embedded service, that it is this data folder's; else where it is. */

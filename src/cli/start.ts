@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
+import type { Metrics } from "#control/metrics/metrics.ts";
 import { InputError } from "#errors.ts";
 import { lockHolder } from "#plan/database.ts";
 import type { Composition, RunningService } from "./composition.ts";
@@ -38,16 +39,18 @@ export async function start(
   let lock: Lock | undefined;
   let service: RunningService | undefined;
   let daemon: Daemon | undefined;
+  const metrics = await openMetrics(composition.version);
   try {
     if (only !== "service") lock = await holdLock(join(daemonFolder(configuration), "lock"), configuration);
     if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, log, output);
+      service = await startService(configuration, composition, log, output, metrics);
+      metrics.watch(service.figures);
     } else if (only === "service") {
       throw new InputError(`${file} has no \`service:\`: there is no service to start`);
     }
     if (only !== "service") {
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
-      daemon = startDaemon({ configuration, embedded, log, output });
+      daemon = startDaemon({ configuration, embedded, log, output, observe: metrics.client });
     }
     signalled.hangUp(() => service?.reload());
     log.info(`stopping on ${await signalled.received}`);
@@ -74,15 +77,30 @@ export async function start(
   }
 }
 
+/** Loaded here alone: no command has a use for it. */
+async function openMetrics(version: string): Promise<Metrics> {
+  const { createMetrics } = await import("#control/metrics/metrics.ts");
+  return createMetrics(version);
+}
+
 async function startService(
   configuration: Configuration,
   composition: Composition,
   log: Logger,
   output: Output,
+  metrics: Metrics,
 ): Promise<RunningService> {
   const { data } = configuration;
+  const { addMetricsRoute } = await import("#control/metrics/route.ts");
   const service = await composition
-    .startService(configuration, { log, private: false })
+    .startService(configuration, {
+      log,
+      private: false,
+      observe: metrics,
+      routes: (app, host) => {
+        addMetricsRoute(app, metrics.registry, configuration.metrics, host);
+      },
+    })
     .catch(async (error: unknown) => {
       throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
     });

@@ -7,7 +7,7 @@ import type { File, Sync, Target } from "./schema.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(
-  { service, targets, syncs, notifications }: File,
+  { service, targets, syncs, notifications, metrics }: File,
   place: {
     readonly file: string;
     readonly folder: string;
@@ -24,6 +24,7 @@ export function build(
     targets: mapValues(targets, (target) => buildTarget(target, folder)),
     syncs: mapValues(syncs, buildSync),
     notifications: mapValues(notifications, (channel) => buildChannel(channel, (path) => resolve(folder, path))),
+    metrics,
   };
   if (service === undefined) return configuration;
   const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, loads } = service;

@@ -18,6 +18,8 @@ export interface Configuration {
   readonly syncs: Readonly<Record<string, SyncConfiguration>>;
   /** Channels by which people are told, by name. */
   readonly notifications: Readonly<Record<string, ChannelConfiguration>>;
+  /** Who may read the metrics. */
+  readonly metrics: { readonly open: boolean; readonly token?: string };
   /** Every secret value that was filled in, for redaction. */
   readonly secrets: readonly string[];
 }

@@ -22,14 +22,18 @@ interface Collector {
   readonly text: string;
 }
 
+/** Sections of names that the user chose: those say nothing about what stands there. */
+const named: ReadonlySet<unknown> = new Set(["targets", "sources", "syncs", "notifications"]);
+
 /**
- * Whether what stands at a path is to be kept secret. The first two steps are a section and a name the user chose.
+ * Whether what stands at a path is to be kept secret.
  * Whoever knows the address of a webhook may use it.
  */
 export function isSecretPath(path: Path): boolean {
   const [section, , key] = path;
   if ((section === "notifications" && key === "url") || (section === "syncs" && key === "heartbeat")) return true;
-  return path.slice(2).some((step) => typeof step === "string" && /(?:password|passphrase|secret|token)$/i.test(step));
+  const keys = path.slice(named.has(section) ? 2 : 1);
+  return keys.some((step) => typeof step === "string" && /(?:password|passphrase|secret|token)$/i.test(step));
 }
 
 const limits = { depth: 50, values: 20_000 };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { limits, minimum } from "./limits.ts";
+import { metrics } from "./metrics.ts";
 import { channel, webAddress } from "./notifications.ts";
 import { schedule } from "./schedule.ts";
 import { section } from "./section.ts";
@@ -272,6 +273,7 @@ export const file = z.strictObject({
   sources: named(source).describe("Where users and groups come from, by name."),
   syncs: named(sync).describe("What is kept in step with what, by name."),
   notifications: named(channel).describe("How people are told of runs, by name."),
+  metrics: metrics.describe("Who may read /metrics, beside administrators of the service."),
 });
 
 export type File = z.infer<typeof file>;

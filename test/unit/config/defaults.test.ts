@@ -39,6 +39,7 @@ test.each([
       sources: {},
       syncs: {},
       notifications: {},
+      metrics: { open: false },
       secrets: [],
     });
   },

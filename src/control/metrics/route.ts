@@ -1,0 +1,84 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Registry } from "prom-client";
+import { isLoopback } from "#config/values.ts";
+import { healthRoutes } from "#wire/routes.ts";
+
+/** Who may read the metrics, beside administrators of the service. Without both: whoever is on this machine. */
+export interface MetricsAccess {
+  /** Everybody. */
+  readonly open?: boolean;
+  /** Whoever has this, and nobody without it. */
+  readonly token?: string;
+}
+
+/** What the server that the route is on knows of its callers. Where there are no sessions, nothing. */
+interface Host {
+  administrator?(request: FastifyRequest): Promise<unknown>;
+}
+
+/** Headers that a proxy adds: who is on the other side of it is not on this machine for all we know. */
+const forwarded = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+
+/** Serves the metrics in the text format of Prometheus. */
+export function addMetricsRoute(app: FastifyInstance, registry: Registry, access: MetricsAccess, host: Host): void {
+  app.route({
+    method: healthRoutes.metrics.method,
+    url: healthRoutes.metrics.path,
+    handler: async (request, reply) => {
+      const refused = await refusalOf(request, access, host);
+      if (refused !== undefined) {
+        reply.code(refused.status).header("www-authenticate", "Bearer").type("text/plain; charset=utf-8");
+        return reply.send(`${refused.message}\n`);
+      }
+      return reply.type(registry.contentType).send(await registry.metrics());
+    },
+  });
+}
+
+async function refusalOf(
+  request: FastifyRequest,
+  { open = false, token }: MetricsAccess,
+  host: Host,
+): Promise<{ readonly status: number; readonly message: string } | undefined> {
+  if (open) return undefined;
+  const { authorization } = request.headers;
+  if (authorization !== undefined && token !== undefined) {
+    const [, given = ""] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
+    return isSame(given, token) ? undefined : { status: 401, message: "that is not the token of `metrics.token`" };
+  }
+  if (token === undefined && isHere(request)) return undefined;
+  const wanted = token === undefined ? "a request from this machine" : "the token of `metrics.token` as a bearer token";
+  try {
+    if (host.administrator !== undefined) {
+      await host.administrator(request);
+      return undefined;
+    }
+  } catch (error) {
+    const status = typeof error === "object" && error !== null && "status" in error ? error.status : undefined;
+    if (status !== 401 && status !== 403) throw error;
+  }
+  const session = host.administrator === undefined ? "" : ", or the session of an administrator";
+  return { status: 401, message: `expected ${wanted}${session}` };
+}
+
+/**
+ * Whether it comes from this machine and was meant for it: not through a proxy that says so, nor from a page in a browser
+ * here, for which somebody has given this address another name.
+ */
+function isHere({ raw }: FastifyRequest): boolean {
+  const { remoteAddress = "" } = raw.socket;
+  if (!isLoopback(remoteAddress.replace(/^::ffff:(?=\d+\.)/i, ""))) return false;
+  if (forwarded.some((name) => raw.headers[name] !== undefined)) return false;
+  const url = URL.parse(`http://${raw.headers.host ?? ""}`);
+  return url !== null && isLoopback(url.hostname);
+}
+
+/** Takes the same time wherever they differ: digests are of one length. */
+function isSame(given: string, token: string): boolean {
+  return timingSafeEqual(digest(given), digest(token));
+}
+
+function digest(value: string): Buffer {
+  return createHash("sha256").update(value).digest();
+}
