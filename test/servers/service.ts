@@ -10,6 +10,8 @@ import type { Ended, Running } from "./rollcall.ts";
 export interface ServiceOptions {
   /** The keys of `service:` in the configuration, beside or instead of those the helper sets. */
   readonly service?: Readonly<Record<string, unknown>>;
+  /** The keys beside `service:`. */
+  readonly beside?: Readonly<Record<string, unknown>>;
   /** A data folder that is there already, of a service that was stopped or killed. It is left where it is. */
   readonly data?: string;
   readonly env?: NodeJS.ProcessEnv;
@@ -72,7 +74,7 @@ async function runService(folder: string, data: string, options: ServiceOptions)
   // JSON is YAML.
   await writeFile(
     file,
-    JSON.stringify({ service: { listen: "127.0.0.1:0", data, administrator, ...options.service } }),
+    JSON.stringify({ service: { listen: "127.0.0.1:0", data, administrator, ...options.service }, ...options.beside }),
   );
   return startRollcall(["start", "--only", "service", "--config", file], { env: { ...options.env } });
 }

@@ -49,17 +49,15 @@ async function refusalOf(
   }
   if (token === undefined && isHere(request)) return undefined;
   const wanted = token === undefined ? "a request from this machine" : "the token of `metrics.token` as a bearer token";
+  if (host.administrator === undefined) return { status: 401, message: `expected ${wanted}` };
   try {
-    if (host.administrator !== undefined) {
-      await host.administrator(request);
-      return undefined;
-    }
+    await host.administrator(request);
+    return undefined;
   } catch (error) {
     const status = typeof error === "object" && error !== null && "status" in error ? error.status : undefined;
     if (status !== 401 && status !== 403) throw error;
+    return { status, message: `expected ${wanted}, or the session of an administrator` };
   }
-  const session = host.administrator === undefined ? "" : ", or the session of an administrator";
-  return { status: 401, message: `expected ${wanted}${session}` };
 }
 
 /**
