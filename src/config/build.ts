@@ -7,7 +7,7 @@ import type { File, Sync, Target } from "./schema.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(
-  { service, targets, syncs, notifications, metrics }: File,
+  { service, control, targets, syncs, notifications, metrics }: File,
   place: {
     readonly file: string;
     readonly folder: string;
@@ -21,6 +21,7 @@ export function build(
     ...place,
     data: resolve(folder, data),
     memory,
+    control,
     targets: mapValues(targets, (target) => buildTarget(target, folder)),
     syncs: mapValues(syncs, buildSync),
     notifications: mapValues(notifications, (channel) => buildChannel(channel, (path) => resolve(folder, path))),

@@ -13,6 +13,11 @@ export interface Configuration {
   readonly memory: number;
   /** Absent when the file has no `service:`; then there is no embedded target. */
   readonly service?: ServiceConfiguration;
+  /** The daemon's own listener, where it runs without the service. */
+  readonly control: {
+    readonly listen: { readonly host: string; readonly port: number };
+    readonly allowPlainHttp: boolean;
+  };
   readonly targets: Readonly<Record<string, TargetConfiguration>>;
   readonly sources: Readonly<Record<string, SourceConfiguration>>;
   readonly syncs: Readonly<Record<string, SyncConfiguration>>;

@@ -17,6 +17,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
   const channels = keysOf(document, ["notifications"]);
   return [
     ...plainHttp(document),
+    ...openControl(document),
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
@@ -50,6 +51,21 @@ function plainHttp(document: ConfigurationDocument): Problem[] {
       path,
       "value",
       "plain HTTP on an address that other machines reach; set service.tls, or service.allowPlainHttp: true where something in front of Rollcall encrypts",
+    ),
+  ];
+}
+
+/** The daemon's API knows no encryption: its token is for this machine. */
+function openControl(document: ConfigurationDocument): Problem[] {
+  const path = ["control", "listen"];
+  const parsed = listen.safeParse(document.at(path));
+  const allowed = String(document.at(["control", "allowPlainHttp"])).toLowerCase() === "true";
+  if (!parsed.success || isLoopback(parsed.data.host) || allowed) return [];
+  return [
+    document.problem(
+      path,
+      "value",
+      "plain HTTP on an address that other machines reach; set control.allowPlainHttp: true where nobody can listen in",
     ),
   ];
 }

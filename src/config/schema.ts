@@ -44,7 +44,7 @@ export const service = z.strictObject({
     .prefault(false)
     .describe("Allow plain HTTP on an address that is not loopback: passwords then cross the network unencrypted."),
   prefixes: z
-    .array(values.prefix, { error: "expected a list of paths" })
+    .array(values.familyPrefix, { error: "expected a list of paths" })
     .prefault(["", "/callosum/v1"])
     .describe("What may stand before /tspublic/v1."),
   sessions: section({
@@ -269,6 +269,15 @@ export const file = z.strictObject({
     .nullish()
     .transform((value) => (value === null ? service.parse({}) : value))
     .describe("The service: users, groups, sessions. Leave it out to run the daemon alone."),
+  control: section({
+    listen: values.listen
+      .prefault("127.0.0.1:0")
+      .describe("Where the daemon's own API listens: host:port. Port 0 is any free one."),
+    allowPlainHttp: z
+      .boolean()
+      .prefault(false)
+      .describe("Allow an address that is not loopback, as for health checks from elsewhere."),
+  }).describe("The daemon's own listener, where it runs without the service. Beside the service, it uses that one's."),
   targets: named(target).describe("Where syncs write to, by name."),
   sources: named(source).describe("Where users and groups come from, by name."),
   syncs: named(sync).describe("What is kept in step with what, by name."),

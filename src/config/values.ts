@@ -79,6 +79,11 @@ export const prefix = z
   .string({ error: 'expected "" or a path like /callosum/v1' })
   .regex(/^(?:\/[\w.~-]+)*$/, { error: 'expected "" or a path like /callosum/v1' });
 
+/** What stands before `/tspublic/v1` on the service's own listener, where the daemon's API has its place too. */
+export const familyPrefix = prefix.refine((value) => value !== "/control" && !value.startsWith("/control/"), {
+  error: "a path below /control, which the daemon's own API has; choose another one",
+});
+
 /** The origin of a server: `https://analytics.example.com`, a port when it has one of its own. */
 export const origin = text("a URL like https://analytics.example.com").transform((value, context) => {
   const url = URL.parse(value);

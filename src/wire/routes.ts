@@ -65,6 +65,30 @@ export const localRoutes = {
   sql: { method: "POST", path: "/local/sql" },
 } as const satisfies Record<string, Route>;
 
+/** The path every operation of the daemon's own API starts with. No prefix of family B may stand there. */
+export const controlRoot = "/control/v1";
+
+/** The daemon's own API, below `controlRoot`. No part of the interface. */
+export const controlRoutes = {
+  status: { method: "GET", path: "/status" },
+  syncs: { method: "GET", path: "/syncs" },
+  run: { method: "POST", path: "/syncs/:sync/run" },
+  runs: { method: "GET", path: "/runs" },
+  shown: { method: "GET", path: "/runs/:id" },
+  /** 200 with the run as it ended, 202 while it is under way. */
+  end: { method: "GET", path: "/runs/:id/end" },
+  approve: { method: "POST", path: "/runs/:id/approve" },
+  reject: { method: "POST", path: "/runs/:id/reject" },
+  undo: { method: "POST", path: "/runs/:id/undo" },
+  reload: { method: "POST", path: "/reload" },
+  events: { method: "GET", path: "/events" },
+} as const satisfies Record<string, Route>;
+
+/** The path of a route of one run, or of one sync, of the daemon's API. */
+export function ofControl(route: Route, name: string): Route {
+  return { method: route.method, path: route.path.replace(/:(?:id|sync)/, encodeURIComponent(name)) };
+}
+
 /** The path of a route of one cycle. */
 export function ofCycle(route: Route, cycle: string): Route {
   const { method, path } = route;

@@ -1,8 +1,8 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import { isLoopback } from "#config/values.ts";
 import { healthRoutes } from "#wire/routes.ts";
+import { bearerOf, isSame } from "#control/token.ts";
 
 /** Who may read the metrics, beside administrators of the service. Without both: whoever is on this machine. */
 export interface MetricsAccess {
@@ -42,9 +42,8 @@ async function refusalOf(
   host: Host,
 ): Promise<{ readonly status: number; readonly message: string } | undefined> {
   if (open) return undefined;
-  const { authorization } = request.headers;
-  if (authorization !== undefined && token !== undefined) {
-    const [, given = ""] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
+  const given = bearerOf(request);
+  if (given !== undefined && token !== undefined) {
     return isSame(given, token) ? undefined : { status: 401, message: "that is not the token of `metrics.token`" };
   }
   if (token === undefined && isHere(request)) return undefined;
@@ -70,13 +69,4 @@ function isHere({ raw }: FastifyRequest): boolean {
   if (forwarded.some((name) => raw.headers[name] !== undefined)) return false;
   const url = URL.parse(`http://${raw.headers.host ?? ""}`);
   return url !== null && isLoopback(url.hostname);
-}
-
-/** Takes the same time wherever they differ: digests are of one length. */
-function isSame(given: string, token: string): boolean {
-  return timingSafeEqual(digest(given), digest(token));
-}
-
-function digest(value: string): Buffer {
-  return createHash("sha256").update(value).digest();
 }

@@ -35,6 +35,7 @@ test.each([
       data: join(folder, "data"),
       memory: 2 ** 30,
       service,
+      control: { listen: { host: "127.0.0.1", port: 0 }, allowPlainHttp: false },
       targets: {},
       sources: {},
       syncs: {},

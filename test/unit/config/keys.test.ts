@@ -36,6 +36,10 @@ const service: readonly [lines: string, problem: string][] = [
   ["prefixes: /callosum/v1", '2:13: service.prefixes: expected a list of paths, not "/callosum/v1"'],
   ["prefixes: ['', callosum]", `2:18: service.prefixes[1]: ${prefix}, not "callosum"`],
   ["prefixes: [/callosum/]", `2:14: service.prefixes[0]: ${prefix}, not "/callosum/"`],
+  ...["/control", "/control/v1", "/control/x"].map((value): [string, string] => [
+    `prefixes: [${value}]`,
+    `2:14: service.prefixes[0]: a path below /control, which the daemon's own API has; choose another one`,
+  ]),
   ["sessions: { idle: 3 hours }", `2:21: service.sessions.idle: ${duration}, not "3 hours"`],
   ["sessions: { idle: 0s }", `2:21: service.sessions.idle: ${duration}, not "0s"`],
   ["sessions: { remembered: 7 }", `2:27: service.sessions.remembered: ${duration}, not 7; put it in quotes: "7"`],
@@ -80,6 +84,18 @@ test("0.1 plain HTTP on an address that is not loopback is refused, with its lin
   for (const address of ["0.0.0.0:8442", "[::]:8442", "10.0.0.1:8442", "node1.example.com:8442"])
     expect(await inService(`listen: "${address}"`)).toEqual([`rollcall.yaml:2:11: ${problem}`]);
   expect(await inService('allowPlainHttp: false\nlisten: "0.0.0.0:8442"')).toEqual([`rollcall.yaml:3:11: ${problem}`]);
+});
+
+test("the daemon's own listener is for this machine, unless it is said otherwise", async () => {
+  const control = (lines: string): string => `control: { ${lines} }\ntargets:\n`;
+  expect(await problemsOf(control("listen: 0.0.0.0:9000"))).toEqual([
+    "rollcall.yaml:1:20: control.listen: plain HTTP on an address that other machines reach; set control.allowPlainHttp: true where nobody can listen in",
+  ]);
+  const { configuration } = await load(control("listen: 0.0.0.0:9000, allowPlainHttp: true"));
+  expect(configuration.control).toEqual({ listen: { host: "0.0.0.0", port: 9000 }, allowPlainHttp: true });
+  expect((await load("service: { prefixes: [/controls, /x/control] }")).configuration.service?.prefixes).toHaveLength(
+    2,
+  );
 });
 
 test("0.1 plain HTTP is fine on loopback; elsewhere with TLS in its place, or when it is allowed", async () => {
@@ -300,7 +316,7 @@ test("rules that are no CEL are problems at the place in the expression", async 
 test("an unknown section is a problem at its key", async () => {
   expect(await problemsOf("servce:\n  listen: x\nexports:\n")).toEqual([
     'rollcall.yaml:1:1: servce: unknown key; did you mean "service"?',
-    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, targets, sources, syncs, notifications, metrics",
+    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, control, targets, sources, syncs, notifications, metrics",
   ]);
 });
 

@@ -5,6 +5,9 @@ import { BlockList, createServer, isIPv4 } from "node:net";
 import { createSecureContext } from "node:tls";
 import { InputError, messageOf } from "#errors.ts";
 
+/** Whose listener it is: the section of the configuration that a message names. */
+export type Listening = "service" | "control";
+
 const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8, "ipv4");
 loopback.addAddress("::1", "ipv6");
@@ -19,18 +22,23 @@ export interface ListenOptions {
  * The address to listen on.
  * @throws {InputError} when the host has none, or passwords would cross a network in the open (0.1)
  */
-export async function addressToListenOn({ listen: { host }, tls, allowPlainHttp }: ListenOptions): Promise<string> {
+export async function addressToListenOn(
+  { listen: { host }, tls, allowPlainHttp }: ListenOptions,
+  section: Listening = "service",
+): Promise<string> {
   const found = await lookup(host, { all: true }).catch((cause: unknown) => {
     throw new InputError(
-      `service.listen: the host ${host} has no address (${messageOf(cause)}): expected an address of this machine`,
+      `${section}.listen: the host ${host} has no address (${messageOf(cause)}): expected an address of this machine`,
       { cause },
     );
   });
   const open = found.find(({ address }) => !loopback.check(address, isIPv4(address) ? "ipv4" : "ipv6"));
   if (open !== undefined && tls === undefined && !allowPlainHttp) {
     throw new InputError(
-      `service.listen: ${host} (${open.address}) is not a loopback address, and plain HTTP would carry passwords over the network: ` +
-        "configure `service.tls`, or set `service.allowPlainHttp: true` where something else encrypts, or listen on 127.0.0.1",
+      `${section}.listen: ${host} (${open.address}) is not a loopback address, and plain HTTP would carry passwords over the network: ` +
+        (section === "service"
+          ? "configure `service.tls`, or set `service.allowPlainHttp: true` where something else encrypts, or listen on 127.0.0.1"
+          : "set `control.allowPlainHttp: true` where nobody can listen in, or listen on 127.0.0.1"),
     );
   }
   const [first] = found.toSorted((a, b) => a.family - b.family);
@@ -83,20 +91,23 @@ export async function checkIsFree(host: string, port: number): Promise<void> {
 }
 
 /** Says what a failed `listen` means. */
-export function listenError(error: unknown, host: string, port: number): unknown {
+export function listenError(error: unknown, host: string, port: number, section: Listening = "service"): unknown {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   switch (code) {
     case "EADDRINUSE":
       return new InputError(
-        `service.listen: another program listens on ${host}:${port} already: stop it, or choose another port`,
+        `${section}.listen: another program listens on ${host}:${port} already: stop it, or choose another port`,
         { cause: error },
       );
     case "EACCES":
-      return new InputError(`service.listen: this user may not listen on ${host}:${port}: choose a port above 1023`, {
-        cause: error,
-      });
+      return new InputError(
+        `${section}.listen: this user may not listen on ${host}:${port}: choose a port above 1023`,
+        {
+          cause: error,
+        },
+      );
     case "EADDRNOTAVAIL":
-      return new InputError(`service.listen: ${host} is not an address of this machine`, { cause: error });
+      return new InputError(`${section}.listen: ${host} is not an address of this machine`, { cause: error });
     default:
       return error;
   }

@@ -1,0 +1,70 @@
+import type { FastifyRequest } from "fastify";
+import type { Actor } from "#sync/record.ts";
+import { Refusal } from "./answers.ts";
+import { bearerOf, isSame } from "./token.ts";
+
+/** The header in which a command says whose account it runs under, percent-encoded. It proves nothing. */
+export const accountHeader = "x-rollcall-account";
+
+/** What the server that the API is on tells of a request. */
+export interface Host {
+  /** The administrator whose session the request has, and the client's address. Absent: there are no sessions here. */
+  administrator?(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
+  contentType(request: FastifyRequest): string | undefined;
+}
+
+/**
+ * Who is asking: whoever has the token, or an administrator of the service.
+ *
+ * A browser sends an administrator's cookie along with whatever another site makes it send. What changes something is
+ * therefore served to a cookie only when the browser says that a page of this server asked for it, or the user, not
+ * another site (`Sec-Fetch-Site`; of older browsers, `Origin`), and for everybody only as `application/json`: that is what
+ * a form cannot send, and a script of another site only after a preflight, which nobody answers here.
+ * @throws {Refusal} 401, 403, 415; and what `host` throws
+ */
+export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Actor> {
+  const actor = await actorOf(request, host, token);
+  if (request.method === "GET") return actor;
+  const contentType = host.contentType(request) ?? "none";
+  if (!/^application\/json *(?:;|$)/i.test(contentType))
+    throw new Refusal(415, "Content-Type: expected application/json, also where the body is empty");
+  return actor;
+}
+
+async function actorOf(request: FastifyRequest, host: Host, token: string): Promise<Actor> {
+  const given = bearerOf(request);
+  if (given !== undefined) {
+    if (!isSame(given, token)) throw unauthorised("the token is not that of this daemon; it is new at every start");
+    return { name: accountOf(request), from: "command line" };
+  }
+  if (host.administrator === undefined)
+    throw unauthorised("expected `Authorization: Bearer` with the token of data/daemon/control.json");
+  const { name, address } = await host.administrator(request);
+  if (request.method !== "GET") refuseOtherSites(request);
+  return { name, from: address };
+}
+
+function unauthorised(message: string): Refusal {
+  return new Refusal(401, message, { headers: { "www-authenticate": "Bearer" } });
+}
+
+function accountOf(request: FastifyRequest): string {
+  const said = request.headers[accountHeader];
+  try {
+    const name = decodeURIComponent(typeof said === "string" ? said : "");
+    return name === "" || name.length > 255 || /\p{Cc}/u.test(name) ? "unknown" : name;
+  } catch {
+    return "unknown";
+  }
+}
+
+/** @throws {Refusal} 403 */
+function refuseOtherSites({ headers }: FastifyRequest): void {
+  const { origin, host } = headers;
+  const site = headers["sec-fetch-site"];
+  const isOwn =
+    site === undefined
+      ? origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)
+      : site === "same-origin" || site === "none";
+  if (!isOwn) throw new Refusal(403, "the request comes from a page of another site");
+}

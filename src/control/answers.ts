@@ -1,0 +1,72 @@
+import { HeldError, InputError, RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
+
+type Advice = RollcallError["advice"];
+type Headers = Readonly<Record<string, string>>;
+
+/** A request that is not served. */
+export class Refusal extends Error {
+  readonly status: number;
+  readonly problems: readonly string[];
+  readonly headers: Headers;
+
+  constructor(status: number, message: string, options: { problems?: readonly string[]; headers?: Headers } = {}) {
+    super(message);
+    this.status = status;
+    this.problems = options.problems ?? [];
+    this.headers = options.headers ?? {};
+  }
+}
+
+/** What anything thrown means to the client. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly document: { readonly error: { message: string; problems: readonly string[]; advice: Advice } };
+  /** Nobody foresaw it: the log should say what it was, the answer does not. */
+  readonly unforeseen: boolean;
+}
+
+export function answerOf(error: unknown): ErrorAnswer {
+  const status = statusOf(error);
+  const unforeseen = status === 500;
+  const message = unforeseen ? "something unexpected happened; the daemon's log says what" : messageOf(error);
+  const advice = error instanceof RollcallError ? error.advice : status === 503 ? "retry" : unforeseen ? "stop" : "fix";
+  return {
+    status,
+    headers: hasHeaders(error) ? error.headers : {},
+    document: { error: { message, problems: problemsOf(error), advice } },
+    unforeseen,
+  };
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof InputError) return 400;
+  if (error instanceof HeldError) return 409;
+  if (error instanceof UnavailableError) return 503;
+  if (error instanceof RefusedError) return 502;
+  if (!(error instanceof Error)) return 500;
+  // Ours, the service's, and the framework's own refusals say what they are.
+  const said = "status" in error ? error.status : "statusCode" in error ? error.statusCode : undefined;
+  return typeof said === "number" && said >= 400 && said <= 599 ? said : 500;
+}
+
+function problemsOf(error: unknown): readonly string[] {
+  return error instanceof InputError || error instanceof HeldError || error instanceof Refusal ? error.problems : [];
+}
+
+function hasHeaders(error: unknown): error is { readonly headers: Headers } {
+  return error instanceof Error && "headers" in error && typeof error.headers === "object" && error.headers !== null;
+}
+
+/**
+ * Waits for what the coordinator was asked.
+ * @throws {Refusal} 409 where it refuses: the request was read already, so it is about the run as it stands
+ */
+export async function decided<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    throw new Refusal(409, error.message, { problems: error.problems });
+  }
+}

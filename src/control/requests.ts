@@ -1,0 +1,88 @@
+import { z } from "zod";
+import { overridable } from "#plan/limits.ts";
+import { InputError } from "#errors.ts";
+
+const digest = z
+  .string({ error: "expected the 64 hexadecimal digits of a plan" })
+  .regex(/^[0-9a-f]{64}$/, { error: "expected the 64 hexadecimal digits of a plan" });
+
+const overrides = z.array(z.enum(overridable, { error: `expected one of ${overridable.join(", ")}` }), {
+  error: 'expected a list of limits like ["deletes"]',
+});
+
+const action = z.enum(["create", "update", "delete"], { error: "expected create, update or delete" });
+const kind = z.enum(["user", "group"], { error: "expected user or group" });
+
+/** What `POST /syncs/:sync/run` takes. */
+export const runBody = z.strictObject({ digest: digest.exactOptional(), overrides: overrides.exactOptional() });
+
+/** What `POST /runs/:id/approve` takes: over HTTP nobody approves what they have not seen. */
+export const approveBody = z.strictObject({
+  digest,
+  overrides: overrides.exactOptional(),
+  only: z.array(action, { error: 'expected a list like ["create"]' }).exactOptional(),
+  except: z
+    .array(
+      z.strictObject({ kind, name: z.string({ error: "expected a name" }).min(1, { error: "expected a name" }) }),
+      {
+        error: 'expected a list like [{"kind": "user", "name": "kim"}]',
+      },
+    )
+    .exactOptional(),
+});
+
+/** What `POST /runs/:id/reject` takes. */
+export const rejectBody = z.strictObject({
+  reason: z
+    .string({ error: "expected a text" })
+    .max(2000, { error: "expected a text of at most 2000 characters" })
+    .exactOptional(),
+});
+
+/** Of what takes no values. */
+export const emptyBody = z.strictObject({});
+
+const states = [
+  "running",
+  "pending",
+  "held",
+  "no change",
+  "applied",
+  "failed",
+  "rejected",
+  "superseded",
+  "expired",
+] as const;
+
+const one = "expected one value";
+
+/** What `GET /runs` takes in its query. */
+export const runsQuery = z.strictObject({
+  sync: z.string({ error: one }).exactOptional(),
+  state: z.enum(states, { error: `expected one of ${states.join(", ")}` }).exactOptional(),
+  /** The id of a run: only those before it. */
+  before: z.string({ error: one }).exactOptional(),
+  limit: z
+    .string({ error: one })
+    .regex(/^[1-9]\d{0,3}$/, { error: "expected a whole number from 1 to 1000" })
+    .transform(Number)
+    .refine((limit) => limit <= 1000, { error: "expected a whole number from 1 to 1000" })
+    .prefault("50"),
+});
+
+/** @throws {InputError} whose problems each name a field */
+export function read<Value>(schema: z.ZodType<Value>, input: unknown, what: "body" | "query"): Value {
+  const result = schema.safeParse(input ?? {}, { reportInput: true });
+  if (result.success) return result.data;
+  const problems = result.error.issues.flatMap((issue) => {
+    const place = z.core.toDotPath(issue.path);
+    if (issue.code === "unrecognized_keys") return issue.keys.map((key) => `${below(place, key)}: unknown`);
+    if (issue.path.length === 0) return ["expected a JSON object"];
+    return [`${place}: ${issue.input === undefined ? "missing; " : ""}${issue.message}`];
+  });
+  throw new InputError(`the ${what} of the request is wrong`, { problems });
+}
+
+function below(place: string, key: string): string {
+  return place === "" ? key : `${place}.${key}`;
+}

@@ -1,0 +1,130 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { connectCoordinator, findDaemon } from "#control/client.ts";
+import type { RemoteCoordinator } from "#control/client.ts";
+import { InputError } from "#errors.ts";
+import type { SyncEvent } from "#sync/coordinator.ts";
+import { startControl } from "../../servers/control.ts";
+import { digest, openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
+import type { HandledCoordinator } from "../../servers/coordinator.ts";
+
+type Asked = Omit<RemoteCoordinator, "close">;
+
+/** A coordinator in this process, and one asked over HTTP: who asks cannot tell them apart. */
+const places: Record<string, (local: HandledCoordinator) => Promise<{ asked: Asked; end: () => Promise<void> }>> = {
+  "in this process": async (local) => ({ asked: local, end: async () => undefined }),
+  "over HTTP": async (local) => {
+    const server = await startControl(local);
+    const { signal } = new AbortController();
+    const daemon = await findDaemon(server.data, "kim", signal);
+    const remote = connectCoordinator(daemon!, { data: server.data, account: "kim", signal });
+    return {
+      asked: remote,
+      end: async () => {
+        remote.close();
+        await server.stop();
+      },
+    };
+  },
+};
+
+const by = { name: "kim", from: "command line" };
+
+describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
+  let local: HandledCoordinator;
+  let asked: Asked;
+  let end: () => Promise<void>;
+
+  beforeEach(async () => {
+    local = openHandledCoordinator([
+      pendingRun("20261121-100000-000001"),
+      pendingRun("20261121-090000-000002", { state: "applied" }),
+    ]);
+    ({ asked, end } = await open(local));
+  });
+  afterEach(() => end());
+
+  test("a run begins, and its end is told when it comes", async () => {
+    const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by, digest, overrides: ["deletes"] });
+    expect(run).toMatchObject({ sync: "staff", state: "running", cause: "demand", by });
+    expect(local.asked).toEqual([
+      { what: "begin", request: { sync: "staff", cause: "demand", by, digest, overrides: ["deletes"] } },
+    ]);
+    expect(await Promise.race([ended, delay(100, "under way")])).toBe("under way");
+    const last = local.end(run.id, { state: "applied", notes: ["ü"] });
+    expect(await ended).toEqual(last);
+  });
+
+  test("several runs are followed at once; one that has ended at once too", async () => {
+    const first = await asked.begin({ sync: "staff", cause: "demand", by });
+    const second = await asked.begin({ sync: "staff", cause: "demand", by });
+    local.end(second.run.id, { state: "no change" });
+    local.end(first.run.id, { state: "failed" });
+    expect((await second.ended).state).toBe("no change");
+    expect((await first.ended).state).toBe("failed");
+  });
+
+  test("a run that finds what an earlier one has found ends as that one", async () => {
+    const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by });
+    const earlier = pendingRun("20261121-100000-000001", { foundAgain: { count: 1, lastAt: run.startedAt } });
+    local.end(run.id, {}, earlier);
+    expect(await ended).toEqual(earlier);
+  });
+
+  test("a sync that is not there is an InputError that names it", async () => {
+    await expect(asked.begin({ sync: "nobody", cause: "demand", by })).rejects.toThrow(InputError);
+    await expect(asked.begin({ sync: "nobody", cause: "demand", by })).rejects.toThrow("no sync is called nobody");
+  });
+
+  test("an approval says what it is for", async () => {
+    const selection = { only: ["create" as const], except: [{ kind: "user" as const, name: "zoë" }] };
+    const approval = { by, digest, overrides: ["deletes" as const], selection };
+    const { run, ended } = await asked.approve("20261121-100000-000001", approval);
+    expect(run).toMatchObject({ id: "20261121-100000-000001", state: "running" });
+    expect(local.asked).toEqual([{ what: "approve", request: approval }]);
+    local.end(run.id, { state: "applied" });
+    expect((await ended).state).toBe("applied");
+  });
+
+  test("what cannot be approved is an InputError with every problem", async () => {
+    const wrong = asked.approve("20261121-100000-000001", { by, digest: "f".repeat(64) });
+    await expect(wrong).rejects.toThrow(InputError);
+    await expect(wrong).rejects.toMatchObject({ problems: [`digest: expected ${digest}`] });
+    await expect(asked.approve("nothing", { by, digest })).rejects.toThrow("there is no run nothing");
+  });
+
+  test("a rejection gives the run as it is then, and can be had once", async () => {
+    const rejected = await asked.reject("20261121-100000-000001", { by, reason: "not now" });
+    expect(rejected.state).toBe("rejected");
+    expect(local.asked).toEqual([{ what: "reject", request: { by, reason: "not now" } }]);
+    await expect(asked.reject("20261121-100000-000001", { by })).rejects.toThrow("it is rejected");
+  });
+
+  test("an undo begins a run; what applied nothing cannot be undone", async () => {
+    const { run, ended } = await asked.undo("20261121-090000-000002", { by });
+    expect(run).toMatchObject({ undoes: "20261121-090000-000002", cause: "undo" });
+    local.end(run.id, { state: "pending" });
+    expect((await ended).state).toBe("pending");
+    await expect(asked.undo("20261121-100000-000001", { by })).rejects.toThrow("applied nothing");
+  });
+
+  test("what happens is told to who subscribes, until they no longer do", async () => {
+    const heard: SyncEvent[] = [];
+    const stop = asked.subscribe((event) => heard.push(event));
+    const stage: SyncEvent = { type: "stage", id: "x", sync: "staff", stage: "read", records: 7 };
+    await expect
+      .poll(
+        () => {
+          local.emit(stage);
+          return heard;
+        },
+        { timeout: 20_000 },
+      )
+      .toContainEqual(stage);
+    stop();
+    const count = heard.length;
+    local.emit(stage);
+    await delay(100);
+    expect(heard.length).toBe(count);
+  });
+});

@@ -1,0 +1,74 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pino from "pino";
+import { startControlListener } from "#control/listener.ts";
+import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
+import { addControlRoutes } from "#control/routes.ts";
+import { createToken } from "#control/token.ts";
+import type { Coordinator } from "#sync/coordinator.ts";
+
+/** The daemon's API in this process, over real HTTP. */
+export interface ControlServer {
+  readonly url: string;
+  readonly data: string;
+  readonly token: string;
+  /** Everything it logged. */
+  readonly logged: () => string;
+  /** A request with the token. */
+  request(
+    path: string,
+    init?: Omit<RequestInit, "headers"> & { headers?: Readonly<Record<string, string>> },
+  ): Promise<Response>;
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** It is told to stop, and still answers. */
+  beginStopping(): void;
+  stop(): Promise<void>;
+}
+
+export async function startControl(
+  coordinator: Coordinator,
+  { reload = async () => undefined }: { reload?: () => Promise<void> } = {},
+): Promise<ControlServer> {
+  const data = await mkdtemp(join(tmpdir(), "rollcall-control-"));
+  const token = createToken();
+  const startedAt = new Date().toISOString();
+  const lines: string[] = [];
+  const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
+  let stopping = false;
+  const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
+  const about = { version: "1.2.3", startedAt, configuration: () => configuration };
+  const listener = await startControlListener({
+    listen: { host: "127.0.0.1", port: 0 },
+    allowPlainHttp: false,
+    probes: [],
+    isStopping: () => stopping,
+    routes: (app, host) => {
+      addControlRoutes(app, host, { coordinator, token, about, reload, isStopping: () => stopping, log });
+    },
+  });
+  await announceDaemon(data, { pid: process.pid, url: listener.url, startedAt, token });
+  const request: ControlServer["request"] = (path, { headers, ...init } = {}) =>
+    fetch(listener.url + path, { ...init, headers: { authorization: `Bearer ${token}`, ...headers } });
+  return {
+    url: listener.url,
+    data,
+    token,
+    logged: () => lines.join(""),
+    request,
+    post: (path, body, headers = {}) =>
+      request(path, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      }),
+    beginStopping: () => {
+      stopping = true;
+    },
+    stop: async () => {
+      await listener.stop();
+      await withdrawDaemon(data);
+      await rm(data, { recursive: true });
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import { EventEmitter } from "node:events";
+import { InputError } from "#errors.ts";
+import type { Approval, Begun, Coordinator, RunRequest, SyncEvent } from "#sync/coordinator.ts";
+import type { Actor, RunRecord } from "#sync/record.ts";
+
+/** A coordinator whose runs go on only when the test says so. */
+export interface HandledCoordinator extends Coordinator {
+  /** What was asked of it. */
+  readonly asked: { readonly what: string; readonly request: unknown }[];
+  emit(event: SyncEvent): void;
+  /** Ends a run that has begun. `as`: what its `ended` gives, where that is another run. */
+  end(id: string, change: Partial<RunRecord>, as?: RunRecord): RunRecord;
+}
+
+export const digest = "0123456789abcdef".repeat(4);
+
+/** A run that awaits approval. */
+export function pendingRun(id: string, change: Partial<RunRecord> = {}): RunRecord {
+  return {
+    id,
+    sync: "staff",
+    target: "analytics",
+    cause: "schedule",
+    by: { name: "rollcall", from: "schedule" },
+    startedAt: "2026-11-21T10:00:00.000Z",
+    state: "pending",
+    stages: [],
+    digest,
+    limits: [],
+    waiting: [],
+    notes: [],
+    decisions: [],
+    kept: true,
+    ...change,
+  };
+}
+
+export function openHandledCoordinator(given: readonly RunRecord[] = []): HandledCoordinator {
+  const runs = new Map(given.map((run) => [run.id, run]));
+  const ends = new Map<string, (run: RunRecord) => void>();
+  const events = new EventEmitter();
+  const asked: HandledCoordinator["asked"] = [];
+  let count = 0;
+  const emit = (event: SyncEvent): void => {
+    events.emit("event", event);
+  };
+  const put = (run: RunRecord): RunRecord => {
+    runs.set(run.id, run);
+    emit({ type: "run", run });
+    return run;
+  };
+  const begin = (run: RunRecord): Begun => {
+    const { promise, resolve } = Promise.withResolvers<RunRecord>();
+    ends.set(run.id, resolve);
+    return { run: put(run), ended: promise };
+  };
+  const find = (id: string): RunRecord => {
+    const run = runs.get(id);
+    if (run === undefined) throw new InputError(`there is no run ${id}`);
+    return run;
+  };
+  const fresh = (sync: string, change: Partial<RunRecord>): RunRecord => {
+    const { digest: _, ...run } = pendingRun(`20261121-12000${++count}-000000`, { sync, state: "running", ...change });
+    return run;
+  };
+  const undecided = (id: string): RunRecord => {
+    const run = find(id);
+    if (run.state === "pending" || run.state === "held") return run;
+    throw new InputError(`run ${id} cannot be decided about: it is ${run.state}`, {
+      problems: [`state: ${run.state}`],
+    });
+  };
+  return {
+    asked,
+    emit,
+    begin: async (request: RunRequest) => {
+      asked.push({ what: "begin", request });
+      if (request.sync === "broken") throw new Error("a secret in an unforeseen error: hunter2");
+      if (request.sync !== "staff") throw new InputError(`no sync is called ${request.sync}`);
+      return begin(fresh(request.sync, { cause: request.cause, by: request.by }));
+    },
+    approve: async (id, approval: Approval) => {
+      asked.push({ what: "approve", request: approval });
+      const run = undecided(id);
+      if (approval.digest !== undefined && approval.digest !== run.digest)
+        throw new InputError(`run ${id} has another plan`, { problems: [`digest: expected ${run.digest ?? "none"}`] });
+      return begin({ ...run, state: "running" });
+    },
+    reject: async (id, rejection: { readonly by: Actor; readonly reason?: string }) => {
+      asked.push({ what: "reject", request: rejection });
+      return put({ ...undecided(id), state: "rejected" });
+    },
+    undo: async (id, request: { readonly by: Actor }) => {
+      asked.push({ what: "undo", request });
+      if (find(id).state !== "applied") throw new InputError(`run ${id} applied nothing`);
+      return begin(fresh("staff", { cause: "undo", undoes: id, by: request.by }));
+    },
+    runs: () => [...runs.values()].sort((a, b) => (a.id < b.id ? 1 : -1)),
+    syncs: () => ["staff", "broken"].map((sync) => ({ sync, target: "analytics", overdue: false, skipped: [] })),
+    subscribe: (listener) => {
+      events.on("event", listener);
+      return () => {
+        events.off("event", listener);
+      };
+    },
+    end: (id, change, as) => {
+      const run = as === undefined ? put({ ...find(id), ...change }) : as;
+      if (as !== undefined) runs.delete(id);
+      ends.get(id)?.(run);
+      return run;
+    },
+  };
+}
