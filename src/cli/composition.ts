@@ -43,8 +43,8 @@ export interface RunningService {
   readonly generatedPassword?: string;
   /** The cookie value of a session of the administrator that ends with the process. */
   openLocalSession(): Promise<string>;
-  /** Reads again what can be read again while it runs: the pinboards. What is wrong with them is in the log. */
-  reload(): Promise<void>;
+  /** Reads the pinboards again. @returns what is wrong with them; then those from before stay */
+  reload(): Promise<readonly string[]>;
   /** What it has right now. */
   figures(): { readonly sessions: number; readonly cycles: number };
   stop(): Promise<void>;

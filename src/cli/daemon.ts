@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import type { Configuration } from "#config/configuration.ts";
 import { RollcallError } from "#errors.ts";
 import { renderText } from "#plan/render/text.ts";
 import { keep } from "#sync/keep.ts";
@@ -18,14 +19,18 @@ export interface Daemon {
   stop(): Promise<void>;
   /** Ends what is being applied too. */
   abandon(): void;
+  /** Runs every sync now, but those under way. */
+  trigger(): void;
+  /** Goes by another configuration from the next runs on. */
+  take(configuration: Configuration): void;
 }
 
 /** Runs every sync that has a schedule: once now, then at its slots. */
 export function startDaemon(base: Omit<Context, "interruption">): Daemon {
   const stop = new AbortController();
   const abandon = new AbortController();
-  const context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
-  const keepers: Keeper[] = [];
+  let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
+  let keepers: Keeper[] = [];
   const turns = new Map<string, Promise<void>>();
   /** Syncs to one target take turns: a list that was made while another one changes the target would undo that. */
   const inTurn = (place: string, work: () => Promise<void>): Promise<void> => {
@@ -33,27 +38,31 @@ export function startDaemon(base: Omit<Context, "interruption">): Daemon {
     turns.set(place, turn);
     return turn;
   };
-  for (const [name, sync] of Object.entries(context.configuration.syncs)) {
-    const log = context.log.child({ sync: name });
-    if (sync.schedule === undefined) {
-      log.info(`sync ${name} has no schedule: it runs on demand`);
-      continue;
-    }
-    const schedule = {
-      name,
-      expression: sync.schedule,
-      ...(sync.timezone === undefined ? {} : { timezone: sync.timezone }),
-    };
-    const keeper = keep(
-      schedule,
-      () => inTurn(placeOf(context.configuration, sync.to), () => runOnce(context, name, log)),
-      () => {
-        log.warn(`sync ${name}: a slot was skipped because the run before is still under way`);
-      },
-    );
-    keeper.trigger();
-    keepers.push(keeper);
-  }
+  const keepAll = (): Keeper[] =>
+    Object.entries(context.configuration.syncs).flatMap(([name, sync]) => {
+      const log = context.log.child({ sync: name });
+      if (sync.schedule === undefined) {
+        log.info(`sync ${name} has no schedule: it runs on demand`);
+        return [];
+      }
+      const schedule = {
+        name,
+        expression: sync.schedule,
+        ...(sync.timezone === undefined ? {} : { timezone: sync.timezone }),
+      };
+      return keep(
+        schedule,
+        () => inTurn(placeOf(context.configuration, sync.to), () => runOnce(context, name, log)),
+        () => {
+          log.warn(`sync ${name}: a slot was skipped because the run before is still under way`);
+        },
+      );
+    });
+  const trigger = (): void => {
+    for (const keeper of keepers) keeper.trigger();
+  };
+  keepers = keepAll();
+  trigger();
   return {
     stop: async () => {
       stop.abort(new Error("the daemon is stopping; nothing was applied"));
@@ -61,6 +70,13 @@ export function startDaemon(base: Omit<Context, "interruption">): Daemon {
     },
     abandon: () => {
       abandon.abort(new Error("abandoned"));
+    },
+    trigger,
+    take: (configuration) => {
+      const before = keepers;
+      context = { ...context, configuration };
+      keepers = keepAll();
+      for (const keeper of before) void keeper.stop();
     },
   };
 }

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { isatty } from "node:tty";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
@@ -17,6 +16,8 @@ import type { Lock } from "./lock.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { announce, dataFolderInUse, withdraw } from "./presence.ts";
+import { createReload } from "./reload.ts";
+import { listenToSignals } from "./signals.ts";
 
 export type Only = "service" | "daemon";
 
@@ -32,10 +33,13 @@ export async function start(
   composition: Composition,
   { only, ...voices }: Voices & { only?: Only },
 ): Promise<ExitCode> {
-  const configuration = await load(file, composition, voices);
+  const signals = listenToSignals();
+  const configuration = await load(file, composition, voices).catch((error: unknown) => {
+    signals.end();
+    throw error;
+  });
   const { output } = voices;
   const log = voices.log.logger;
-  const signalled = firstSignal();
   let lock: Lock | undefined;
   let service: RunningService | undefined;
   let daemon: Daemon | undefined;
@@ -52,14 +56,20 @@ export async function start(
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
       daemon = startDaemon({ configuration, embedded, log, output, observe: metrics.client });
     }
-    signalled.hangUp(() => service?.reload());
-    log.info(`stopping on ${await signalled.received}`);
+    signals.hangUp(
+      createReload({ file, composition, voices, running: configuration, service, take: (next) => daemon?.take(next) }),
+    );
+    signals.demand(() => {
+      if (daemon === undefined) log.warn("SIGUSR1 asks for a run of every sync, and this process runs none");
+      else daemon.trigger();
+    });
+    log.info(`stopping on ${await signals.stopped}`);
     const deadline = setTimeout(() => {
       log.error("what was under way did not end in time");
       process.exit(exitCodes.failed);
     }, shutdownLimit);
     deadline.unref();
-    signalled.again(() => daemon?.abandon());
+    signals.again(() => daemon?.abandon());
     // A run that applies is given a moment to end by itself; then the service takes no new requests either.
     const ended = daemon?.stop();
     await Promise.race([ended, delay(patience, undefined, { ref: false })]);
@@ -69,7 +79,7 @@ export async function start(
     log.info("stopped");
     return exitCodes.done;
   } finally {
-    signalled.end();
+    signals.end();
     await daemon?.stop();
     await withdraw(configuration.data);
     await service?.stop();
@@ -117,42 +127,4 @@ async function startService(
   }
   log.info({ url: service.url }, `the service is listening on ${service.url}`);
   return service;
-}
-
-interface Signalled {
-  /** The first signal to stop. */
-  readonly received: Promise<string>;
-  /** Is called when there is another one. */
-  again(listener: () => void): void;
-  /** Is called at every SIGHUP, unless it says that the terminal is gone: that is a signal to stop. */
-  hangUp(listener: () => unknown): void;
-  end(): void;
-}
-
-function firstSignal(): Signalled {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const hadTerminal = isatty(1);
-  let onAgain: (() => void) | undefined;
-  let onHangUp: (() => unknown) | undefined;
-  const onSignal = (signal: string): void => {
-    resolve(signal);
-    onAgain?.();
-  };
-  const onHup = (signal: string): void => {
-    if (hadTerminal && !isatty(1)) onSignal(signal);
-    else void onHangUp?.();
-  };
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal).on("SIGHUP", onHup);
-  return {
-    received: promise,
-    again: (listener) => {
-      onAgain = listener;
-    },
-    hangUp: (listener) => {
-      onHangUp = listener;
-    },
-    end: () => {
-      process.off("SIGINT", onSignal).off("SIGTERM", onSignal).off("SIGHUP", onHup);
-    },
-  };
 }

@@ -85,8 +85,8 @@ export interface Service {
   readonly generatedPassword?: string;
   /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
   openLocalSession(): Promise<string>;
-  /** Reads the pinboards again. When something is wrong with them the log says so, and those from before stay. */
-  reload(): Promise<void>;
+  /** Reads the pinboards again. @returns what is wrong with them; then those from before stay */
+  reload(): Promise<readonly string[]>;
   figures(): Figures;
   /** Takes no new requests, lets those under way end, and closes everything (0.9), within 13 s. May be called again. */
   stop(): Promise<void>;
@@ -221,13 +221,13 @@ async function defineTables(engine: Engine, file: string): Promise<void> {
   await engine.define(sql, file);
 }
 
-async function reload(pinboards: Pinboards, log: Logger): Promise<void> {
+async function reload(pinboards: Pinboards, log: Logger): Promise<readonly string[]> {
   try {
     const count = await pinboards.reload();
     log.info(`the pinboards were read again: ${count}`);
+    return [];
   } catch (error) {
-    const problems = error instanceof InputError ? error.problems : [];
-    log.error({ problems }, `the pinboards from before stay: ${[messageOf(error), ...problems].join("\n  ")}`);
+    return error instanceof InputError && error.problems.length > 0 ? error.problems : [messageOf(error)];
   }
 }
 

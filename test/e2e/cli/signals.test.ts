@@ -1,0 +1,128 @@
+import { readFile } from "node:fs/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { startRollcall } from "../../servers/rollcall.ts";
+import type { Running } from "../../servers/rollcall.ts";
+
+let company: CompanyFolder;
+let running: Running[];
+beforeEach(async () => {
+  company = await makeCompany();
+  running = [];
+});
+afterEach(async () => {
+  for (const each of running) each.process.kill("SIGKILL");
+  await Promise.all(running.map(({ ended }) => ended));
+  await company.remove();
+});
+
+function start(...rest: string[]): Running {
+  const each = startRollcall(["start", "--config", company.config, ...rest]);
+  running.push(each);
+  return each;
+}
+
+/** Changes the text of the configuration. */
+async function configure(change: (yaml: string) => string): Promise<void> {
+  await company.write("rollcall.yaml", change(await readFile(company.config, "utf8")));
+}
+
+/** Ends it as an operator would, and gives everything it wrote. */
+async function stop(each: Running): Promise<string> {
+  each.process.kill("SIGTERM");
+  const { code, stdout, stderr } = await each.ended;
+  expect(code).toBe(0);
+  return stdout + stderr;
+}
+
+test("SIGUSR1 runs the syncs at once, and opens no port for debuggers", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  await company.write("people.csv", people.replace("Zoë Ünal,,", "Zoë Ünal,zoe@example.com,"));
+  daemon.process.kill("SIGUSR1");
+  await daemon.wrote("zoe@example.com");
+  await daemon.wrote(/applied and verified.*applied and verified/s);
+  expect(await stop(daemon)).not.toMatch(/debugger/i);
+});
+
+test("SIGUSR1 to a service alone does no harm", async () => {
+  const service = start("--only", "service");
+  await service.wrote("listening on");
+  service.process.kill("SIGUSR1");
+  await service.wrote("this process runs none");
+  expect(await stop(service)).not.toMatch(/debugger/i);
+});
+
+test("SIGHUP takes another configuration over: from the next run on, its rules hold", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  await configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
+  daemon.process.kill("SIGHUP");
+  await daemon.wrote("the configuration was read again");
+  daemon.process.kill("SIGUSR1");
+  await daemon.wrote("ADA LOVELACE");
+  expect(await stop(daemon)).not.toContain("cannot change");
+});
+
+test("SIGHUP refuses a configuration as a whole when anything is wrong with it; the log has every problem", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  await configure((yaml) =>
+    yaml
+      .replace("displayName: entry.name", "displayName: upper(entry.name)")
+      .replace('"0 0 1 1 *"', "never")
+      .replace("to: analytics", "to: nowhere")
+      .replace("initial-user-secret", "another-user-secret"),
+  );
+  daemon.process.kill("SIGHUP");
+  await daemon.wrote("the configuration from before stays");
+  await daemon.wrote(/rollcall\.yaml:15:\d+: syncs\.staff\.to: /);
+  await daemon.wrote(/rollcall\.yaml:16:\d+: syncs\.staff\.schedule: /);
+  await company.write("people.csv", people.replace("Zoë Ünal,,", "Zoë Ünal,zoe@example.com,"));
+  daemon.process.kill("SIGUSR1");
+  await daemon.wrote("zoe@example.com");
+  const all = await stop(daemon);
+  expect(all).not.toContain("ADA LOVELACE");
+  expect(all).not.toContain("another-user-secret");
+});
+
+test("SIGHUP refuses as a whole what needs a restart, and names it", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  await configure((yaml) =>
+    yaml
+      .replace("administrator-secret", "another-administrator-secret")
+      .replace("data: data", "data: data\n  memory: 2GiB\n  sessions: { idle: 1h }")
+      .replace("displayName: entry.name", "displayName: upper(entry.name)"),
+  );
+  daemon.process.kill("SIGHUP");
+  await daemon.wrote("needs a restart");
+  for (const key of ["administrator.password", "memory", "sessions.idle"])
+    await daemon.wrote(`service.${key} cannot change while Rollcall runs`);
+  daemon.process.kill("SIGUSR1");
+  await daemon.wrote("no change");
+  const all = await stop(daemon);
+  expect(all).not.toContain("ADA LOVELACE");
+  expect(all).not.toContain("administrator-secret");
+  const restarted = start();
+  await restarted.wrote("ADA LOVELACE");
+});
+
+test("secrets of a configuration that was replaced stay concealed", async () => {
+  const daemon = start();
+  await daemon.wrote("applied and verified");
+  await configure((yaml) => yaml.replace("initial-user-secret", "Ada Lovelace-secret"));
+  daemon.process.kill("SIGHUP");
+  await daemon.wrote("the configuration was read again");
+  // Both are written by a plan only if nobody conceals them.
+  await company.write(
+    "people.csv",
+    people.replace("Ada Lovelace", "initial-user-secret").replace("Grace Hopper", "Ada Lovelace-secret"),
+  );
+  daemon.process.kill("SIGUSR1");
+  await daemon.wrote(/applied and verified.*applied and verified/s);
+  const all = await stop(daemon);
+  expect(all).not.toContain("initial-user-secret");
+  expect(all).not.toContain("Ada Lovelace-secret");
+});
