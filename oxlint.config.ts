@@ -52,6 +52,7 @@ const layers: Record<string, readonly string[]> = {
     "client/connection",
     "client/refusal",
     "client/repeat",
+    "client/undici",
   ],
 };
 

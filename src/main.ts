@@ -1,16 +1,8 @@
-#!/usr/bin/env node
-import { enableCompileCache } from "node:module";
-import { join } from "node:path";
-
-// Half of what a short command does is to strip types and compile; a cache beside the libraries spares it from the
-// second start on. Where that folder cannot be written, there is none.
-enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/compile"));
-
-const { connectors } = await import("#connectors/index.ts");
-const { loadConnector } = await import("#connectors/load.ts");
-const { default: description } = await import("../package.json", { with: { type: "json" } });
-const { loadPinboards } = await import("./config/pinboards.ts");
-const { runProgram } = await import("./cli/program.ts");
+import { connectors } from "#connectors/index.ts";
+import { loadConnector } from "#connectors/load.ts";
+import description from "../package.json" with { type: "json" };
+import { runProgram } from "./cli/program.ts";
+import { loadPinboards } from "./config/pinboards.ts";
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
 process.exitCode = await runProgram(process.argv, {

@@ -3,9 +3,10 @@ import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { pipeline, type Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { Client, type Dispatcher } from "undici";
+import type { Dispatcher } from "undici";
 import { breakageOf } from "#client/breakage.ts";
 import { createConnector, type Establish } from "#client/connection.ts";
+import { Client } from "#client/undici.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Options } from "./options.ts";
 

@@ -1,5 +1,5 @@
-import { errors } from "undici";
 import type { Http, Phase } from "./http.ts";
+import { errors } from "./undici.ts";
 
 /** Why an exchange broke, for a person, and whether the same again may go better. */
 export interface Breakage {

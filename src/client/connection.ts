@@ -1,7 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { buildConnector } from "undici";
+import type { buildConnector as BuildConnector } from "undici";
+import { buildConnector } from "./undici.ts";
 
 /** What the server's certificate must be. */
 export interface Trust {
@@ -13,7 +14,7 @@ export interface Trust {
 
 /** Opens a connection, TLS included. The socket that is becoming one is returned at once, so that it can be destroyed. */
 export type Establish = (
-  target: buildConnector.Options,
+  target: BuildConnector.Options,
   callback: (...result: [error: Error, socket: null] | [error: null, socket: Socket]) => void,
 ) => Socket;
 

@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
-import { Client } from "undici";
 import type { Dispatcher } from "undici";
 import type { Route } from "#wire/routes.ts";
 import { createConnector, isLoopback } from "./connection.ts";
 import type { Trust } from "./connection.ts";
 import type { Body } from "./form.ts";
+import { Client } from "./undici.ts";
 
 /** In milliseconds. */
 export interface Timeouts {

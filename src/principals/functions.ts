@@ -1,11 +1,16 @@
+import { createRequire } from "node:module";
 import { EvaluationError } from "@marcbachmann/cel-js";
 import type { Environment } from "@marcbachmann/cel-js";
-import anyAscii from "any-ascii";
+import type * as anyAscii from "any-ascii";
 import { momentOf } from "./dates.ts";
 import { parentOf, parseDn } from "./distinguished-name.ts";
 import type { DnPart } from "./distinguished-name.ts";
 import { extract, matches } from "./patterns.ts";
 import { shown } from "./text.ts";
+
+/** Loaded when a rule uses it: its tables are half a megabyte. */
+const load = createRequire(import.meta.url);
+const toAscii = (text: string): string => (load("any-ascii") as typeof anyAscii).default(text);
 
 /**
  * The functions that rules have beside CEL's own. All take null for what an entry may lack, and give null for it, so
@@ -29,7 +34,7 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
         .join(""),
     ),
   /** In ASCII, whatever the script: `Zoë Łódź` is `Zoe Lodz`. What becomes of a letter is the same everywhere. */
-  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, anyAscii),
+  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, toAscii),
   /** What a regular expression's first group matches, or the whole of it without a group; null where it does not match. */
   "extract(dyn, string): dyn": (value: unknown, pattern: string) =>
     withText("extract", value, (text) => extract(text, pattern)),

@@ -1,11 +1,15 @@
-import { RE2JS } from "re2js";
+import { createRequire } from "node:module";
+import type * as re2js from "re2js";
 import { firstLineOf } from "#errors.ts";
+
+/** Loaded when a rule uses it: most have none. */
+const load = createRequire(import.meta.url);
 
 /**
  * Regular expressions of rules, by their text. They are RE2's: a match takes time linear in the length of the text,
  * whatever pattern and text are. Only what stands in a rule is compiled, so that there are few.
  */
-const compiled = new Map<string, RE2JS>();
+const compiled = new Map<string, re2js.RE2JS>();
 
 /** What keeps a text from being a regular expression; undefined when it is one. */
 export function objectionToPattern(pattern: string): string | undefined {
@@ -30,8 +34,8 @@ export function extract(text: string, pattern: string): string | null {
   return matcher.group(Math.min(1, expression.groupCount()));
 }
 
-function patternOf(pattern: string): RE2JS {
+function patternOf(pattern: string): re2js.RE2JS {
   let found = compiled.get(pattern);
-  if (found === undefined) compiled.set(pattern, (found = RE2JS.compile(pattern)));
+  if (found === undefined) compiled.set(pattern, (found = (load("re2js") as typeof re2js).RE2JS.compile(pattern)));
   return found;
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -8,7 +7,7 @@ import { InputError, messageOf } from "#errors.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#listening.ts";
 import type { Account } from "./directory/directory.ts";
 import { openDirectory } from "./directory/open.ts";
-import { hashPassword, verifyPassword } from "./directory/passwords.ts";
+import { hashOfNobody, verifyPassword } from "./directory/passwords.ts";
 import { openDuckDbEngine } from "./engine/duckdb.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./hooks.ts";
@@ -141,7 +140,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     isKnown: (name, address) => known.has(name, address),
     now: () => performance.now(),
   });
-  const nobodysHash = await hashPassword(randomBytes(32).toString("base64"));
+  const nobodysHash = hashOfNobody();
   const account = (name: string): ReturnType<typeof directory.account> => directory.account(name);
   const bootstrap = async (): Promise<Account> => {
     const user = await account(administrator.name);

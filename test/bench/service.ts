@@ -53,7 +53,7 @@ export async function startService(
   // JSON is YAML.
   await writeFile(config, JSON.stringify({ service }));
   await using log = await open(join(folder, "service.log"), "a");
-  const child = fork(pathOf("../../src/main.ts"), ["start", "--only", "service", "--config", config], {
+  const child = fork(pathOf("../../bin/rollcall.js"), ["start", "--only", "service", "--config", config], {
     execArgv: [...process.execArgv, "--import", pathOf("event-loop.ts")],
     stdio: ["ignore", log.fd, log.fd, "ipc"],
   });

@@ -18,11 +18,20 @@ const queue = createQueue(2);
  */
 export async function hashPassword(password: string, signal?: AbortSignal): Promise<string> {
   const nonce = randomBytes(saltLength);
-  const { memory, passes, parallelism } = cost;
   const hash = await queue(
     () => derive("argon2id", { message: password, nonce, ...cost, tagLength: hashLength }),
     signal,
   );
+  return format(nonce, hash);
+}
+
+/** A hash that no password has, as good as any to let the check of one take its time. */
+export function hashOfNobody(): string {
+  return format(randomBytes(saltLength), randomBytes(hashLength));
+}
+
+function format(nonce: Buffer, hash: Buffer): string {
+  const { memory, passes, parallelism } = cost;
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(nonce)}$${unpadded(hash)}`;
 }
 
