@@ -1,15 +1,17 @@
 import { isAlive } from "#plan/alive.ts";
-import type { Begun, Coordinator, SyncEvent } from "#sync/coordinator.ts";
+import type { Begun, Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
+import type { Stage } from "#sync/sync.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
+import type { Route } from "#wire/routes.ts";
 import { NoDaemonError, connectTo } from "./connection.ts";
 import type { Connection } from "./connection.ts";
 import { createFollower } from "./follow.ts";
 import { readDaemonPresence } from "./presence.ts";
-import type { Status } from "./routes.ts";
+import type { RunList, Status } from "./routes.ts";
 
 /** A daemon that is alive. */
-export interface Daemon {
+export interface FoundDaemon {
   readonly connection: Connection;
   readonly status: Status;
 }
@@ -20,7 +22,7 @@ export interface Daemon {
  * @param account whose account the caller runs under: it says so to the daemon, for the record
  * @throws {UnavailableError} when it is there and does not answer
  */
-export async function findDaemon(data: string, account: string, signal: AbortSignal): Promise<Daemon | undefined> {
+export async function findDaemon(data: string, account: string, signal: AbortSignal): Promise<FoundDaemon | undefined> {
   const presence = await readDaemonPresence(data);
   if (presence === undefined || !isAlive(presence.pid)) return undefined;
   const connection = connectTo(presence, account);
@@ -33,10 +35,15 @@ export async function findDaemon(data: string, account: string, signal: AbortSig
   }
 }
 
-/** What may be asked of a coordinator in another process. */
-export interface RemoteCoordinator extends Pick<Coordinator, "begin" | "approve" | "reject" | "undo" | "subscribe"> {
+/** A coordinator in another process. */
+export interface RemoteCoordinator extends Coordinator {
   /** Follows nothing any more. */
   close(): void;
+}
+
+/** What of a run is told to who watches it. */
+interface Watcher {
+  readonly progress?: (stage: Stage, records?: number) => void;
 }
 
 export interface RemoteOptions {
@@ -48,32 +55,70 @@ export interface RemoteOptions {
 }
 
 /**
- * A coordinator in another process, over its API. `by` is what the daemon makes of the caller. Of a run that it began,
- * `ended` rejects with an `UnavailableError` when the daemon has ended, and with its reason when `signal` is aborted.
+ * A coordinator in another process, over its API. `by` is what the daemon makes of the caller, and of a watcher only
+ * `progress` is called. `runs` and `syncs` are as they were when they were last asked for: at first, and when a run that
+ * was begun here has ended. Of such a run `ended` rejects with an `UnavailableError` when the daemon has ended before,
+ * and with its reason when `signal` is aborted.
  */
-export function connectCoordinator(daemon: Daemon, options: RemoteOptions): RemoteCoordinator {
+export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOptions): Promise<RemoteCoordinator> {
   const { data, account, signal } = options;
   const follower = createFollower(daemon.connection, {
     again: async (signal) => (await findDaemon(data, account, signal))?.connection,
     signal,
   });
-  const begun = async (route: Parameters<Connection["ask"]>[0], body: object): Promise<Begun> => {
+  const ask = async (route: Route, body?: object): Promise<unknown> => {
     const { value } = await follower.connection().ask(route, signal, body);
-    const run = value as RunRecord;
-    const ended = follower.end(run.id);
+    return value;
+  };
+  let runs: readonly RunRecord[] = [];
+  let syncs: readonly SyncStatus[] = [];
+  const look = async (): Promise<void> => {
+    ({ syncs } = (await ask(controlRoutes.status)) as Status);
+    const found: RunRecord[] = [];
+    for (let more = true; more;) {
+      const before = found.at(-1)?.id;
+      const query = before === undefined ? "" : `&before=${encodeURIComponent(before)}`;
+      const { method, path } = controlRoutes.runs;
+      const list = (await ask({ method, path: `${path}?limit=1000${query}` })) as RunList;
+      found.push(...list.runs);
+      ({ more } = list);
+    }
+    runs = found;
+  };
+  const begin = async (route: Route, body: object, watcher?: Watcher): Promise<Begun> => {
+    const run = (await ask(route, body)) as RunRecord;
+    const unsubscribe = follower.subscribe((event) => {
+      if (event.type === "stage" && event.id === run.id) watcher?.progress?.(event.stage, event.records);
+    });
+    const end = async (): Promise<RunRecord> => {
+      try {
+        const last = await follower.end(run.id);
+        // How the run has ended is known, whatever becomes of the daemon.
+        await look().catch(() => undefined);
+        return last;
+      } finally {
+        unsubscribe();
+      }
+    };
+    const ended = end();
     // Not everybody waits for it.
     ended.catch(() => undefined);
     return { run, ended };
   };
+  await look();
   return {
-    begin: ({ sync, digest, overrides }) => begun(ofControl(controlRoutes.run, sync), { digest, overrides }),
-    approve: (id, { digest, overrides, selection }) =>
-      begun(ofControl(controlRoutes.approve, id), { digest, overrides, ...selection }),
+    begin: ({ sync, digest, overrides }, watcher?: Watcher) =>
+      begin(ofControl(controlRoutes.run, sync), { digest, overrides }, watcher),
+    approve: (id, { digest, overrides, selection }, watcher?: Watcher) =>
+      begin(ofControl(controlRoutes.approve, id), { digest, overrides, ...selection }, watcher),
     reject: async (id, { reason }) => {
-      const { value } = await follower.connection().ask(ofControl(controlRoutes.reject, id), signal, { reason });
-      return value as RunRecord;
+      const run = (await ask(ofControl(controlRoutes.reject, id), { reason })) as RunRecord;
+      await look();
+      return run;
     },
-    undo: (id) => begun(ofControl(controlRoutes.undo, id), {}),
+    undo: (id, _, watcher?: Watcher) => begin(ofControl(controlRoutes.undo, id), {}, watcher),
+    runs: () => runs,
+    syncs: () => syncs,
     subscribe: (listener: (event: SyncEvent) => void) => follower.subscribe(listener),
     close: () => {
       follower.close();

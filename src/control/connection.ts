@@ -5,7 +5,7 @@ import { jsonBody } from "#client/form.ts";
 import { Broken, createHttp } from "#client/http.ts";
 import type { Answer } from "#client/http.ts";
 import { presentable, textOf } from "#client/refusal.ts";
-import { HeldError, InputError, RefusedError, UnavailableError } from "#errors.ts";
+import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { controlRoot } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
@@ -124,10 +124,6 @@ async function errorOf(answer: Answer, pid: number): Promise<RollcallError> {
   const { message, problems, advice } = parsed.data.error;
   const said = presentable(message);
   if (advice === "retry") return new UnavailableError(said);
-  if (advice === "stop")
-    return new HeldError(
-      said,
-      problems.map((problem) => presentable(problem)),
-    );
+  if (advice === "stop") return new RefusedError(`the daemon (process ${pid}): ${said}`, { status });
   return new InputError(said, { problems: problems.map((problem) => presentable(problem)) });
 }

@@ -1,7 +1,7 @@
 import type { Begun } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 
-/** How the runs ended that were begun over the API: a run that finds what an earlier one has found ends as that one. */
+/** How the runs ended that were begun over the API. In the journal a run may stand as ended before all of it has. */
 export interface Ends {
   /** Resolves when it has ended. */
   expect(begun: Begun): Promise<void>;

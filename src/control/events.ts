@@ -1,5 +1,4 @@
 import { Readable } from "node:stream";
-import type { SyncEvent } from "#sync/coordinator.ts";
 import { Refusal } from "./answers.ts";
 
 /** How often a listener hears that the daemon is there, in milliseconds. */
@@ -28,7 +27,7 @@ export interface EventStreams {
   close(): void;
 }
 
-export function createEventStreams(subscribe: (listener: (event: SyncEvent) => void) => () => void): EventStreams {
+export function createEventStreams(): EventStreams {
   // Ids of one process say nothing to the next one.
   const era = Date.now().toString(36);
   const remembered: { readonly id: number; readonly text: string }[] = [];
@@ -37,19 +36,6 @@ export function createEventStreams(subscribe: (listener: (event: SyncEvent) => v
   let last = 0;
   let closed = false;
 
-  const tellAll = (type: string, data: object): void => {
-    last++;
-    const text = frame(`${era}-${last}`, type, data);
-    remembered.push({ id: last, text });
-    characters += text.length;
-    while (remembered.length > recent.events || (characters > recent.characters && remembered.length > 1)) {
-      characters -= remembered.shift()?.text.length ?? 0;
-    }
-    for (const stream of listeners) tell(stream, text);
-  };
-  const unsubscribe = subscribe((event) => {
-    tellAll(event.type, event);
-  });
   const beat = setInterval(() => {
     for (const stream of listeners) tell(stream, ":\n\n");
   }, heartbeat);
@@ -77,10 +63,18 @@ export function createEventStreams(subscribe: (listener: (event: SyncEvent) => v
       for (const text of missed ?? []) tell(stream, text);
       return stream;
     },
-    tell: tellAll,
+    tell: (type, data) => {
+      last++;
+      const text = frame(`${era}-${last}`, type, data);
+      remembered.push({ id: last, text });
+      characters += text.length;
+      while (remembered.length > recent.events || (characters > recent.characters && remembered.length > 1)) {
+        characters -= remembered.shift()?.text.length ?? 0;
+      }
+      for (const stream of listeners) tell(stream, text);
+    },
     close: () => {
       closed = true;
-      unsubscribe();
       clearInterval(beat);
       for (const stream of listeners) stream.push(null);
     },

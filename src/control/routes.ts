@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Logger } from "pino";
 import { messageOf } from "#errors.ts";
 import type { Begun, Coordinator, SyncStatus } from "#sync/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
@@ -8,8 +7,7 @@ import type { Route } from "#wire/routes.ts";
 import { authenticate } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, decided } from "./answers.ts";
-import { createEnds } from "./ends.ts";
-import { createEventStreams } from "./events.ts";
+import type { Desk } from "./control.ts";
 import { approveBody, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
 
 declare module "fastify" {
@@ -17,26 +15,6 @@ declare module "fastify" {
     /** Who asks something of the daemon. */
     actor: Actor;
   }
-}
-
-export interface ControlOptions {
-  readonly coordinator: Coordinator;
-  /** What a command on this machine proves with that it may read the data folder. */
-  readonly token: string;
-  readonly about: About;
-  /** Reads the configuration again, as a whole or not at all. @throws {InputError} something is wrong with it */
-  readonly reload: () => Promise<void>;
-  readonly isStopping: () => boolean;
-  readonly log: Logger;
-}
-
-/** What the daemon says of itself. */
-export interface About {
-  readonly version: string;
-  /** ISO 8601. */
-  readonly startedAt: string;
-  /** The configuration that is in force. The digest is `configurationDigest`'s. */
-  readonly configuration: () => { readonly file: string; readonly digest: string };
 }
 
 /** What `GET /status` answers. */
@@ -51,100 +29,108 @@ export interface Status {
 /** What a body may have, in bytes. */
 const bodyLimit = 64 * 1024;
 
-/** The daemon's own API. What takes long is answered 202, with the run as it began: `/events` tells how it goes on. */
-export function addControlRoutes(app: FastifyInstance, host: Host, options: ControlOptions): void {
-  const { coordinator, token, about, isStopping, log } = options;
-  const events = createEventStreams((listener) => coordinator.subscribe(listener));
-  const ends = createEnds((id, run) => {
-    events.tell("ended", { id, run });
-  });
-  /** Answers with the run as it began. How it ends is told by `/events` and `/runs/:id/end`. */
-  const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunRecord> => {
-    const begun = await decided(beginning);
-    void ends.expect(begun);
-    reply.code(202);
-    return begun.run;
-  };
-
+/** Adds the routes of the daemon's API, below `controlRoot`. */
+export function addControlRoutes(app: FastifyInstance, host: Host, desk: Desk): void {
   const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
-    scope.decorateRequest("actor");
-    scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser("*", { parseAs: "string" }, async (_request: FastifyRequest, body: string) =>
-      parseBody(body),
-    );
-    scope.addHook("onRequest", async (request, reply) => {
-      reply.headers({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
-      request.actor = await authenticate(request, host, token);
-      if (isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
-    });
-    scope.addHook("preClose", (closed) => {
-      events.close();
-      closed();
-    });
-    scope.setErrorHandler((error, request, reply) => {
-      const { status, headers, document, unforeseen } = answerOf(error);
-      if (unforeseen) log.error({ err: error }, `${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
-      return reply.code(status).headers(headers).send(document);
-    });
-    scope.setNotFoundHandler((request) => {
-      throw new Refusal(404, `there is no ${request.method} ${request.url.split("?", 1)[0]} here`);
-    });
-
-    add(scope, controlRoutes.status, (): Status => ({
-      pid: process.pid,
-      version: about.version,
-      startedAt: about.startedAt,
-      configuration: about.configuration(),
-      syncs: coordinator.syncs(),
-    }));
-    add(scope, controlRoutes.syncs, () => ({ syncs: coordinator.syncs() }));
-    add(scope, controlRoutes.run, async (request, reply) => {
-      const { sync = "" } = request.params as { sync?: string };
-      const wanted = read(runBody, request.body, "body");
-      if (!coordinator.syncs().some((each) => each.sync === sync)) throw new Refusal(404, `no sync is called ${sync}`);
-      return accepted(reply, coordinator.begin({ ...wanted, sync, cause: "demand", by: request.actor }));
-    });
-    add(scope, controlRoutes.runs, (request) => listed(coordinator, request.query));
-    add(scope, controlRoutes.shown, (request) => runOf(coordinator, request));
-    add(scope, controlRoutes.end, (request, reply) => {
-      const { id = "" } = request.params as { id?: string };
-      const end = ends.of(id) ?? runOf(coordinator, request);
-      const isUnderWay = end === "under way" || end.state === "running";
-      return reply.code(isUnderWay ? 202 : 200).send(isUnderWay ? {} : end);
-    });
-    add(scope, controlRoutes.approve, async (request, reply) => {
-      const { digest, overrides, ...selection } = read(approveBody, request.body, "body");
-      const { id } = runOf(coordinator, request);
-      const approval = {
-        by: request.actor,
-        digest,
-        ...(overrides === undefined ? {} : { overrides }),
-        ...(Object.keys(selection).length === 0 ? {} : { selection }),
-      };
-      return accepted(reply, coordinator.approve(id, approval));
-    });
-    add(scope, controlRoutes.reject, async (request) => {
-      const rejection = read(rejectBody, request.body, "body");
-      const { id } = runOf(coordinator, request);
-      return decided(coordinator.reject(id, { ...rejection, by: request.actor }));
-    });
-    add(scope, controlRoutes.undo, async (request, reply) => {
-      read(emptyBody, request.body, "body");
-      const { id } = runOf(coordinator, request);
-      return accepted(reply, coordinator.undo(id, { by: request.actor }));
-    });
-    add(scope, controlRoutes.reload, async (request) => {
-      read(emptyBody, request.body, "body");
-      await decided(options.reload());
-      return { configuration: about.configuration() };
-    });
-    add(scope, controlRoutes.events, (request, reply) => {
-      const lastId = request.headers["last-event-id"];
-      return reply.type("text/event-stream").send(events.open(typeof lastId === "string" ? lastId : undefined));
-    });
+    prepare(scope, host, desk);
+    addReading(scope, desk);
+    addDeciding(scope, desk);
     done();
   };
   app.register(routes, { prefix: controlRoot });
+}
+
+/** What all requests have in common: who may make them, what their bodies are, and how they fail. */
+function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events, log }: Desk): void {
+  scope.decorateRequest("actor");
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser("*", { parseAs: "string" }, async (_request: FastifyRequest, body: string) =>
+    parseBody(body),
+  );
+  scope.addHook("onRequest", async (request, reply) => {
+    reply.headers({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
+    request.actor = await authenticate(request, host, token);
+    if (isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
+  });
+  scope.addHook("preClose", (closed) => {
+    events.close();
+    closed();
+  });
+  scope.setErrorHandler((error, request, reply) => {
+    const { status, headers, document, unforeseen } = answerOf(error);
+    if (unforeseen) log.error({ err: error }, `${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
+    return reply.code(status).headers(headers).send(document);
+  });
+  scope.setNotFoundHandler((request) => {
+    throw new Refusal(404, `there is no ${request.method} ${request.url.split("?", 1)[0]} here`);
+  });
+}
+
+function addReading(scope: FastifyInstance, { version, startedAt, daemon, events, endOf }: Desk): void {
+  add(scope, controlRoutes.status, (): Status => {
+    const { configuration, coordinator } = daemon();
+    return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
+  });
+  add(scope, controlRoutes.syncs, () => ({ syncs: daemon().coordinator.syncs() }));
+  add(scope, controlRoutes.runs, (request) => listed(daemon().coordinator, request.query));
+  add(scope, controlRoutes.shown, (request) => runOf(daemon().coordinator, request));
+  add(scope, controlRoutes.end, (request, reply) => {
+    const run = runOf(daemon().coordinator, request);
+    const end = endOf(run.id) ?? run;
+    const isUnderWay = end === "under way" || end.state === "running";
+    return reply.code(isUnderWay ? 202 : 200).send(isUnderWay ? run : end);
+  });
+  add(scope, controlRoutes.events, (request, reply) => {
+    const lastId = request.headers["last-event-id"];
+    return reply.type("text/event-stream").send(events.open(typeof lastId === "string" ? lastId : undefined));
+  });
+}
+
+/** What takes long is answered 202, with the run as it began: `/events` and `/runs/:id/end` tell how it ends. */
+function addDeciding(scope: FastifyInstance, { daemon, begun }: Desk): void {
+  const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunRecord> => {
+    const run = begun(await decided(beginning));
+    reply.code(202);
+    return run;
+  };
+
+  add(scope, controlRoutes.run, async (request, reply) => {
+    const { sync = "" } = request.params as { sync?: string };
+    const wanted = read(runBody, request.body, "body");
+    const { coordinator } = daemon();
+    if (!coordinator.syncs().some((each) => each.sync === sync)) throw new Refusal(404, `no sync is called ${sync}`);
+    return accepted(reply, coordinator.begin({ ...wanted, sync, cause: "demand", by: request.actor }));
+  });
+  add(scope, controlRoutes.approve, async (request, reply) => {
+    const { digest, overrides, ...selection } = read(approveBody, request.body, "body");
+    const { coordinator } = daemon();
+    const { id } = runOf(coordinator, request);
+    const approval = {
+      by: request.actor,
+      digest,
+      ...(overrides === undefined ? {} : { overrides }),
+      ...(Object.keys(selection).length === 0 ? {} : { selection }),
+    };
+    return accepted(reply, coordinator.approve(id, approval));
+  });
+  add(scope, controlRoutes.reject, async (request) => {
+    const rejection = read(rejectBody, request.body, "body");
+    const { coordinator } = daemon();
+    const { id } = runOf(coordinator, request);
+    return decided(coordinator.reject(id, { ...rejection, by: request.actor }));
+  });
+  add(scope, controlRoutes.undo, async (request, reply) => {
+    read(emptyBody, request.body, "body");
+    const { coordinator } = daemon();
+    const { id } = runOf(coordinator, request);
+    return accepted(reply, coordinator.undo(id, { by: request.actor }));
+  });
+  add(scope, controlRoutes.reload, async (request) => {
+    read(emptyBody, request.body, "body");
+    const { reload, configuration } = daemon();
+    await decided(reload());
+    return { configuration: configuration() };
+  });
 }
 
 /** @throws {Refusal} 404 */
@@ -155,10 +141,13 @@ function runOf(coordinator: Coordinator, request: FastifyRequest): RunRecord {
   return run;
 }
 
-function listed(
-  coordinator: Coordinator,
-  query: unknown,
-): { readonly runs: readonly RunRecord[]; readonly more: boolean } {
+/** What `GET /runs` answers. `more`: there are others before the last of them. */
+export interface RunList {
+  readonly runs: readonly RunRecord[];
+  readonly more: boolean;
+}
+
+function listed(coordinator: Coordinator, query: unknown): RunList {
   const { sync, state, before, limit } = read(runsQuery, query, "query");
   const matching = coordinator
     .runs()

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
+import { createControl } from "#control/control.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
-import { addControlRoutes } from "#control/routes.ts";
 import { createToken } from "#control/token.ts";
 import type { Coordinator } from "#sync/coordinator.ts";
 
@@ -23,11 +23,13 @@ export interface ControlServer {
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
   /** It is told to stop, and still answers. */
   beginStopping(): void;
+  /** It is gone; its data folder is left as it was. */
+  end(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export async function startControl(
-  coordinator: Coordinator,
+  coordinator: Coordinator | undefined,
   { reload = async () => undefined }: { reload?: () => Promise<void> } = {},
 ): Promise<ControlServer> {
   const data = await mkdtemp(join(tmpdir(), "rollcall-control-"));
@@ -37,15 +39,14 @@ export async function startControl(
   const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
   let stopping = false;
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
-  const about = { version: "1.2.3", startedAt, configuration: () => configuration };
+  const control = createControl({ token, version: "1.2.3", startedAt, log });
+  if (coordinator !== undefined) control.attach({ coordinator, reload, configuration: () => configuration });
   const listener = await startControlListener({
     listen: { host: "127.0.0.1", port: 0 },
     allowPlainHttp: false,
     probes: [],
     isStopping: () => stopping,
-    routes: (app, host) => {
-      addControlRoutes(app, host, { coordinator, token, about, reload, isStopping: () => stopping, log });
-    },
+    routes: control.routes,
   });
   await announceDaemon(data, { pid: process.pid, url: listener.url, startedAt, token });
   const request: ControlServer["request"] = (path, { headers, ...init } = {}) =>
@@ -64,11 +65,13 @@ export async function startControl(
       }),
     beginStopping: () => {
       stopping = true;
+      control.beginStopping();
     },
+    end: () => listener.stop(),
     stop: async () => {
       await listener.stop();
       await withdrawDaemon(data);
-      await rm(data, { recursive: true });
+      await rm(data, { recursive: true, force: true });
     },
   };
 }

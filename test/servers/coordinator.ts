@@ -2,14 +2,17 @@ import { EventEmitter } from "node:events";
 import { InputError } from "#errors.ts";
 import type { Approval, Begun, Coordinator, RunRequest, SyncEvent } from "#sync/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
+import type { Stage } from "#sync/sync.ts";
 
 /** A coordinator whose runs go on only when the test says so. */
 export interface HandledCoordinator extends Coordinator {
   /** What was asked of it. */
   readonly asked: { readonly what: string; readonly request: unknown }[];
   emit(event: SyncEvent): void;
-  /** Ends a run that has begun. `as`: what its `ended` gives, where that is another run. */
-  end(id: string, change: Partial<RunRecord>, as?: RunRecord): RunRecord;
+  /** Writes down how a run that has begun has ended. */
+  end(id: string, change: Partial<RunRecord>): RunRecord;
+  /** The same, but for who waits for it: that has not ended yet. */
+  almostEnd(id: string, change: Partial<RunRecord>): RunRecord;
 }
 
 export const digest = "0123456789abcdef".repeat(4);
@@ -73,11 +76,15 @@ export function openHandledCoordinator(given: readonly RunRecord[] = []): Handle
   return {
     asked,
     emit,
-    begin: async (request: RunRequest) => {
+    begin: async (request: RunRequest, watcher?: { progress?: (stage: Stage, records?: number) => void }) => {
       asked.push({ what: "begin", request });
       if (request.sync === "broken") throw new Error("a secret in an unforeseen error: hunter2");
       if (request.sync !== "staff") throw new InputError(`no sync is called ${request.sync}`);
-      return begin(fresh(request.sync, { cause: request.cause, by: request.by }));
+      const begun = begin(fresh(request.sync, { cause: request.cause, by: request.by }));
+      events.on("event", (event: SyncEvent) => {
+        if (event.type === "stage" && event.id === begun.run.id) watcher?.progress?.(event.stage, event.records);
+      });
+      return begun;
     },
     approve: async (id, approval: Approval) => {
       asked.push({ what: "approve", request: approval });
@@ -103,11 +110,11 @@ export function openHandledCoordinator(given: readonly RunRecord[] = []): Handle
         events.off("event", listener);
       };
     },
-    end: (id, change, as) => {
-      const run = as === undefined ? put({ ...find(id), ...change }) : as;
-      if (as !== undefined) runs.delete(id);
+    end: (id, change) => {
+      const run = put({ ...find(id), ...change });
       ends.get(id)?.(run);
       return run;
     },
+    almostEnd: (id, change) => put({ ...find(id), ...change }),
   };
 }

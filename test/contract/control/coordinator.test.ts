@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { RemoteCoordinator } from "#control/client.ts";
 import { InputError } from "#errors.ts";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { Begun, RunRequest, SyncEvent } from "#sync/coordinator.ts";
 import { startControl } from "../../servers/control.ts";
 import { digest, openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
 import type { HandledCoordinator } from "../../servers/coordinator.ts";
@@ -17,7 +17,7 @@ const places: Record<string, (local: HandledCoordinator) => Promise<{ asked: Ask
     const server = await startControl(local);
     const { signal } = new AbortController();
     const daemon = await findDaemon(server.data, "kim", signal);
-    const remote = connectCoordinator(daemon!, { data: server.data, account: "kim", signal });
+    const remote = await connectCoordinator(daemon!, { data: server.data, account: "kim", signal });
     return {
       asked: remote,
       end: async () => {
@@ -55,6 +55,24 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     expect(await ended).toEqual(last);
   });
 
+  test("where a run is, is told to who watches it", async () => {
+    const heard: unknown[] = [];
+    const watcher = { progress: (...stage: unknown[]) => void heard.push(stage) };
+    const begun = asked.begin as (request: RunRequest, watcher: unknown) => Promise<Begun>;
+    const { run } = await begun({ sync: "staff", cause: "demand", by }, watcher);
+    await expect
+      .poll(
+        () => {
+          local.emit({ type: "stage", id: "another", sync: "staff", stage: "verify" });
+          local.emit({ type: "stage", id: run.id, sync: "staff", stage: "read", records: 7 });
+          return heard;
+        },
+        { timeout: 20_000 },
+      )
+      .toContainEqual(["read", 7]);
+    expect(heard).not.toContainEqual(["verify"]);
+  });
+
   test("several runs are followed at once; one that has ended at once too", async () => {
     const first = await asked.begin({ sync: "staff", cause: "demand", by });
     const second = await asked.begin({ sync: "staff", cause: "demand", by });
@@ -64,11 +82,23 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     expect((await first.ended).state).toBe("failed");
   });
 
-  test("a run that finds what an earlier one has found ends as that one", async () => {
+  test("a run has ended when all of it has, not when the journal says so", async () => {
     const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by });
-    const earlier = pendingRun("20261121-100000-000001", { foundAgain: { count: 1, lastAt: run.startedAt } });
-    local.end(run.id, {}, earlier);
-    expect(await ended).toEqual(earlier);
+    local.almostEnd(run.id, { state: "applied" });
+    expect(await Promise.race([ended, delay(1000, "under way")])).toBe("under way");
+    local.end(run.id, { notes: ["exported"] });
+    expect((await ended).notes).toEqual(["exported"]);
+  });
+
+  test("runs and syncs are known, and how a run that was begun has ended", async () => {
+    expect(asked.runs()).toEqual(local.runs());
+    expect(asked.syncs()).toEqual(local.syncs());
+    const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by });
+    local.end(run.id, { state: "applied" });
+    await ended;
+    expect(asked.runs()).toEqual(local.runs());
+    await asked.reject("20261121-100000-000001", { by });
+    expect(asked.runs()).toEqual(local.runs());
   });
 
   test("a sync that is not there is an InputError that names it", async () => {

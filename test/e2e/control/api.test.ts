@@ -247,6 +247,16 @@ describe("what changes something", () => {
   });
 });
 
+test("a daemon that is still starting says so", async () => {
+  const starting = await startControl(undefined);
+  for (const path of ["/status", "/runs", "/runs/x/end"]) {
+    const { status, message } = await errorOf(await starting.request(`/control/v1${path}`));
+    expect([status, message]).toEqual([503, "the daemon is starting"]);
+  }
+  expect((await starting.post("/control/v1/syncs/staff/run")).status).toBe(503);
+  await starting.stop();
+});
+
 test("the token is in no answer and in no log", async () => {
   for (const path of ["/status", "/runs", "/syncs"])
     expect(await (await server.request(`/control/v1${path}`)).text()).not.toContain(server.token);
