@@ -19,6 +19,15 @@ const layers: Record<string, readonly string[]> = {
   "src/plan": ["principals", "errors"],
   "src/plan/render": ["plan"],
   "src/sync": ["plan", "principals", "connector", "errors"],
+  "src/sync/notify": [
+    "sync",
+    "plan",
+    "errors",
+    // What every client of an HTTP server needs.
+    "client/breakage",
+    "client/connection",
+    "client/repeat",
+  ],
   "src/client": ["wire", "errors"],
   "src/client/target.ts": ["wire", "errors", "sync/ports", "principals"],
   "src/service": ["wire", "plan", "principals", "errors", "listening", "service"],

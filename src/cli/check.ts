@@ -1,5 +1,7 @@
 import { loadPinboards } from "#config/pinboards.ts";
+import { UnavailableError } from "#errors.ts";
 import { number, sizes, visible } from "#plan/render/visible.ts";
+import { checkChannel } from "#sync/notify/sender.ts";
 import { checkSource } from "./check-source.ts";
 import type { SourceCheck, SyncCheck } from "./check-source.ts";
 import type { Context } from "./context.ts";
@@ -9,12 +11,15 @@ import type { ExitCode } from "./output.ts";
 
 /** What was reached behind one name of the configuration. */
 interface Finding extends Partial<SourceCheck> {
-  readonly what: "pinboards" | "source" | "target";
+  readonly what: "pinboards" | "source" | "target" | "channel";
   readonly name: string;
   readonly error?: unknown;
 }
 
-/** `rollcall check`: the configuration, the pinboards, and every source and target in it, each read or logged in to for real. */
+/**
+ * `rollcall check`: the configuration, the pinboards, every source and target in it, each read or logged in to for real,
+ * and the channels of notifications, as far as that sends nothing.
+ */
 export async function check(context: Context): Promise<ExitCode> {
   const { configuration, output } = context;
   const findings: Finding[] = [];
@@ -27,6 +32,12 @@ export async function check(context: Context): Promise<ExitCode> {
   if (folder !== undefined) await tell(await checkPinboards(folder));
   for (const name of Object.keys(configuration.sources)) await tell(await findSource(context, name));
   for (const name of Object.keys(configuration.targets)) await tell(await checkTarget(context, name));
+  for (const [name, channel] of Object.entries(configuration.notifications)) {
+    const attempt = await checkChannel(channel, context.interruption.stop);
+    const result =
+      "accepted" in attempt ? { reached: [attempt.accepted] } : { error: new UnavailableError(attempt.problem) };
+    await tell({ what: "channel", name, ...result });
+  }
   if (output.json) {
     const documents = findings.map(({ error, ...rest }) =>
       error === undefined ? rest : { ...rest, error: errorDocument(error) },

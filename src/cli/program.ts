@@ -14,6 +14,7 @@ import type { LoadFlags } from "./load-flags.ts";
 import { explain } from "./explain.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
+import { notifyTest } from "./notify.ts";
 import { wholeNumber } from "./numbers.ts";
 import { digestText, limitList } from "./overrides.ts";
 import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
@@ -124,9 +125,17 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       ),
     );
   common(program.command("check"))
-    .description("check the configuration, every source and every target")
+    .description("check the configuration, every source, every target and every channel of notifications")
     .action((options: CommonOptions) =>
       act(options, (file, output, log) => withContext(file, composition, { output, log }, (context) => check(context))),
+    );
+  common(program.command("notify").description("notifications").command("test"))
+    .argument("[channel]", "the channel (default: all)")
+    .description("send a test by every channel of notifications, or by one")
+    .action((channel: string | undefined, options: CommonOptions) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) => notifyTest(context, channel)),
+      ),
     );
   addLoadFlags(
     common(program.command("load"))

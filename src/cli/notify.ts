@@ -1,0 +1,35 @@
+import { InputError } from "#errors.ts";
+import type { Attempt } from "#sync/notify/channel.ts";
+import { testChannel } from "#sync/notify/sender.ts";
+import type { Context } from "./context.ts";
+import { exitCodes, listOf } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+/** `rollcall notify test`: a test by every channel of the configuration, or by one. Each is tried once. */
+export async function notifyTest(context: Context, name: string | undefined): Promise<ExitCode> {
+  const { configuration, output, interruption } = context;
+  const { notifications, file } = configuration;
+  const names = Object.keys(notifications);
+  if (names.length === 0) throw new InputError(`${file} has no \`notifications:\`: there is nobody to tell`);
+  if (name !== undefined && !names.includes(name))
+    throw new InputError(`no channel is called ${name}: ${listOf(names)}`);
+  const results: { channel: string; by: string; accepted?: string; problem?: string; warning?: string }[] = [];
+  for (const [each, channel] of Object.entries(notifications)) {
+    if (name !== undefined && each !== name) continue;
+    output.progress(`${each}: sending …`);
+    const attempt = await testChannel(channel, interruption.stop);
+    results.push({ channel: each, by: channel.by, ...shown(attempt) });
+    if (!output.json) await output.write(`${each} (${channel.by}): ${inWords(attempt)}\n`);
+  }
+  if (output.json) await output.write(`${JSON.stringify({ tested: results }, undefined, 2)}\n`);
+  return results.some(({ problem }) => problem !== undefined) ? exitCodes.failed : exitCodes.done;
+}
+
+function shown(attempt: Attempt): { accepted?: string; warning?: string } | { problem: string } {
+  return "accepted" in attempt ? attempt : { problem: attempt.problem };
+}
+
+function inWords(attempt: Attempt): string {
+  if (!("accepted" in attempt)) return `not accepted: ${attempt.problem}`;
+  return `accepted by ${attempt.accepted}${attempt.warning === undefined ? "" : `; ${attempt.warning}`}`;
+}

@@ -1,0 +1,178 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { inWords } from "#client/breakage.ts";
+import { messageOf } from "#errors.ts";
+import type { Attempt, Channel, Sender } from "./channel.ts";
+import { mostNotices } from "./letter.ts";
+import type { Letter } from "./letter.ts";
+import { withoutNames } from "./notice.ts";
+import type { Notice } from "./notice.ts";
+import { openOutbox } from "./outbox.ts";
+
+/** How often a letter is tried. In milliseconds. */
+export interface Patience {
+  /** The first pause after a failure; each further one is twice as long, and a random part of up to a half is taken off. */
+  readonly first: number;
+  readonly longest: number;
+  /** Then it is given up. */
+  readonly most: number;
+}
+
+export const usualPatience: Patience = { first: 5_000, longest: 900_000, most: 86_400_000 };
+
+/** Brings notices to one channel, one letter after the other, for as long as it takes. */
+export interface Delivery {
+  /** Takes a notice, at once on disk. Never rejects. */
+  accept(notice: Notice): Promise<void>;
+  /** Tries once what is due, for so many milliseconds at most. The rest stays on disk for the next process. */
+  close(patience: number): Promise<void>;
+}
+
+export interface DeliveryOptions {
+  readonly name: string;
+  readonly channel: Channel;
+  readonly sender: Sender;
+  /** The channel's own. */
+  readonly folder: string;
+  readonly log: Logger;
+  readonly patience: Patience;
+}
+
+export async function openDelivery(options: DeliveryOptions): Promise<Delivery> {
+  const { name, channel, sender, patience } = options;
+  const log = options.log.child({ channel: name });
+  const outbox = await openOutbox(options.folder, (message) => {
+    log.warn(`channel ${name}: ${message}`);
+  });
+  const abort = new AbortController();
+  let isClosing = false;
+  let failures = 0;
+  /** The pause that the receiver has asked for. */
+  let asked = 0;
+  let awake = Promise.withResolvers<void>();
+  let changing: Promise<void> = Promise.resolve();
+
+  /** One change of the outbox after the other. */
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    changing = changing.then(work, work);
+    return changing;
+  };
+
+  const add = async (notice: Notice): Promise<void> => {
+    const now = Date.now();
+    const { digest } = channel;
+    const collects = digest !== undefined && !digest.except.includes(notice.event);
+    // A digest that is not due yet takes it.
+    const open = collects ? outbox.letters().find(({ dueAt }) => Date.parse(dueAt) > now) : undefined;
+    const letter: Letter =
+      open === undefined
+        ? {
+            id: randomUUID(),
+            createdAt: new Date(now).toISOString(),
+            dueAt: new Date(collects ? now + digest.every : now).toISOString(),
+            notices: [notice],
+            more: 0,
+          }
+        : open.notices.length < mostNotices
+          ? { ...open, notices: [...open.notices, notice] }
+          : { ...open, more: open.more + 1 };
+    for (const dropped of await outbox.put(letter))
+      log.error({ delivery: dropped.id }, `channel ${name}: too many notices wait; the oldest one is given up`);
+  };
+
+  async function work(): Promise<void> {
+    while (!abort.signal.aborted) {
+      const letter = outbox.letters().find(isDue);
+      if (letter !== undefined) {
+        const isDone = await attempt(letter);
+        if (isDone) failures = 0;
+        else if (isClosing) return;
+        else await rest();
+      } else if (isClosing) return;
+      else await untilDue();
+    }
+  }
+
+  /** Whether the letter is done with. */
+  async function attempt(letter: Letter): Promise<boolean> {
+    const about = { delivery: letter.id, runs: letter.notices.flatMap(({ run }) => run ?? []) };
+    const age = Date.now() - Date.parse(letter.dueAt);
+    const result: Attempt =
+      age > patience.most
+        ? { problem: `it could not be sent for ${inWords(age)}`, again: false }
+        : await sender.send(letter, abort.signal).catch((error: unknown): Attempt => {
+            abort.signal.throwIfAborted();
+            return { problem: messageOf(error), again: true };
+          });
+    if ("accepted" in result) {
+      log.info(about, `channel ${name}: ${wordsOf(letter)} sent to ${result.accepted}`);
+      if (result.warning !== undefined) log.warn(about, `channel ${name}: ${result.warning}`);
+    } else if (result.again) {
+      asked = Math.min(result.after ?? 0, patience.longest);
+      log.warn(about, `channel ${name}: ${wordsOf(letter)} not sent yet: ${result.problem}`);
+      return false;
+    } else log.error(about, `channel ${name}: ${wordsOf(letter)} given up: ${result.problem}`);
+    await inTurn(() => outbox.remove(letter));
+    return true;
+  }
+
+  async function rest(): Promise<void> {
+    const own = Math.min(patience.longest, patience.first * 2 ** Math.min(failures, 30)) * (1 - Math.random() / 2);
+    failures += 1;
+    await pause(Math.max(own, asked));
+  }
+
+  async function untilDue(): Promise<void> {
+    const next = Math.min(...outbox.letters().map(({ dueAt }) => Date.parse(dueAt) - Date.now()));
+    const called = awake.promise;
+    // A timer takes no more than 24 days; who wakes too early looks again.
+    if (Number.isFinite(next)) await Promise.race([pause(Math.min(Math.max(next, 0), 86_400_000)), called]);
+    else await called;
+  }
+
+  const pauses = new AbortController();
+  const pause = (milliseconds: number): Promise<void> =>
+    sleep(milliseconds, undefined, { ref: false, signal: pauses.signal }).catch(() => undefined);
+
+  const wake = (): void => {
+    awake.resolve();
+    awake = Promise.withResolvers<void>();
+  };
+
+  const working = work().catch((error: unknown) => {
+    if (!abort.signal.aborted)
+      log.error({ err: error }, `channel ${name}: no more notices are sent: ${messageOf(error)}`);
+  });
+
+  return {
+    accept: async (notice) => {
+      await inTurn(() => add(channel.names ? notice : withoutNames(notice)));
+      wake();
+    },
+    close: async (patience) => {
+      await changing;
+      isClosing = true;
+      pauses.abort();
+      wake();
+      const limit = setTimeout(() => {
+        abort.abort(new Error("closed"));
+      }, patience);
+      await working;
+      clearTimeout(limit);
+      const left = outbox.letters().length;
+      if (left > 0)
+        log.info(`channel ${name}: ${left === 1 ? "a notice is" : `${left} notices are`} kept for the next start`);
+    },
+  };
+}
+
+function isDue({ dueAt }: Letter): boolean {
+  return Date.parse(dueAt) <= Date.now();
+}
+
+function wordsOf({ notices, more }: Letter): string {
+  const [first] = notices;
+  const count = notices.length + more;
+  return count === 1 && first !== undefined ? `the notice of ${first.sync} (${first.event})` : `${count} notices`;
+}

@@ -1,0 +1,140 @@
+import { isIPv4 } from "node:net";
+import { hostname } from "node:os";
+import type Mail from "nodemailer/lib/mailer";
+import type { SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
+import { inWords } from "#client/breakage.ts";
+import type { Attempt, EmailChannel, Sender } from "./channel.ts";
+import type { Letter } from "./letter.ts";
+import { problemOf } from "./mail-problem.ts";
+import { concealed, readCertificates } from "./post.ts";
+import { subjectOf, textOf } from "./text.ts";
+
+/** In milliseconds. `whole`: until the server has taken the message, however slowly it answers. */
+export interface MailTimeouts {
+  readonly connect: number;
+  readonly silence: number;
+  readonly whole: number;
+}
+
+const usualTimeouts: MailTimeouts = { connect: 10_000, silence: 30_000, whole: 90_000 };
+
+/** Sends plain text by SMTP, over TLS unless the server is this machine or it was allowed. */
+export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usualTimeouts): Sender {
+  const { server, from, to } = channel;
+  const place = `${server.host}:${server.port}`;
+
+  /** Opens a connection of its own for `work`: mail is rare, and no connection waits for it. */
+  async function connected(
+    signal: AbortSignal,
+    work: (transport: Transport, signal: AbortSignal) => Promise<Attempt>,
+  ): Promise<Attempt> {
+    const ca = await readCertificates(channel.ca);
+    if (typeof ca === "object" && "problem" in ca) return ca;
+    // Only when there is something to send: a daemon with nothing to say does without it.
+    const { createTransport } = await import("nodemailer");
+    signal.throwIfAborted();
+    const transport = createTransport(optionsOf(channel, ca, timeouts));
+    const limit = AbortSignal.timeout(timeouts.whole);
+    const either = AbortSignal.any([signal, limit]);
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
+    const onAbort = (): void => {
+      transport.close();
+      reject(new Error("aborted"));
+    };
+    either.addEventListener("abort", onAbort);
+    aborted.catch(() => undefined);
+    try {
+      return await Promise.race([work(transport, either), aborted]);
+    } catch (error) {
+      signal.throwIfAborted();
+      const { problem, again } = limit.aborted
+        ? { problem: `the server did not take it within ${inWords(timeouts.whole)}`, again: true }
+        : problemOf(error, channel, timeouts);
+      return { problem: `${place}: ${concealed(problem, secretsOf(channel))}`, again };
+    } finally {
+      either.removeEventListener("abort", onAbort);
+      transport.close();
+    }
+  }
+
+  return {
+    send: (letter, signal) =>
+      connected(signal, async (transport, signal) => {
+        const { response, accepted, rejected } = await transport.sendMail({ ...messageOf(letter, from, to), signal });
+        const warning = rejected.length === 0 ? {} : { warning: `${place} refused ${rejected.map(String).join(", ")}` };
+        const said = concealed(response, secretsOf(channel));
+        return { accepted: `${place} for ${accepted.map(String).join(", ")} (${said})`, ...warning };
+      }),
+    check: (signal) =>
+      connected(signal, async (transport) => {
+        await transport.verify();
+        return { accepted: `${place}${channel.username === undefined ? "" : `, logged in as ${channel.username}`}` };
+      }),
+  };
+}
+
+type Transport = Mail<SMTPSentMessageInfo, SMTPTransportOptions>;
+
+function optionsOf(
+  { server: { host, port, tls }, username, password, ca: file, allowPlain }: EmailChannel,
+  ca: string | undefined,
+  timeouts: MailTimeouts,
+): SMTPTransportOptions {
+  // What does not leave the machine needs no encryption, and what runs there rarely has a certificate for that name.
+  const here = isLoopback(host) && file === undefined;
+  return {
+    host: host.replace(/^\[(.*)\]$/, "$1"),
+    port,
+    secure: tls,
+    requireTLS: !tls && !here && !allowPlain,
+    ignoreTLS: here,
+    tls: { minVersion: "TLSv1.2", ...(ca === undefined ? {} : { ca }) },
+    connectionTimeout: timeouts.connect,
+    dnsTimeout: timeouts.connect,
+    greetingTimeout: timeouts.silence,
+    socketTimeout: timeouts.silence,
+    socketCloseTimeout: 1000,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    ...(username === undefined ? {} : { auth: { user: username, pass: password ?? "" } }),
+  };
+}
+
+/** Mail programs put notices of one run together: all refer to one message, which there need not be. */
+function messageOf(letter: Letter, from: string, to: readonly string[]) {
+  const domain = /@([^\s>]+)>?$/.exec(from)?.[1] ?? hostname();
+  const runs = new Set(letter.notices.flatMap(({ run }) => (run === undefined ? [] : [run])));
+  const thread = [...runs].slice(0, 10).map((run) => `<run.${run}@${domain}>`);
+  const events = [...new Set(letter.notices.map(({ event }) => event))];
+  return {
+    from,
+    to: [...to],
+    subject: subjectOf(letter),
+    text: textOf(letter, hostname()),
+    date: new Date(letter.dueAt),
+    messageId: `<${letter.id}@${domain}>`,
+    ...(thread.length === 0 ? {} : { references: thread }),
+    headers: {
+      // So that nobody's automatic answer answers.
+      "Auto-Submitted": "auto-generated",
+      "X-Auto-Response-Suppress": "All",
+      "X-Rollcall-Event": events.join(", "),
+    },
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  };
+}
+
+/** What a server's answer may repeat of a login. */
+function secretsOf({ username, password }: EmailChannel): string[] {
+  if (password === undefined) return [];
+  return [password, base64(password), base64(`\0${username ?? ""}\0${password}`)];
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}
+
+function isLoopback(host: string): boolean {
+  return ["localhost", "[::1]"].includes(host.toLowerCase()) || (isIPv4(host) && host.startsWith("127."));
+}

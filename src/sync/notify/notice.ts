@@ -1,0 +1,180 @@
+import { randomUUID } from "node:crypto";
+import type { Counts } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
+import { number } from "#plan/render/visible.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { NoticeEvent } from "./channel.ts";
+
+/** What a person is told. Everything in it may be foreign text, but for what Rollcall itself says. */
+export interface Notice {
+  readonly id: string;
+  readonly event: NoticeEvent;
+  /** ISO 8601, as every time here. */
+  readonly at: string;
+  readonly sync: string;
+  readonly target?: string;
+  readonly run?: string;
+  /** What happened, in one sentence. */
+  readonly summary: string;
+  readonly counts?: Counts;
+  /** Those that are tripped. */
+  readonly limits: readonly LimitCheck[];
+  /** What a person should know beside that, a line each. Lines that begin with two spaces hold names. */
+  readonly notes: readonly string[];
+  /** What an error said in detail; may hold names. */
+  readonly problems: readonly string[];
+  /** Some of the principals that would change, and how: `− zoe`. */
+  readonly names: readonly string[];
+  readonly digest?: string;
+  readonly expiresAt?: string;
+  /** What to do next: commands. */
+  readonly next: readonly string[];
+}
+
+/** What a notice always has, with nothing to say beside it. */
+function plain(event: NoticeEvent, sync: string, summary: string, next: readonly string[]): Notice {
+  const at = new Date().toISOString();
+  return { id: randomUUID(), event, at, sync, summary, limits: [], notes: [], problems: [], names: [], next };
+}
+
+/** What is known of a run's notice beside the run itself. */
+export interface Circumstances {
+  /** Since when runs failed, or there was no success: of a recovery. */
+  readonly since?: string;
+  /** How often in a row it has failed. */
+  readonly failures?: number;
+  /** Some of the principals that would change. */
+  readonly names?: readonly string[];
+}
+
+/** The notice of a run that came to an end, or waits. */
+export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: Circumstances = {}): Notice {
+  const { sync, target, id, counts, digest, expiresAt, error, limits, notes } = run;
+  return {
+    ...plain(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
+    target,
+    run: id,
+    ...(counts === undefined ? {} : { counts }),
+    limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    notes,
+    problems: error?.problems ?? [],
+    names: circumstances.names ?? [],
+    ...(digest === undefined ? {} : { digest }),
+    ...(expiresAt === undefined || !["pending", "held"].includes(event) ? {} : { expiresAt }),
+  };
+}
+
+export function noticeOfOverdue(sync: string, since: string): Notice {
+  const next = ["rollcall runs", "rollcall check"];
+  return plain("overdue", sync, `has not succeeded since ${moment(since)}: longer than it may (overdueAfter)`, next);
+}
+
+export function noticeOfSkipped(sync: string, at: string, reason: string): Notice {
+  return plain("skipped", sync, `the slot of ${moment(at)} was skipped: ${reason}`, ["rollcall runs"]);
+}
+
+/** What somebody gets who tries a channel. */
+export function noticeOfTest(): Notice {
+  return plain("applied", "test", "nothing has happened: somebody tries this channel (rollcall notify test)", []);
+}
+
+/** A notice without what holds names of principals. */
+export function withoutNames(notice: Notice): Notice {
+  const notes = notice.notes.filter((note) => !note.startsWith("  "));
+  return { ...notice, notes, problems: [], names: [] };
+}
+
+function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {
+  const changes = run.counts === undefined ? "" : changesIn(run.counts);
+  switch (event) {
+    case "pending":
+      return `a plan awaits approval: ${changes}`;
+    case "held":
+      return `held ${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
+    case "failed": {
+      const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
+      return `failed${often}: ${firstLine(run.error?.message ?? "for a reason that is not known")}`;
+    }
+    case "recovered":
+      return `succeeded again${since === undefined ? "" : `, for the first time since ${moment(since)}`}: ${run.state === "applied" ? `applied and verified, ${changes}` : "nothing to change"}`;
+    case "applied":
+      return `applied and verified: ${changes}${run.waiting.length > 0 ? "; some changes wait because of limits" : ""}`;
+    case "overdue":
+    case "skipped":
+    default:
+      return run.state;
+  }
+}
+
+function heldBy({ heldBy, limits, error }: RunRecord): string {
+  switch (heldBy) {
+    case "limits": {
+      const names = new Set(limits.filter((each) => each.tripped && !each.overridden).map(({ limit }) => limit));
+      return `by ${names.size === 1 ? "the limit" : "limits:"} ${[...names].join(", ")}; nothing was applied`;
+    }
+    case "opinions":
+      return "because the plan and the target's own preview differ; nothing was applied";
+    case "verification":
+      return "after it was applied: the target is not what was planned";
+    case undefined:
+    default:
+      return `: ${firstLine(error?.message ?? "going on would not do what was shown")}`;
+  }
+}
+
+function commandsOf(event: NoticeEvent, { id, sync, state, heldBy, limits }: RunRecord): string[] {
+  const show = `rollcall show ${id}`;
+  switch (event) {
+    case "pending":
+      return [show, `rollcall approve ${id}`, `rollcall reject ${id} --reason "…"`];
+    case "held": {
+      if (heldBy !== "limits") return [show, `rollcall plan ${sync}`];
+      const names = [...new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit))];
+      return [show, `rollcall approve ${id} --override ${names.join(",")}`, `rollcall reject ${id} --reason "…"`];
+    }
+    case "failed":
+      return [show, "rollcall check"];
+    case "recovered":
+    case "applied":
+      return state === "applied" ? [show, `rollcall undo ${id}`] : [show];
+    case "overdue":
+    case "skipped":
+    default:
+      return [show];
+  }
+}
+
+/** How much of what: `3 users created, 1 deleted; 1 group updated; 4 memberships added`. */
+function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
+  const kinds = [
+    { name: "user", counts: users },
+    { name: "group", counts: groups },
+  ].flatMap(({ name, counts }) => {
+    const parts = (["create", "update", "delete"] as const).filter((action) => counts[action] > 0);
+    const words = parts.map((action, index) => {
+      const count = number(counts[action]);
+      return index === 0 ? `${count} ${name}${counts[action] === 1 ? "" : "s"} ${action}d` : `${count} ${action}d`;
+    });
+    return words.length === 0 ? [] : [words.join(", ")];
+  });
+  const memberships = [
+    { count: membershipsAdded, what: "added" },
+    { count: membershipsRemoved, what: "removed" },
+  ].flatMap(({ count, what }) => (count === 0 ? [] : [`${number(count)} membership${count === 1 ? "" : "s"} ${what}`]));
+  const all = [...kinds, ...memberships];
+  return all.length === 0 ? "no change" : all.join("; ");
+}
+
+/** A moment for a person: `2026-11-21 10:12 UTC`. */
+export function moment(iso: string): string {
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? iso : `${new Date(time).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : `${number(count)} times in a row`;
+}
+
+function firstLine(text: string): string {
+  return text.split("\n", 1)[0] ?? "";
+}

@@ -1,0 +1,149 @@
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { messageOf } from "#errors.ts";
+import { makeFolder } from "#plan/folder.ts";
+import type { SyncEvent } from "#sync/coordinator.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { Channel } from "./channel.ts";
+import { openDelivery, usualPatience } from "./delivery.ts";
+import type { Patience } from "./delivery.ts";
+import { readWhole, writeWhole } from "./whole-file.ts";
+import { senderOf } from "./sender.ts";
+import { createWatch } from "./watch.ts";
+import type { Memory, Telling } from "./watch.ts";
+
+/** Tells people what happens, by every channel that is for it. */
+export interface Notifier {
+  /** For `Coordinator.subscribe`. Returns at once, and never throws. */
+  readonly listener: (event: SyncEvent) => void;
+  /** Ends, with a last try of what is due. What could not be sent is sent by the next process. */
+  close(): Promise<void>;
+}
+
+export interface NotifierOptions {
+  /** Where notices wait: `outbox` in the daemon's folder. */
+  readonly folder: string;
+  readonly log: Logger;
+  /** Some of the principals that a run would change, a line each. Absent: names are in no notice. */
+  readonly names?: (run: RunRecord, most: number) => Promise<readonly string[]>;
+  readonly patience?: Patience;
+  /** How long after a failure it must be known whether the run is tried again, in milliseconds. */
+  readonly settle?: number;
+  /** How long the last try may take, in milliseconds. */
+  readonly closing?: number;
+}
+
+/** No more principals are named in a notice. */
+const mostNames = 10;
+
+export async function openNotifier(
+  channels: Readonly<Record<string, Channel>>,
+  options: NotifierOptions,
+): Promise<Notifier> {
+  const { folder, log, patience = usualPatience, settle = 2_000, closing = 3_000 } = options;
+  const letters = join(folder, "letters");
+  const file = join(folder, "told.json");
+  await makeFolder(letters, "the outbox");
+  await forget(letters, Object.keys(channels), patience.most);
+  const watch = createWatch(memoryIn(await readWhole(file)));
+  const routes = await Promise.all(
+    Object.entries(channels).map(async ([name, channel]) => ({
+      channel,
+      delivery: await openDelivery({
+        name,
+        channel,
+        sender: senderOf(channel),
+        folder: join(letters, name),
+        log,
+        patience,
+      }),
+    })),
+  );
+  const ending = new AbortController();
+  let telling: Promise<void> = Promise.resolve();
+
+  async function tell({ notices, run }: Telling): Promise<void> {
+    const chosen = routes.flatMap((route) => {
+      const { events, syncs } = route.channel;
+      const notice = notices.find(({ event, sync }) => events.includes(event) && (syncs?.includes(sync) ?? true));
+      return notice === undefined ? [] : [{ ...route, notice }];
+    });
+    const wanted = run !== undefined && chosen.some(({ channel }) => channel.names);
+    const names = wanted ? await namesOf(run) : [];
+    await Promise.all(chosen.map(({ delivery, notice }) => delivery.accept({ ...notice, names })));
+  }
+
+  async function namesOf(run: RunRecord): Promise<readonly string[]> {
+    try {
+      return (await options.names?.(run, mostNames)) ?? [];
+    } catch (error) {
+      log.warn(`run ${run.id}: its changes cannot be read for notices: ${messageOf(error)}`);
+      return [];
+    }
+  }
+
+  /** One after the other, so that people read what happened in the order in which it did. */
+  function inTurn(told: Telling | undefined): void {
+    const memory = watch.memory();
+    telling = after(telling, async () => {
+      if (told !== undefined) await tell(told);
+      await writeWhole(file, memory);
+    }).catch((error: unknown) => {
+      log.warn(`what people were told cannot be kept: ${messageOf(error)}`);
+    });
+  }
+
+  async function settleLater(run: RunRecord): Promise<void> {
+    await sleep(settle, undefined, { ref: false, signal: ending.signal });
+    inTurn(watch.settle(run));
+  }
+
+  function listener(event: SyncEvent): void {
+    // What comes while it ends, it is too late for: a run that was broken off by the end is no failure.
+    if (ending.signal.aborted || event.type === "stage") return;
+    if (event.type === "run" && event.run.state === "running") return;
+    const result = watch.take(event);
+    if (result !== undefined && "settle" in result) {
+      // Rejects when it ends meanwhile.
+      settleLater(result.settle).catch(() => undefined);
+    } else inTurn(result);
+  }
+
+  return {
+    listener: (event) => {
+      try {
+        listener(event);
+      } catch (error) {
+        log.error({ err: error }, "an event could not be told");
+      }
+    },
+    close: async () => {
+      ending.abort();
+      await telling;
+      await Promise.all(routes.map(({ delivery }) => delivery.close(closing)));
+    },
+  };
+}
+
+async function after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
+  await before;
+  await work();
+}
+
+/** Throws away what waits for channels that are gone, when it is too old to be sent should they come back. */
+async function forget(letters: string, names: readonly string[], age: number): Promise<void> {
+  for (const name of await readdir(letters)) {
+    if (names.includes(name)) continue;
+    const path = join(letters, name);
+    const changed = await stat(path).catch(() => undefined);
+    if (changed !== undefined && changed.mtimeMs < Date.now() - age) await rm(path, { recursive: true, force: true });
+  }
+}
+
+function memoryIn(value: unknown): Memory | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const { syncs, told } = value as Partial<Memory>;
+  return typeof syncs === "object" && syncs !== null && Array.isArray(told) ? { syncs, told } : undefined;
+}

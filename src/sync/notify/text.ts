@@ -1,0 +1,96 @@
+import { describeCheck } from "#plan/render/limits.ts";
+import { visible } from "#plan/render/visible.ts";
+import type { Letter } from "./letter.ts";
+import { moment } from "./notice.ts";
+import type { Notice } from "./notice.ts";
+
+/** No notice is longer than so many lines of notes, problems and names each. */
+const most = 20;
+
+/** What a letter is about, in one line: `Rollcall: staff: held by the limit deletes; nothing was applied`. */
+export function subjectOf({ notices, more, test }: Letter): string {
+  const [first] = notices;
+  if (test === true) return "Rollcall: a test";
+  if (first !== undefined && notices.length + more === 1) return shortened(`Rollcall: ${headline(first)}`);
+  const events = [...new Set(notices.map(({ event }) => event))].join(", ");
+  const syncs = [...new Set(notices.map(({ sync }) => sync))].join(", ");
+  return shortened(`Rollcall: ${notices.length + more} notices (${events}) of ${syncs}`);
+}
+
+/** A letter as plain text: what happened, the limits, the notes, and what to do next. */
+export function textOf(letter: Letter, host: string): string {
+  const { notices, more } = letter;
+  const parts = notices.map((notice) => linesOf(notice).join("\n"));
+  if (more > 0) parts.push(`… and ${more} more: rollcall runs`);
+  return `${parts.join("\n\n---\n\n")}\n\n-- \nRollcall on ${visible(host)}\n`;
+}
+
+/** `staff: a plan awaits approval: 3 users created`. */
+function headline({ sync, summary }: Notice): string {
+  return visible(`${sync}: ${summary}`);
+}
+
+function linesOf(notice: Notice): string[] {
+  const { at, target, run, limits, notes, problems, names, digest, expiresAt, next } = notice;
+  const facts = [
+    ["When", moment(at)],
+    ["Target", target],
+    ["Run", run],
+    ["Digest", digest],
+    ["Expires", expiresAt === undefined ? undefined : moment(expiresAt)],
+  ].flatMap(([name, value]) => (value === undefined ? [] : [`${`${name}:`.padEnd(9)}${visible(value)}`]));
+  return [
+    headline(notice),
+    "",
+    ...facts,
+    ...section("Limits that are tripped", limits.map(describeCheck)),
+    ...section("Changes, among others", names),
+    ...section("In detail", problems),
+    ...section("Notes", notes),
+    ...section("What to do next", next),
+  ];
+}
+
+function section(title: string, lines: readonly string[]): string[] {
+  if (lines.length === 0) return [];
+  const rest = lines.length - most;
+  const shown = lines.slice(0, most).map((line) => `  ${visible(line)}`);
+  return ["", `${title}:`, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])];
+}
+
+/** A letter as a message in a chat: a few lines, commands marked as such. */
+export function chatText({ notices, more }: Letter, host: string): string {
+  const shown = notices.slice(0, most);
+  const rest = notices.length - shown.length + more;
+  const parts = shown.map((notice) => {
+    const { limits, names, next, run, expiresAt } = notice;
+    const about = [
+      ...(run === undefined ? [] : [`run ${run}`]),
+      ...(expiresAt === undefined ? [] : [`expires ${moment(expiresAt)}`]),
+    ];
+    return [
+      `${headline(notice)}${about.length === 0 ? "" : ` (${about.join(", ")})`}`,
+      ...limits.map((check) => `• ${visible(describeCheck(check))}`),
+      ...names.map((name) => `• ${visible(name)}`),
+    ]
+      .map(harmless)
+      .concat(next.map((command) => `\`${command}\``))
+      .join("\n");
+  });
+  if (rest > 0) parts.push(`… and ${rest} more: \`rollcall runs\``);
+  return `${parts.join("\n\n")}\n_Rollcall on ${harmless(visible(host))}_`;
+}
+
+/** Text that links nothing and calls nobody in a chat. */
+function harmless(text: string): string {
+  return text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll(/@(?=(?:channel|here|all|everyone)\b)/giu, "@\u200B");
+}
+
+function shortened(text: string): string {
+  const characters = Array.from(text);
+  return characters.length <= 150 ? text : `${characters.slice(0, 149).join("")}…`;
+}

@@ -1,0 +1,197 @@
+import { createHmac } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { noticeOfRun } from "#sync/notify/notice.ts";
+import { chatSender, webhookSender } from "#sync/notify/webhook.ts";
+import { makeCertificate } from "../../servers/certificates.ts";
+import { chatTo, heldRun, letterOf, webhookSecret, webhookTo } from "../../servers/notices.ts";
+import { answer, startScripted, unread } from "../../servers/scripted.ts";
+import type { Behaviour, ScriptedServer } from "../../servers/scripted.ts";
+import { startStranger } from "../../servers/mail.ts";
+import { runOf } from "../../servers/runs.ts";
+
+const never = new AbortController().signal;
+const path = "/services/T0PSECRET";
+let server: ScriptedServer | undefined;
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-hook-"));
+});
+afterEach(async () => {
+  await server?.close();
+  server = undefined;
+  await rm(folder, { recursive: true });
+});
+
+async function started(...behaviours: Behaviour[]): Promise<ScriptedServer> {
+  server = await startScripted({ "services/T0PSECRET": behaviours });
+  return server;
+}
+
+test("a notice is posted as JSON, with a signature that whoever knows the secret can check", async () => {
+  const { url, arrived } = await started(answer(204));
+  const letter = letterOf();
+  const before = Math.floor(Date.now() / 1000);
+  expect(await webhookSender(webhookTo(url + path)).send(letter, never)).toEqual({ accepted: `${url} (204)` });
+  const [request] = arrived;
+  expect(request).toMatchObject({
+    method: "POST",
+    path,
+    headers: { "content-type": "application/json", "user-agent": "rollcall", "x-rollcall-delivery": letter.id },
+  });
+  const [, t = "", v1] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(request?.headers["x-rollcall-signature"])) ?? [];
+  expect(Number(t)).toBeGreaterThanOrEqual(before);
+  expect(v1).toBe(createHmac("sha256", webhookSecret).update(`${t}.`).update(request!.body).digest("hex"));
+  expect(JSON.parse(String(request?.body))).toEqual({
+    version: 1,
+    delivery: letter.id,
+    host: hostname(),
+    more: 0,
+    notices: [
+      {
+        id: letter.notices[0]?.id,
+        event: "held",
+        at: letter.notices[0]?.at,
+        sync: "staff",
+        target: "analytics",
+        run: heldRun.id,
+        summary: expect.stringMatching(/^held by the limit deletes/),
+        counts: heldRun.counts,
+        limits: [heldRun.limits[0]],
+        notes: heldRun.notes,
+        problems: [],
+        names: ["- user zoe"],
+        digest: heldRun.digest,
+        expiresAt: heldRun.expiresAt,
+        next: expect.arrayContaining([`rollcall show ${heldRun.id}`]),
+      },
+    ],
+  });
+});
+
+test("a chat gets a text that links nothing and calls nobody", async () => {
+  const { url, arrived } = await started(answer(200, "ok"));
+  const foreign = runOf({ ...heldRun, target: "analytics" });
+  const notice = noticeOfRun("held", foreign, { names: ["- user <!channel> @here & co"] });
+  expect(await chatSender(chatTo(url + path)).send(letterOf(notice), never)).toEqual({ accepted: `${url} (200)` });
+  expect(JSON.parse(String(arrived[0]?.body))).toEqual({
+    text: `staff: held by the limit deletes; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added (run ${heldRun.id}, expires 2026-11-22 10:12 UTC)
+• deletes: 40 users in 24 hours, 5 of them already, at most 10 (10% of 100)
+• - user &lt;!channel&gt; @\u200Bhere &amp; co
+\`rollcall show ${heldRun.id}\`
+\`rollcall approve ${heldRun.id} --override deletes\`
+\`rollcall reject ${heldRun.id} --reason "…"\`
+_Rollcall on ${hostname()}_`,
+  });
+});
+
+test.each<[status: number, again: boolean, headers?: Record<string, string>, after?: number]>([
+  [400, false],
+  [401, false],
+  [404, false],
+  [410, false],
+  [408, true],
+  [425, true],
+  [429, true, { "retry-after": "7" }, 7_000],
+  [500, true],
+  [503, true, { "retry-after": "0" }, 0],
+])("an answer %i: tried again is %s", async (status, again, headers = {}, after) => {
+  const { url } = await started(answer(status, "<html><b>no\u202E</b>  such thing</html>", headers));
+  expect(await webhookSender(webhookTo(url + path)).send(letterOf(), never)).toEqual({
+    problem: expect.stringMatching(
+      `^${url} answered ${status} \\(no\\\\u\\{202e\\} such thing\\)${again ? "$" : "; look at the address"}`,
+    ),
+    again,
+    ...(after === undefined ? {} : { after }),
+  });
+});
+
+test("what an answer repeats of address and secret is not shown", async () => {
+  const { url } = await started((response, request) => {
+    response
+      .writeHead(404)
+      .end(`Cannot POST ${request.url} at ${url}${path}?token=t0ken%2Fvalue t0ken/value ${webhookSecret}`);
+  });
+  const channel = webhookTo(`${url}${path}?token=t0ken%2Fvalue`);
+  const result = await webhookSender(channel).send(letterOf(), never);
+  expect(result).toMatchObject({ problem: expect.stringContaining("Cannot POST"), again: false });
+  expect(JSON.stringify(result)).not.toMatch(/T0PSECRET|t0ken|5ecret/);
+});
+
+test("a redirection is not followed: what it would tell somebody else is not told", async () => {
+  const { url, arrived } = await started(answer(307, "", { location: "https://elsewhere.example.com/T0PSECRET" }));
+  expect(await webhookSender(webhookTo(url + path)).send(letterOf(), never)).toEqual({
+    problem: `${url} points to https://elsewhere.example.com (307), which is not followed: give the address itself`,
+    again: false,
+  });
+  expect(arrived).toHaveLength(1);
+});
+
+const timeouts = { connect: 2_000, whole: 700 };
+
+test("a receiver that hangs, drips or is none is not waited for, and may be tried again", async () => {
+  const hanging = unread(() => undefined);
+  const { url } = await started(hanging);
+  const dripping = await startStranger((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\n");
+    const timer = setInterval(() => socket.write("x-drip: 1\r\n"), 50);
+    socket.once("close", () => clearInterval(timer));
+  });
+  const foreign = await startStranger((socket) => socket.end("220 mail.example.com ESMTP\r\n"));
+  const sent = (to: string) => chatSender(chatTo(to + path), timeouts).send(letterOf(), never);
+  try {
+    expect(await sent(url)).toEqual({ problem: `${url}: no answer within 700 ms`, again: true });
+    const drip = `http://127.0.0.1:${dripping.port}`;
+    expect(await sent(drip)).toEqual({ problem: `${drip}: no answer within 700 ms`, again: true });
+    expect(await sent(`http://127.0.0.1:${foreign.port}`)).toMatchObject({
+      problem: expect.stringContaining("answered something that is not HTTP"),
+      again: true,
+    });
+  } finally {
+    await dripping.close();
+    await foreign.close();
+  }
+  expect(await sent(`http://127.0.0.1:${foreign.port}`)).toMatchObject({
+    problem: expect.stringMatching(/nothing listens at .*ECONNREFUSED/),
+    again: true,
+  });
+  const abort = new AbortController();
+  const sending = chatSender(chatTo(url + path)).send(letterOf(), abort.signal);
+  abort.abort(new Error("enough"));
+  await expect(sending).rejects.toThrow("enough");
+});
+
+test("an answer that has begun well is enough, however long the rest takes; of a refusal only the beginning is read", async () => {
+  const endless: (status: number) => Behaviour = (status) => (response) => {
+    response.writeHead(status);
+    const timer = setInterval(() => response.write("x".repeat(1000)), 5);
+    response.once("close", () => clearInterval(timer));
+  };
+  const { url, open } = await started(endless(200), endless(400));
+  const sender = chatSender(chatTo(url + path));
+  expect(await sender.send(letterOf(), never)).toEqual({ accepted: `${url} (200)` });
+  expect(await sender.send(letterOf(), never)).toMatchObject({ problem: expect.stringContaining("xxx"), again: false });
+  await expect.poll(() => open.size).toBe(0);
+});
+
+test("a certificate is checked against the channel's own authority", async () => {
+  const tls = await makeCertificate({ ip: ["127.0.0.1"] });
+  const ca = join(folder, "ca.pem");
+  await writeFile(ca, tls.cert);
+  server = await startScripted({ "services/T0PSECRET": answer(200) }, tls);
+  const { url } = server;
+  expect(await chatSender(chatTo(url + path)).send(letterOf(), never)).toEqual({
+    problem: expect.stringMatching(
+      /the certificate of .* is not from an authority that is trusted here .* the channel's `ca`$/,
+    ),
+    again: true,
+  });
+  expect(server.arrived).toHaveLength(0);
+  expect(await chatSender(chatTo(url + path, { ca })).send(letterOf(), never)).toHaveProperty("accepted");
+  expect(await chatSender(chatTo(url + path, { ca: join(folder, "none") })).send(letterOf(), never)).toMatchObject({
+    problem: expect.stringContaining("the file of certificates cannot be read"),
+  });
+});

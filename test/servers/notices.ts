@@ -1,0 +1,73 @@
+import { randomUUID } from "node:crypto";
+import type { ChatChannel, EmailChannel, WebhookChannel } from "#sync/notify/channel.ts";
+import type { Letter } from "#sync/notify/letter.ts";
+import { noticeOfRun } from "#sync/notify/notice.ts";
+import type { Notice } from "#sync/notify/notice.ts";
+import { runOf } from "./runs.ts";
+
+const settings = {
+  events: ["pending", "held", "failed", "recovered", "overdue"],
+  names: false,
+  allowPlain: false,
+} as const;
+
+export function emailTo(port: number, channel: Partial<EmailChannel> = {}): EmailChannel {
+  const server = { host: "127.0.0.1", port, tls: false };
+  return {
+    by: "email",
+    server,
+    from: "Rollcall <rollcall@example.com>",
+    to: ["ops@example.com"],
+    ...settings,
+    ...channel,
+  };
+}
+
+export const webhookSecret = "5ecret-of-the-w3bhook";
+
+export function webhookTo(url: string, channel: Partial<WebhookChannel> = {}): WebhookChannel {
+  return { by: "webhook", url, secret: webhookSecret, ...settings, ...channel };
+}
+
+export function chatTo(url: string, channel: Partial<ChatChannel> = {}): ChatChannel {
+  return { by: "chat", url, ...settings, ...channel };
+}
+
+/** A run that was held, and everything that there may be to say of it. */
+export const heldRun = runOf({
+  state: "held",
+  heldBy: "limits",
+  expiresAt: "2026-11-22T10:12:40.000Z",
+  limits: [
+    {
+      limit: "deletes",
+      of: "users",
+      value: 40,
+      earlier: 5,
+      bound: 10,
+      basis: "10% of 100",
+      tripped: true,
+      overridden: false,
+    },
+    {
+      limit: "updates",
+      of: "users",
+      value: 1,
+      earlier: 0,
+      bound: 50,
+      basis: "50% of 100",
+      tripped: false,
+      overridden: false,
+    },
+  ],
+  notes: [
+    "2 records quarantined: what the target has of them stays as it is",
+    "  user zoe (people.csv:4): <two> @here",
+  ],
+});
+
+export function letterOf(...notices: readonly Notice[]): Letter {
+  const now = new Date().toISOString();
+  const all = notices.length === 0 ? [noticeOfRun("held", heldRun, { names: ["- user zoe"] })] : notices;
+  return { id: randomUUID(), createdAt: now, dueAt: now, notices: all, more: 0 };
+}

@@ -1,0 +1,28 @@
+import type { RunRecord } from "#sync/record.ts";
+
+/** The record of a run of the sync `staff` as it could be, with what a test wants of it. */
+export function runOf(record: Partial<RunRecord> = {}): RunRecord {
+  return {
+    id: "20261121-101235-4f9c2e",
+    sync: "staff",
+    target: "analytics",
+    cause: "schedule",
+    by: { name: "rollcall", from: "schedule" },
+    startedAt: "2026-11-21T10:12:35.000Z",
+    state: "applied",
+    stages: [],
+    counts: {
+      users: { before: 100, after: 102, create: 3, update: 0, delete: 1 },
+      groups: { before: 10, after: 10, create: 0, update: 1, delete: 0 },
+      membershipsAdded: 4,
+      membershipsRemoved: 0,
+    },
+    digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    limits: [],
+    waiting: [],
+    notes: [],
+    decisions: [],
+    kept: true,
+    ...record,
+  };
+}
