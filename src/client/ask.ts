@@ -72,7 +72,7 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
       return { value: await use(answer) };
     const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
     if (operation.once !== undefined && status >= 500) throw unknown(problem);
-    const { secrets = [] } = operation;
+    const secrets = [...(operation.secrets ?? []), ...cookieValues(operation.cookie)];
     if (status === 429 || temporary.has(status)) {
       const after = retryAfter(headers["retry-after"], Date.now());
       const [line] = context.plainErrors === true ? await linesOf(answer, secrets) : [];
@@ -121,6 +121,14 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
   };
 
   return repeat(attempt, context, signal);
+}
+
+/** The values of a `Cookie` header that are long enough to be secrets: a service may say them back. */
+function cookieValues(header = ""): string[] {
+  return header
+    .split("; ")
+    .map((pair) => pair.slice(pair.indexOf("=") + 1))
+    .filter((value) => value.length >= 8);
 }
 
 /** The number by which the service's operators find the answer in their logs. */
