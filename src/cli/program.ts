@@ -2,7 +2,10 @@ import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
 import { InputError, messageOf } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
+import type { Head } from "#sync/audit-chain.ts";
 import { apply } from "./apply.ts";
+import { audit, auditVerify, headText, sinceText } from "./audit.ts";
+import type { AuditFilter } from "./audit.ts";
 import { check } from "./check.ts";
 import { compare } from "./compare.ts";
 import type { Composition } from "./composition.ts";
@@ -15,7 +18,7 @@ import { explain } from "./explain.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
 import { notifyTest } from "./notify.ts";
-import { wholeNumber } from "./numbers.ts";
+import { atLeastOne, wholeNumber } from "./numbers.ts";
 import { digestText, limitList } from "./overrides.ts";
 import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
@@ -124,6 +127,27 @@ export async function runProgram(argv: readonly string[], composition: Compositi
         withContext(file, composition, { output, log }, (context) => explain(context, wanted, options.sync)),
       ),
     );
+  const auditCommand = common(program.command("audit"))
+    .enablePositionalOptions()
+    .description("list what the audit file tells: who asked for, decided and configured what, and what came of it")
+    .option("--since <time>", "only from then on: a date, a time, or 7d for a week ago", sinceText)
+    .option("--run <run>", "only what is about this run")
+    .option("--from <number>", "only from this entry on, whatever came before it", atLeastOne)
+    .action((options: CommonOptions & AuditFilter) =>
+      act(options, async (file, output, log) =>
+        audit(await loadConfigurationOf(file, composition, { output, log }), output, options),
+      ),
+    );
+  common(auditCommand.command("verify"))
+    .description("check that every entry of the audit file is as it was written (exit code 1: it is not)")
+    .option("--head <number:hash>", "the last entry, where it is known from elsewhere than the journal", headText)
+    .option("--from <number>", "only from this entry on, whatever came before it", atLeastOne)
+    .action((_, command: Command) => {
+      const options = command.optsWithGlobals<CommonOptions & { head?: Head; from?: number }>();
+      return act(options, async (file, output, log) =>
+        auditVerify(await loadConfigurationOf(file, composition, { output, log }), output, options),
+      );
+    });
   common(program.command("check"))
     .description("check the configuration, every source, every target and every channel of notifications")
     .action((options: CommonOptions) =>

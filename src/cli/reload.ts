@@ -18,8 +18,8 @@ export interface ReloadOptions {
   readonly running: Configuration;
   /** Its pinboards are read again. Absent: there is no service in this process. */
   readonly service?: RunningService | undefined;
-  /** Takes another configuration over. */
-  readonly take: (configuration: Configuration) => void;
+  /** Takes another configuration over, or says with an error why it cannot. */
+  readonly take: (configuration: Configuration) => Promise<void>;
 }
 
 /**
@@ -62,8 +62,12 @@ export function createReload({
     }
     const problems = (await service?.reload()) ?? [];
     if (problems.length > 0) return refuse("something is wrong with the pinboards", problems);
+    try {
+      await take(next);
+    } catch (error) {
+      return refuse(messageOf(error), []);
+    }
     running = next;
-    take(next);
     logger.info(`the configuration was read again: ${file}`);
     return { problems: [] };
   };

@@ -15,6 +15,8 @@ import { holdLock } from "./lock.ts";
 import type { Lock } from "./lock.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
+import { openDaemonAudit } from "./open-audit.ts";
+import type { DaemonAudit } from "./open-audit.ts";
 import { announce, dataFolderInUse, withdraw } from "./presence.ts";
 import { createReload } from "./reload.ts";
 import { listenToSignals } from "./signals.ts";
@@ -41,11 +43,15 @@ export async function start(
   const { output } = voices;
   const log = voices.log.logger;
   let lock: Lock | undefined;
+  let audit: DaemonAudit | undefined;
   let service: RunningService | undefined;
   let daemon: Daemon | undefined;
   const metrics = await openMetrics(composition.version);
   try {
-    if (only !== "service") lock = await holdLock(join(daemonFolder(configuration), "lock"), configuration);
+    if (only !== "service") {
+      lock = await holdLock(join(daemonFolder(configuration), "lock"), configuration);
+      audit = await openDaemonAudit(configuration, log);
+    }
     if (only !== "daemon" && configuration.service !== undefined) {
       service = await startService(configuration, composition, log, output, metrics);
       metrics.watch(service.figures);
@@ -56,14 +62,17 @@ export async function start(
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
       daemon = startDaemon({ configuration, embedded, log, output, observe: metrics.client });
     }
-    signals.hangUp(
-      createReload({ file, composition, voices, running: configuration, service, take: (next) => daemon?.take(next) }),
-    );
+    const take = async (next: Configuration): Promise<void> => {
+      await audit?.configured(next, { name: "rollcall", from: "signal" });
+      daemon?.take(next);
+    };
+    signals.hangUp(createReload({ file, composition, voices, running: configuration, service, take }));
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 asks for a run of every sync, and this process runs none");
       else daemon.trigger();
     });
-    log.info(`stopping on ${await signals.stopped}`);
+    const signal = await signals.stopped;
+    log.info(`stopping on ${signal}`);
     const deadline = setTimeout(() => {
       log.error("what was under way did not end in time");
       process.exit(exitCodes.failed);
@@ -76,6 +85,12 @@ export async function start(
     await service?.stop();
     daemon?.abandon();
     await ended;
+    await audit?.append({
+      event: "stopped",
+      by: { name: "rollcall", from: "signal" },
+      process: process.pid,
+      reason: signal,
+    });
     log.info("stopped");
     return exitCodes.done;
   } finally {
@@ -83,6 +98,7 @@ export async function start(
     await daemon?.stop();
     await withdraw(configuration.data);
     await service?.stop();
+    await audit?.close();
     lock?.release();
   }
 }

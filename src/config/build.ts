@@ -4,6 +4,7 @@ import { buildLimits } from "./limits.ts";
 import { buildChannel } from "./notifications.ts";
 import { service as serviceSchema } from "./schema.ts";
 import type { File, Sync, Target } from "./schema.ts";
+import type { Setting } from "./settings.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(
@@ -13,6 +14,7 @@ export function build(
     readonly folder: string;
     readonly sources: Readonly<Record<string, SourceConfiguration>>;
     readonly secrets: readonly string[];
+    readonly settings: readonly Setting[];
   },
 ): Configuration {
   const { folder } = place;

@@ -1,5 +1,6 @@
 import type { Connector } from "#connector.ts";
 import type { Rules } from "#principals/rules.ts";
+import type { Setting } from "./settings.ts";
 
 /** The configuration as the program uses it: checked, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
 export interface Configuration {
@@ -27,6 +28,8 @@ export interface Configuration {
   readonly metrics: { readonly open: boolean; readonly token?: string };
   /** Every secret value that was filled in, for redaction. */
   readonly secrets: readonly string[];
+  /** What stands in the file, value by value, as it was before anything was made of it. */
+  readonly settings: readonly Setting[];
 }
 
 export interface ServiceConfiguration {

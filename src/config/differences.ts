@@ -6,6 +6,7 @@ const changeable = new Set<string>([
   "file",
   "folder",
   "secrets",
+  "settings",
   "sources",
   "syncs",
   "targets",

@@ -10,6 +10,7 @@ import { redactor } from "./redact.ts";
 import { checkReferences } from "./references.ts";
 import { checkSyncRules } from "./rules.ts";
 import * as schema from "./schema.ts";
+import { settingsOf } from "./settings.ts";
 import { checkSources } from "./sources.ts";
 import { reason } from "./substitution.ts";
 import { validate } from "./validate.ts";
@@ -56,7 +57,13 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     ...checkSyncRules(document),
   );
   if (problems.length > 0 || validated.value === undefined) return fail();
-  return build(validated.value, { file: absolute, folder, sources: checked.sources, secrets: document.secrets });
+  return build(validated.value, {
+    file: absolute,
+    folder,
+    sources: checked.sources,
+    secrets: document.secrets,
+    settings: settingsOf(document),
+  });
 }
 
 async function read(file: string): Promise<string> {

@@ -10,7 +10,7 @@ export interface Problem {
 }
 
 /** A path as it is read: `syncs.staff.from[0]`; keys with other characters than a name's are quoted: `targets["a b"]`. */
-function renderPath(path: Path): string {
+export function renderPath(path: Path): string {
   return path
     .map((step, index) => {
       if (typeof step === "number") return `[${step}]`;

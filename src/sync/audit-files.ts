@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { open, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
 import { type Head, type Scan, type Sealed, scan } from "./audit-chain.ts";
@@ -58,16 +58,6 @@ async function* bytesOf(path: string): AsyncGenerator<Buffer> {
     for await (const chunk of createReadStream(path)) yield chunk as Buffer;
   } catch (error) {
     throw unusable(path, "read", error);
-  }
-}
-
-/** What was made, renamed or removed in a folder is so also after the power fails. */
-export async function settleFolder(folder: string): Promise<void> {
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 

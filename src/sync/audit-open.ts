@@ -2,18 +2,10 @@ import { createReadStream, createWriteStream } from "node:fs";
 import { type FileHandle, open, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { syncFolder } from "#plan/durable.ts";
 import { type Head, beginning, otherThan } from "./audit-chain.ts";
 import type { AuditFinding } from "./audit-entry.ts";
-import {
-  auditFiles,
-  currentName,
-  earlierFile,
-  pathOf,
-  scanFile,
-  settleFolder,
-  stamp,
-  unusable,
-} from "./audit-files.ts";
+import { auditFiles, currentName, earlierFile, pathOf, scanFile, stamp, unusable } from "./audit-files.ts";
 import type { AuditFile } from "./audit-files.ts";
 
 /** The current file, open for appending. */
@@ -42,7 +34,7 @@ export async function openFile(folder: string, expected: Head | undefined): Prom
   const { head, first, findings } = await inspect(folder, expected);
   try {
     const handle = await open(path, "a", 0o600);
-    await settleFolder(folder);
+    await syncFolder(folder);
     const { ino, size } = await handle.stat();
     return { handle, inode: ino, size, head, first, findings };
   } catch (error) {

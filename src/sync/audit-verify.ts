@@ -4,7 +4,10 @@ import { auditFiles, currentName, pathOf, scanFile } from "./audit-files.ts";
 export interface VerifyOptions {
   /** What is known from elsewhere to have been written: cutting off the newest entries leaves a chain that is whole. */
   readonly expected?: Head;
-  /** The first entry that counts; what came before it may be damaged, or elsewhere. Default: 1. */
+  /**
+   * The first entry that counts; what came before it may be damaged, or elsewhere. 0: the first one that is there.
+   * Default: 1.
+   */
   readonly from?: number;
   /** Is called with every good entry, in order. */
   readonly tell?: (entry: Sealed, line: Buffer) => void | Promise<void>;
@@ -37,10 +40,11 @@ export async function verifyAudit(
   const damages: Sealed[] = [];
   let entries = 0;
   let asExpected = expected === undefined || expected.sequence < Math.max(from, 1);
-  let start: Head | number = from > 1 ? from : beginning;
+  let start: Head | number = from === 1 ? beginning : from;
   /** Where a further entry would be. */
   let end = { file: currentName, line: 1 };
   const onEntry = async (entry: Sealed, line: Buffer): Promise<void> => {
+    if (entry.sequence < from) return;
     entries += 1;
     if (entry.sequence === expected?.sequence) asExpected = entry.hash === expected.hash;
     if (entry.event === "audit damaged") damages.push(entry);
@@ -49,19 +53,26 @@ export async function verifyAudit(
   const result = (broken?: Verification["broken"]): Verification => ({
     entries,
     files: files.map(({ name }) => name),
-    head: typeof start === "number" ? beginning : start,
+    head: headOf(start),
     damages,
     ...(broken === undefined ? {} : { broken }),
   });
   for (const [index, file] of files.entries()) {
     const next = files[index + 1]?.first;
     if (next !== undefined && next <= from) continue;
-    const { head, broken, lines } = await scanFile(pathOf(folder, file), start, onEntry);
-    start = head ?? start;
+    // What was put aside has to be read from its own beginning: only what comes before its break counts.
+    const here: Head | number = typeof start === "number" && file.kind === "damaged" ? (file.first ?? start) : start;
+    const { head = start, broken, lines } = await scanFile(pathOf(folder, file), here, onEntry);
+    if (lines > 0 && (typeof head === "number" || head.sequence + 1 >= from)) start = head;
     end = { file: file.name, line: lines + 1 };
     // Where one was put aside because of its break, the next one says so and continues what was good.
     if (broken !== undefined && file.kind !== "damaged") return result({ file: file.name, ...broken });
   }
-  if (typeof start === "number") return result({ ...end, what: "removed", reason: `entry ${start} is not there` });
-  return result(asExpected || expected === undefined ? undefined : { ...end, ...otherThan(expected, start) });
+  if (typeof start === "number" && start > 0)
+    return result({ ...end, what: "removed", reason: `entry ${start} is not there` });
+  return result(asExpected || expected === undefined ? undefined : { ...end, ...otherThan(expected, headOf(start)) });
+}
+
+function headOf(start: Head | number): Head {
+  return typeof start === "number" ? beginning : start;
 }

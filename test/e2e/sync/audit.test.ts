@@ -134,7 +134,9 @@ describe("damage is never repaired silently", () => {
     expect(again.events).toEqual(["rejected", "rejected", "audit damaged", "rejected"]);
     expect(again).toMatchObject({ files: { length: 3 }, damages: { length: 1 } });
     expect(again.broken).toBeUndefined();
-    expect((await verified({ from: 4 })).damages).toEqual([]);
+    expect(await verified({ from: 4 })).toMatchObject({ damages: [], entries: 1, head: { sequence: 4 } });
+    expect(await verified({ from: 2 })).toMatchObject({ damages: { length: 1 }, entries: 3 });
+    expect((await verified({ from: 0 })).events).toEqual(again.events);
   });
 
   test("the newest entries are cut off: only who knows the head can tell", async () => {

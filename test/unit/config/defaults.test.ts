@@ -32,6 +32,7 @@ test.each([
     expect(configuration).toEqual({
       file: join(folder, "rollcall.yaml"),
       folder,
+      settings: configuration.settings,
       data: join(folder, "data"),
       memory: 2 ** 30,
       service,
