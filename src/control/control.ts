@@ -1,6 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { UnavailableError } from "#errors.ts";
+import type { Change } from "#plan/change.ts";
+import type { Filter } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Host } from "./access.ts";
@@ -23,6 +25,8 @@ export interface Daemon {
   readonly coordinator: Coordinator;
   /** The configuration that is in force. Those of two processes are the same when their digests are. */
   readonly configuration: () => { readonly file: string; readonly digest: string };
+  /** What a run has planned, as far as it fits. */
+  readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
   /** Reads the configuration again, as a whole or not at all. @throws {InputError} something is wrong with it */
   readonly reload: () => Promise<unknown>;
 }

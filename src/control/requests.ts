@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { overridable } from "#plan/limits.ts";
+import { aspects } from "#plan/stored.ts";
 import { InputError } from "#errors.ts";
 
 const digest = z
@@ -68,6 +69,20 @@ export const runsQuery = z.strictObject({
     .transform(Number)
     .refine((limit) => limit <= 1000, { error: "expected a whole number from 1 to 1000" })
     .prefault("50"),
+});
+
+/** One value, or several of one name. */
+function several<Value extends z.ZodType>(value: Value) {
+  return z.preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(value));
+}
+
+/** What `GET /runs/:id/changes` takes in its query: a change that is shown fits each of them. */
+export const changesQuery = z.strictObject({
+  kind: kind.exactOptional(),
+  action: several(action).exactOptional(),
+  /** In which `*` stands for any characters. */
+  name: several(z.string()).exactOptional(),
+  attribute: several(z.enum(aspects, { error: `expected one of ${aspects.join(", ")}` })).exactOptional(),
 });
 
 /** @throws {InputError} whose problems each name a field */

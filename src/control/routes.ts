@@ -7,8 +7,9 @@ import type { Route } from "#wire/routes.ts";
 import { authenticate } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, decided } from "./answers.ts";
+import { changesAsJson } from "./changes.ts";
 import type { Desk } from "./control.ts";
-import { approveBody, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
+import { approveBody, changesQuery, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -79,6 +80,21 @@ function addReading(scope: FastifyInstance, { version, startedAt, daemon, events
     const end = endOf(run.id) ?? run;
     const isUnderWay = end === "under way" || end.state === "running";
     return reply.code(isUnderWay ? 202 : 200).send(isUnderWay ? run : end);
+  });
+  add(scope, controlRoutes.changes, async (request, reply) => {
+    const { coordinator, changes } = daemon();
+    const { kind, action, name, attribute } = read(changesQuery, request.query, "query");
+    const run = runOf(coordinator, request);
+    if (!run.kept) throw new Refusal(404, `of run ${run.id} no changes are kept: it has none, or it is too long ago`);
+    const filter = {
+      ...(kind === undefined ? {} : { kind }),
+      ...(action === undefined ? {} : { actions: action }),
+      ...(name === undefined ? {} : { names: name }),
+      ...(attribute === undefined ? {} : { aspects: attribute }),
+    };
+    const isLines = /\bapplication\/(?:x-)?ndjson\b/i.test(request.headers.accept ?? "");
+    reply.type(isLines ? "application/x-ndjson" : "application/json");
+    return reply.send(await changesAsJson(changes(run, filter), isLines ? "lines" : "array"));
   });
   add(scope, controlRoutes.events, (request, reply) => {
     const lastId = request.headers["last-event-id"];

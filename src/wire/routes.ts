@@ -77,6 +77,8 @@ export const controlRoutes = {
   shown: { method: "GET", path: "/runs/:id" },
   /** 200 with the run as it ended, 202 while it is under way. */
   end: { method: "GET", path: "/runs/:id/end" },
+  /** What it has planned: one JSON array, or a line for each change. */
+  changes: { method: "GET", path: "/runs/:id/changes" },
   approve: { method: "POST", path: "/runs/:id/approve" },
   reject: { method: "POST", path: "/runs/:id/reject" },
   undo: { method: "POST", path: "/runs/:id/undo" },

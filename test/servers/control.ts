@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { createControl } from "#control/control.ts";
+import type { Daemon } from "#control/control.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { createToken } from "#control/token.ts";
@@ -30,7 +31,7 @@ export interface ControlServer {
 
 export async function startControl(
   coordinator: Coordinator | undefined,
-  { reload = async () => undefined }: { reload?: () => Promise<void> } = {},
+  { reload = async () => undefined, changes = noChanges }: Partial<Pick<Daemon, "reload" | "changes">> = {},
 ): Promise<ControlServer> {
   const data = await mkdtemp(join(tmpdir(), "rollcall-control-"));
   const token = createToken();
@@ -40,7 +41,7 @@ export async function startControl(
   let stopping = false;
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
   const control = createControl({ token, version: "1.2.3", startedAt, log });
-  if (coordinator !== undefined) control.attach({ coordinator, reload, configuration: () => configuration });
+  if (coordinator !== undefined) control.attach({ coordinator, reload, changes, configuration: () => configuration });
   const listener = await startControlListener({
     listen: { host: "127.0.0.1", port: 0 },
     allowPlainHttp: false,
@@ -74,4 +75,8 @@ export async function startControl(
       await rm(data, { recursive: true, force: true });
     },
   };
+}
+
+async function* noChanges(): AsyncGenerator<never> {
+  // There are none.
 }
