@@ -1,5 +1,6 @@
 import { type Break, type Head, type Sealed, beginning, otherThan } from "./audit-chain.ts";
 import { auditFiles, currentName, pathOf, scanFile } from "./audit-files.ts";
+import type { AuditFile } from "./audit-files.ts";
 
 export interface VerifyOptions {
   /** What is known from elsewhere to have been written: cutting off the newest entries leaves a chain that is whole. */
@@ -32,11 +33,32 @@ export interface Verification {
  * @param folder the daemon's
  * @throws {InputError} when a file cannot be read
  */
-export async function verifyAudit(
+export async function verifyAudit(folder: string, options: VerifyOptions = {}): Promise<Verification> {
+  let told = 0;
+  const tell = async (entry: Sealed, line: Buffer): Promise<void> => {
+    if (entry.sequence <= told) return;
+    told = entry.sequence;
+    await options.tell?.(entry, line);
+  };
+  for (let attempt = 1; ; attempt++) {
+    const files = await auditFiles(folder);
+    const result = await check(folder, files, { ...options, tell }).catch((error: unknown) => ({ error }));
+    // When the current file became full meanwhile, what was read under its name is not what follows the others.
+    const isLast = attempt === 3 || namesOf(files).join() === namesOf(await auditFiles(folder)).join();
+    if (isLast && "error" in result) throw result.error;
+    if (isLast && !("error" in result)) return result;
+  }
+}
+
+function namesOf(files: readonly AuditFile[]): string[] {
+  return files.map(({ name }) => name);
+}
+
+async function check(
   folder: string,
-  { expected, from = 1, tell }: VerifyOptions = {},
+  files: readonly AuditFile[],
+  { expected, from = 1, tell }: VerifyOptions,
 ): Promise<Verification> {
-  const files = await auditFiles(folder);
   const damages: Sealed[] = [];
   let entries = 0;
   let asExpected = expected === undefined || expected.sequence < Math.max(from, 1);
@@ -52,7 +74,7 @@ export async function verifyAudit(
   };
   const result = (broken?: Verification["broken"]): Verification => ({
     entries,
-    files: files.map(({ name }) => name),
+    files: namesOf(files),
     head: headOf(start),
     damages,
     ...(broken === undefined ? {} : { broken }),

@@ -97,6 +97,20 @@ test("full files are kept and begun anew, in one chain", async () => {
   expect(rest.told[0]?.sequence).toBe(from);
 });
 
+test("a file that becomes full while it is checked is no damage, and no entry is told twice", async () => {
+  await append(10, { fullAt: 2000 });
+  const told: number[] = [];
+  const { broken, entries } = await verifyAudit(folder, {
+    tell: async ({ sequence }) => {
+      if (told.length === 0) await append(10, { fullAt: 2000 });
+      told.push(sequence);
+    },
+  });
+  expect(broken).toBeUndefined();
+  expect(entries).toBe(20);
+  expect(told).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
+});
+
 test("a torn last line is cut off, kept, and told of", async () => {
   const head = await append(3);
   await appendFile(current(), '{"sequence":4,"at":"20');
