@@ -27,6 +27,7 @@ const layers: Record<string, readonly string[]> = {
     "client/breakage",
     "client/connection",
     "client/repeat",
+    "client/undici",
   ],
   "src/client": ["wire", "errors"],
   "src/client/target.ts": ["wire", "errors", "sync/ports", "principals"],

@@ -92,6 +92,7 @@ function describe({
     const description = describeError(error);
     return `${description.startsWith(title) ? "" : `${title}: `}${description}\n`;
   }
+  if (what === "channel") return `${title}: ${reached.join("; ")}\n`;
   if (what !== "source") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
   // Where rules make principals of the records, those are what a person looks for.
   const records = syncs.some(({ principals }) => principals.length > 0) ? [] : samples;

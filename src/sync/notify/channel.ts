@@ -1,7 +1,7 @@
 import type { Letter } from "./letter.ts";
 
-/** What a person can be told of. */
-export type NoticeEvent = "pending" | "held" | "failed" | "recovered" | "applied" | "overdue" | "skipped";
+/** What a person can be told of. `test`: somebody tries the channel. */
+export type NoticeEvent = "pending" | "held" | "failed" | "recovered" | "applied" | "overdue" | "skipped" | "test";
 
 /** A way to tell people. Durations in milliseconds. */
 export type Channel = EmailChannel | WebhookChannel | ChatChannel;

@@ -68,7 +68,9 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
     check: (signal) =>
       connected(signal, async (transport) => {
         await transport.verify();
-        return { accepted: `${place}${channel.username === undefined ? "" : `, logged in as ${channel.username}`}` };
+        return {
+          accepted: `reached ${place}${channel.username === undefined ? "" : `, logged in as ${channel.username}`}`,
+        };
       }),
   };
 }

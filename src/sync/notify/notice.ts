@@ -75,7 +75,7 @@ export function noticeOfSkipped(sync: string, at: string, reason: string): Notic
 
 /** What somebody gets who tries a channel. */
 export function noticeOfTest(): Notice {
-  return plain("applied", "test", "nothing has happened: somebody tries this channel (rollcall notify test)", []);
+  return plain("test", "test", "nothing has happened: somebody tries this channel (rollcall notify test)", []);
 }
 
 /** A notice without what holds names of principals. */
@@ -101,6 +101,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
       return `applied and verified: ${changes}${run.waiting.length > 0 ? "; some changes wait because of limits" : ""}`;
     case "overdue":
     case "skipped":
+    case "test":
     default:
       return run.state;
   }
@@ -139,6 +140,7 @@ function commandsOf(event: NoticeEvent, { id, sync, state, heldBy, limits }: Run
       return state === "applied" ? [show, `rollcall undo ${id}`] : [show];
     case "overdue":
     case "skipped":
+    case "test":
     default:
       return [show];
   }

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { Client } from "undici";
 import type { Dispatcher } from "undici";
 import { breakageOf, inWords } from "#client/breakage.ts";
 import { createConnector } from "#client/connection.ts";
 import { retryAfter } from "#client/repeat.ts";
+import { Client } from "#client/undici.ts";
 import { messageOf } from "#errors.ts";
 import { visible } from "#plan/render/visible.ts";
 import type { Attempt } from "./channel.ts";

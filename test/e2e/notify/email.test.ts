@@ -152,7 +152,7 @@ test("a login that is refused says so without the password, even when the server
     expect(JSON.stringify(result)).not.toContain("wr0ng");
   }
   expect(await emailSender({ ...channel, ...credentials }).check(never)).toEqual({
-    accepted: `127.0.0.1:${server.port}, logged in as rollcall`,
+    accepted: `reached 127.0.0.1:${server.port}, logged in as rollcall`,
   });
 });
 
