@@ -19,8 +19,13 @@ export function tellWhenOverdue(sync: Watched, memory: ScheduleState, now: numbe
 }
 
 /** Whether its last success, or when there was none its first start, is longer ago than is configured. */
-export function isOverdue({ name, overdueAfter }: Watched, memory: ScheduleState, now: number): boolean {
+export function isOverdue(sync: Watched, memory: ScheduleState, now: number): boolean {
+  return overdueAt(sync, memory) < now;
+}
+
+/** Until when it may be without another success, in epoch milliseconds. */
+export function overdueAt({ name, overdueAfter = Infinity }: Watched, memory: ScheduleState): number {
   const { lastSuccessAt, knownSince } = memory.state(name);
   const since = lastSuccessAt ?? knownSince;
-  return overdueAfter !== undefined && since !== undefined && now - Date.parse(since) > overdueAfter;
+  return since === undefined ? Infinity : Date.parse(since) + overdueAfter;
 }

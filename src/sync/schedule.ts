@@ -1,6 +1,6 @@
 import { messageOf } from "#errors.ts";
 import type { Coordinator, SyncEvent } from "./coordinator.ts";
-import { isOverdue, tellWhenOverdue } from "./overdue.ts";
+import { isOverdue, overdueAt, tellWhenOverdue } from "./overdue.ts";
 import type { Actor, Cause, RunRecord, SyncState } from "./record.ts";
 import { retryDelay } from "./retries.ts";
 import type { Retries } from "./retries.ts";
@@ -157,8 +157,13 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
   const look = (): void => {
     clearTimeout(timer);
     if (stopped) return;
-    for (const kept of syncs.values()) lookAt(kept, Date.now());
-    const due = [...syncs.values()].flatMap(({ next, retryAt }) => [next?.due ?? Infinity, retryAt ?? Infinity]);
+    const now = Date.now();
+    for (const kept of syncs.values()) lookAt(kept, now);
+    const due = [...syncs.values()].flatMap(({ sync, next, retryAt }) => [
+      next?.due ?? Infinity,
+      retryAt ?? Infinity,
+      isOverdue(sync, memory, now) ? Infinity : overdueAt(sync, memory) + 1,
+    ]);
     const wait = Math.min(...due) - Date.now();
     timer = setTimeout(look, Math.min(Math.max(wait, 1), longestSleep));
   };
