@@ -37,6 +37,8 @@ export interface DeliveryOptions {
   readonly folder: string;
   readonly log: Logger;
   readonly patience: Patience;
+  /** Is told how each letter has ended: sent, or given up. */
+  readonly ended?: (sent: boolean) => void;
 }
 
 export async function openDelivery(options: DeliveryOptions): Promise<Delivery> {
@@ -113,6 +115,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       log.warn(about, `channel ${name}: ${wordsOf(letter)} not sent yet: ${result.problem}`);
       return false;
     } else log.error(about, `channel ${name}: ${wordsOf(letter)} given up: ${result.problem}`);
+    options.ended?.("accepted" in result);
     await inTurn(() => outbox.remove(letter));
     return true;
   }

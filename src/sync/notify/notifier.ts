@@ -29,6 +29,8 @@ export interface NotifierOptions {
   /** Some of the principals that a run would change, a line each. Absent: names are in no notice. */
   readonly names?: (run: RunRecord, most: number) => Promise<readonly string[]>;
   readonly patience?: Patience;
+  /** Is told how each message has ended: sent, or given up. */
+  readonly ended?: (channel: string, sent: boolean) => void;
   /** How long after a failure it must be known whether the run is tried again, in milliseconds. */
   readonly settle?: number;
   /** How long the last try may take, in milliseconds. */
@@ -42,7 +44,7 @@ export async function openNotifier(
   channels: Readonly<Record<string, Channel>>,
   options: NotifierOptions,
 ): Promise<Notifier> {
-  const { folder, log, patience = usualPatience, settle = 2_000, closing = 3_000 } = options;
+  const { folder, log, patience = usualPatience, settle = 2_000, closing = 3_000, ended } = options;
   const letters = join(folder, "letters");
   const file = join(folder, "told.json");
   await makeFolder(letters, "the outbox");
@@ -58,6 +60,7 @@ export async function openNotifier(
         folder: join(letters, name),
         log,
         patience,
+        ...(ended === undefined ? {} : { ended: (sent: boolean) => ended(name, sent) }),
       }),
     })),
   );

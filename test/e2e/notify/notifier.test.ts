@@ -96,7 +96,9 @@ test("each channel gets what it is for, once; a channel that hangs keeps nobody 
 test("what is refused for now arrives later, with the same id; what is refused for good is given up and logged", async () => {
   const script = [answer(500), answer(429, "", { "retry-after": "0" }), answer(204), answer(410, "gone"), answer(204)];
   const url = await hooked({ "a/hook": script });
-  const { listener } = await opened({ hook: webhookTo(`${url}/a/hook`) });
+  const ends: [string, boolean][] = [];
+  const ended = (channel: string, sent: boolean): unknown => ends.push([channel, sent]);
+  const { listener } = await opened({ hook: webhookTo(`${url}/a/hook`) }, { ended });
   listener(held);
   await expect.poll(() => server?.arrived.length).toBe(3);
   const ids = server!.arrived.map(({ headers }) => headers["x-rollcall-delivery"]);
@@ -106,6 +108,7 @@ test("what is refused for now arrives later, with the same id; what is refused f
   listener(run({ id: "3", state: "pending", digest: "cc" }));
   await expect.poll(() => server?.arrived.length).toBe(5);
   await expect.poll(() => waiting("hook")).toEqual([]);
+  expect(ends).toEqual([true, false, true].map((sent) => ["hook", sent]));
   expect(logged).toMatch(/channel hook: the notice of staff \(held\) not sent yet: .* answered 500/);
 });
 
