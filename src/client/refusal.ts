@@ -1,5 +1,6 @@
 import { createGunzip } from "node:zlib";
 import { pipeline } from "node:stream/promises";
+import { redactor } from "#config/redact.ts";
 import { RefusedError } from "#errors.ts";
 import type { Answer } from "./http.ts";
 
@@ -105,7 +106,6 @@ export async function textOf({ headers, body }: Answer, limit = largestBody): Pr
 
 /** One line of bounded length that controls no terminal. */
 export function presentable(text: string, secrets: readonly string[] = []): string {
-  const safe = secrets.reduce((result, secret) => (secret === "" ? result : result.replaceAll(secret, "***")), text);
-  const line = safe.replaceAll(/\p{Cc}+/gu, " ");
+  const line = redactor(secrets)(text).replaceAll(/\p{Cc}+/gu, " ");
   return line.length > shown.characters ? `${line.slice(0, shown.characters)}…` : line;
 }

@@ -2,16 +2,25 @@
 const shortest = 4;
 
 /**
- * A function that replaces every secret in a text, also as JSON writes it (a key in PEM form has newlines).
+ * A function that replaces every secret in a text, also as JSON writes it (a key in PEM form has newlines), in JSON within
+ * JSON too, and as it is in URLs and forms: a server may say back what it was sent.
  * Values of fewer than 4 characters are left alone.
  */
 export function redactor(secrets: readonly string[]): (text: string) => string {
-  const forms = secrets.flatMap((secret) =>
-    secret.length < shortest ? [] : [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)],
-  );
+  const forms = secrets.flatMap((secret) => (secret.length < shortest ? [] : formsOf(secret)));
   // The longest first: a secret may be a part of another one.
   const unique = [...new Set(forms)].sort((a, b) => b.length - a.length);
   if (unique.length === 0) return (text) => text;
   const pattern = new RegExp(unique.map((form) => RegExp.escape(form)).join("|"), "g");
   return (text) => text.replace(pattern, "***");
+}
+
+function formsOf(secret: string): string[] {
+  const written = inJson(secret);
+  const inForm = new URLSearchParams({ "": secret }).toString().slice(1);
+  return [secret, written, inJson(written), encodeURIComponent(secret), encodeURI(secret), inForm];
+}
+
+function inJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }

@@ -7,7 +7,7 @@ import { makeCertificate } from "../../servers/certificates.ts";
 import { base, noOpenLdap, startOpenLdap } from "../../servers/openldap.ts";
 import { rollcall, startRollcall } from "../../servers/rollcall.ts";
 import { loggedIn, startScripted } from "../../servers/scripted.ts";
-import type { Behaviour } from "../../servers/scripted.ts";
+import type { Behaviour, ScriptedServer } from "../../servers/scripted.ts";
 import { call, login, post } from "../../servers/service.ts";
 import { contentsOf, filesBelow, tracer } from "../../servers/traces.ts";
 import type { Trace } from "../../servers/traces.ts";
@@ -61,16 +61,23 @@ const allowed: readonly { readonly file: RegExp; readonly secrets: readonly stri
   },
 ];
 
-/** Says everything back that it was sent. */
-const echo =
-  (status: number): Behaviour =>
-  (response, request) => {
-    const chunks: string[] = [];
-    for (const [name, value] of Object.entries(request.headers)) chunks.push(`${name}: ${String(value)}`);
-    response
-      .writeHead(status, { "content-type": "application/json" })
-      .end(JSON.stringify({ code: 10000, debug: JSON.stringify([request.url, ...chunks]), error: chunks.join(" ") }));
+/**
+ * Says everything back that it was sent, in all the places where a service, a SCIM server or an OAuth server says what is
+ * wrong: the fields of a form, and the body and the headers as they are.
+ */
+function echo(status: number, server: () => ScriptedServer): Behaviour {
+  return (response, request) => {
+    const body = server().arrived.at(-1)?.body.toString().slice(0, 400) ?? "";
+    const fields = [...new URLSearchParams(body)].map(([name, value]) => `${name}: ${value.slice(0, 100)}`);
+    const headers = Object.entries(request.headers).map(([name, value]) => `${name}: ${String(value)}`);
+    const said = [...fields, body, ...headers, request.url ?? ""];
+    const all = said.join(" ");
+    const document = { code: 10000, debug: JSON.stringify(said), error: all, error_description: all, detail: all };
+    const schemas = ["urn:ietf:params:scim:api:messages:2.0:Error"];
+    response.writeHead(status, { "content-type": "application/json", location: `/elsewhere?${body}` });
+    response.end(JSON.stringify({ ...document, schemas, status: String(status), message: all }));
   };
+}
 
 let folder: string;
 let data: string;
@@ -95,27 +102,33 @@ async function writeConfiguration(): Promise<NodeJS.ProcessEnv> {
   secrets["privateKey"] = certificate.key;
   const slapd = await startOpenLdap();
   closing.push(async () => slapd[Symbol.asyncDispose]());
-  const elsewhere = await startScripted({
+  const elsewhere: ScriptedServer = await startScripted({
     "session/login": (response) => {
       response.writeHead(204, { "set-cookie": `JSESSIONID=${passing["targetSession"]}; Path=/; HttpOnly` }).end();
     },
-    "user/list": (response, request) =>
-      (elsewhere.to("user/list").length > 1 ? echo(400) : emptyList)(response, request),
-    "user/sync": echo(400),
+    "user/list": [emptyList, echo(400, () => elsewhere)],
+    "user/sync": echo(400, () => elsewhere),
   });
-  const refusing = await startScripted({ "session/login": echo(401) });
+  const refusing: ScriptedServer = await startScripted({ "session/login": echo(400, () => refusing) });
   const untrusted = await startScripted({ "session/login": loggedIn }, certificate);
-  const scim = await startScripted({
-    "bearer/Users": echo(401),
-    "basic/Users": echo(500),
-    "header/Users": echo(403),
-    "oauth/Users": echo(400),
-    "oauth/token": (response) => {
-      const grant = { access_token: passing["oauthToken"], token_type: "Bearer", expires_in: 60 };
-      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(grant));
-    },
+  const scim: ScriptedServer = await startScripted({
+    "bearer/Users": echo(401, () => scim),
+    "basic/Users": echo(500, () => scim),
+    "header/Users": echo(403, () => scim),
+    "oauth/Users": echo(400, () => scim),
+    "oauth/token": [
+      (response) => {
+        const grant = { access_token: passing["oauthToken"], token_type: "Bearer", expires_in: 60 };
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(grant));
+      },
+      echo(400, () => scim),
+    ],
   });
-  const hooks = await startScripted({});
+  const hooks: ScriptedServer = await startScripted(
+    Object.fromEntries(
+      ["webhookPath", "chatPath", "heartbeatPath"].map((each) => [`hooks/${secrets[each]}`, echo(400, () => hooks)]),
+    ),
+  );
   for (const server of [elsewhere, refusing, untrusted, scim, hooks]) closing.push(() => server.close());
   await writeFile(join(folder, "key.pem"), certificate.key, { mode: 0o600 });
   await writeFile(join(folder, "cert.pem"), certificate.cert);
@@ -168,7 +181,7 @@ async function writeConfiguration(): Promise<NodeJS.ProcessEnv> {
       staff: {
         ...sync("company", "own", staff),
         defaultPassword: "${env:SECRET_INITIAL}",
-        heartbeat: `${hooks.url}/${secrets["heartbeatPath"]}`,
+        heartbeat: `${hooks.url}/hooks/${secrets["heartbeatPath"]}`,
       },
       elsewhere: { ...sync("company", "elsewhere", staff), defaultPassword: secrets["otherDefaultPassword"] },
       refused: sync("company", "refused", staff),
@@ -181,12 +194,12 @@ async function writeConfiguration(): Promise<NodeJS.ProcessEnv> {
     notifications: {
       hook: {
         by: "webhook",
-        url: `${hooks.url}/${secrets["webhookPath"]}?key=1`,
+        url: `${hooks.url}/hooks/${secrets["webhookPath"]}?key=1`,
         secret: secrets["webhookSecret"],
         events: ["pending", "held", "failed", "applied"],
         names: true,
       },
-      chat: { by: "chat", url: `${hooks.url}/${secrets["chatPath"]}`, events: ["held", "failed", "applied"] },
+      chat: { by: "chat", url: `${hooks.url}/hooks/${secrets["chatPath"]}`, events: ["held", "failed", "applied"] },
       mail: {
         by: "email",
         server: "smtp://127.0.0.1:1",

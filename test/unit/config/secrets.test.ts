@@ -80,6 +80,8 @@ test("a redactor replaces secrets, also as JSON and in URLs, the longest first",
   expect(redact("hunter2hunter2 and hunter2")).toBe("*** and ***");
   expect(redact(JSON.stringify({ key: 'a\nb"c' }))).toBe('{"key":"***"}');
   expect(redact("https://u:p%40ss%2Fword@h p@ss/word")).toBe("https://u:***@h ***");
+  expect(redact(JSON.stringify(JSON.stringify({ key: 'a\nb"c' })))).toBe(String.raw`"{\"key\":\"***\"}"`);
+  expect(redactor(["a b&ü'"])(new URLSearchParams({ password: "a b&ü'" }).toString())).toBe("password=***");
   expect(redact("abc is too short to hide, $& is no pattern")).toBe("abc is too short to hide, $& is no pattern");
   expect(redactor([])("x")).toBe("x");
 });
