@@ -22,6 +22,8 @@ interface Collector {
   readonly text: string;
 }
 
+const secretKey = /(?:password|passphrase|secret|token|bearer|api-?key)$/i;
+
 /** Sections of names that the user chose: those say nothing about what stands there. */
 const named: ReadonlySet<unknown> = new Set(["targets", "sources", "syncs", "notifications"]);
 
@@ -33,7 +35,9 @@ export function isSecretPath(path: Path): boolean {
   const [section, , key] = path;
   if ((section === "notifications" && key === "url") || (section === "syncs" && key === "heartbeat")) return true;
   const keys = path.slice(named.has(section) ? 2 : 1);
-  return keys.some((step) => typeof step === "string" && /(?:password|passphrase|secret|token)$/i.test(step));
+  // What goes into a header of one's own choice is there to be believed.
+  const isHeader = keys.slice(0, -1).includes("headers");
+  return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
 }
 
 const limits = { depth: 50, values: 20_000 };

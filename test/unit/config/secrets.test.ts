@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { isSecretPath } from "#config/plain.ts";
 import { redactor } from "#config/redact.ts";
 import { failure } from "./support.ts";
 
@@ -84,4 +85,26 @@ test("a redactor replaces secrets, also as JSON and in URLs, the longest first",
   expect(redactor(["a b&ü'"])(new URLSearchParams({ password: "a b&ü'" }).toString())).toBe("password=***");
   expect(redact("abc is too short to hide, $& is no pattern")).toBe("abc is too short to hide, $& is no pattern");
   expect(redactor([])("x")).toBe("x");
+});
+
+test("what is a secret by its key is told apart from what is not", () => {
+  const paths = [
+    ["metrics", "token"],
+    ["service", "administrator", "password"],
+    ["sources", "idp", "auth", "bearer"],
+    ["sources", "idp", "auth", "headers", "X-Api-Key"],
+    ["sources", "idp", "auth", "headers", "Cookie"],
+    ["sources", "idp", "auth", "oauth", "clientSecret"],
+    ["notifications", "hook", "url"],
+    ["syncs", "staff", "heartbeat"],
+  ];
+  expect(paths.filter((path) => !isSecretPath(path))).toEqual([]);
+  const others = [
+    ["sources", "token", "url"],
+    ["sources", "idp", "headers"],
+    ["sources", "idp", "auth", "oauth", "tokenUrl"],
+    ["syncs", "secret", "schedule"],
+    ["targets", "password", "username"],
+  ];
+  expect(others.filter(isSecretPath)).toEqual([]);
 });
