@@ -50,6 +50,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   const abort = new AbortController();
   let isClosing = false;
   let failures = 0;
+  const attempts = new Map<string, number>();
   /** The pause that the receiver has asked for. */
   let asked = 0;
   let awake = Promise.withResolvers<void>();
@@ -66,7 +67,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     const { digest } = channel;
     const collects = digest !== undefined && !digest.except.includes(notice.event);
     // A digest that is not due yet takes it.
-    const open = collects ? outbox.letters().find(({ dueAt }) => Date.parse(dueAt) > now) : undefined;
+    const open = collects ? outbox.letters().find((letter) => !isDue(letter)) : undefined;
     const letter: Letter =
       open === undefined
         ? {
@@ -83,9 +84,20 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       log.error({ delivery: dropped.id }, `channel ${name}: too many notices wait; the oldest one is given up`);
   };
 
+  /** What was tried least, so that a letter that is always refused for now holds up no other; of these, the oldest. */
+  const next = (): Letter | undefined =>
+    outbox
+      .letters()
+      .filter(isDue)
+      .reduce<Letter | undefined>(
+        (best, letter) => (best === undefined || tried(letter) < tried(best) ? letter : best),
+        undefined,
+      );
+  const tried = ({ id }: Letter): number => attempts.get(id) ?? 0;
+
   async function work(): Promise<void> {
     while (!abort.signal.aborted) {
-      const letter = outbox.letters().find(isDue);
+      const letter = next();
       if (letter !== undefined) {
         const isDone = await attempt(letter);
         if (isDone) failures = 0;
@@ -112,10 +124,12 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       if (result.warning !== undefined) log.warn(about, `channel ${name}: ${result.warning}`);
     } else if (result.again) {
       asked = Math.min(result.after ?? 0, patience.longest);
+      attempts.set(letter.id, tried(letter) + 1);
       log.warn(about, `channel ${name}: ${wordsOf(letter)} not sent yet: ${result.problem}`);
       return false;
     } else log.error(about, `channel ${name}: ${wordsOf(letter)} given up: ${result.problem}`);
     options.ended?.("accepted" in result);
+    attempts.delete(letter.id);
     await inTurn(() => outbox.remove(letter));
     return true;
   }
@@ -170,8 +184,9 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   };
 }
 
-function isDue({ dueAt }: Letter): boolean {
-  return Date.parse(dueAt) <= Date.now();
+/** What was never to wait does not, also when the clock was set back. */
+function isDue({ createdAt, dueAt }: Letter): boolean {
+  return dueAt === createdAt || Date.parse(dueAt) <= Date.now();
 }
 
 function wordsOf({ notices, more }: Letter): string {

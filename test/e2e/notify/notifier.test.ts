@@ -112,6 +112,17 @@ test("what is refused for now arrives later, with the same id; what is refused f
   expect(logged).toMatch(/channel hook: the notice of staff \(held\) not sent yet: .* answered 500/);
 });
 
+test("a notice that is always refused for now holds up no other", async () => {
+  mail = await startMailServer({ messages: [{ code: 451, text: "odd" }, undefined, { code: 451, text: "odd" }] });
+  const { listener } = await opened({ mail: emailTo(mail.port) });
+  listener(held);
+  listener(run({ id: "2", state: "pending", digest: "bb" }));
+  await expect.poll(() => mail?.arrived.length).toBe(1);
+  expect(mail.arrived[0]?.subject).toContain("a plan awaits approval");
+  await expect.poll(() => logged.split("451 odd").length).toBeGreaterThan(3);
+  expect(await waiting("mail")).toHaveLength(1);
+});
+
 test("what could not be sent is sent after a restart; only its owner may read it meanwhile", async () => {
   const url = await hooked({ "a/hook": [answer(503), answer(503), answer(204)] });
   const channels = { hook: webhookTo(`${url}/a/hook`) };
