@@ -20,7 +20,7 @@ export interface Notices {
 export async function openNotices(
   configuration: Configuration,
   log: Logger,
-  options: Pick<NotifierOptions, "names"> = {},
+  options: Pick<NotifierOptions, "names" | "isStopping"> = {},
 ): Promise<Notices> {
   let current = await open(configuration);
   /** What happened while one configuration took the place of another. */

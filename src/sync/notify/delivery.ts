@@ -48,12 +48,13 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     log.warn(`channel ${name}: ${message}`);
   });
   const abort = new AbortController();
-  let isClosing = false;
   let failures = 0;
   const attempts = new Map<string, number>();
   /** The pause that the receiver has asked for. */
   let asked = 0;
-  let awake = Promise.withResolvers<void>();
+  /** Ends the wait for the next letter. */
+  let waiting = new AbortController();
+  const closing = new AbortController();
   let changing: Promise<void> = Promise.resolve();
 
   /** One change of the outbox after the other. */
@@ -101,9 +102,9 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       if (letter !== undefined) {
         const isDone = await attempt(letter);
         if (isDone) failures = 0;
-        else if (isClosing) return;
+        else if (closing.signal.aborted) return;
         else await rest();
-      } else if (isClosing) return;
+      } else if (closing.signal.aborted) return;
       else await untilDue();
     }
   }
@@ -141,21 +142,17 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   }
 
   async function untilDue(): Promise<void> {
-    const next = Math.min(...outbox.letters().map(({ dueAt }) => Date.parse(dueAt) - Date.now()));
-    const called = awake.promise;
+    const times = outbox.letters().map(({ dueAt }) => Date.parse(dueAt) - Date.now());
+    waiting = new AbortController();
     // A timer takes no more than 24 days; who wakes too early looks again.
-    if (Number.isFinite(next)) await Promise.race([pause(Math.min(Math.max(next, 0), 86_400_000)), called]);
-    else await called;
+    await pause(Math.max(0, Math.min(86_400_000, ...times)), waiting.signal);
   }
 
-  const pauses = new AbortController();
-  const pause = (milliseconds: number): Promise<void> =>
-    sleep(milliseconds, undefined, { ref: false, signal: pauses.signal }).catch(() => undefined);
-
-  const wake = (): void => {
-    awake.resolve();
-    awake = Promise.withResolvers<void>();
-  };
+  async function pause(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
+    const signal = AbortSignal.any([closing.signal, ...signals]);
+    // Rejects when it is cut short.
+    await sleep(milliseconds, undefined, { ref: false, signal }).catch(() => undefined);
+  }
 
   const working = work().catch((error: unknown) => {
     if (!abort.signal.aborted)
@@ -165,13 +162,11 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   return {
     accept: async (notice) => {
       await inTurn(() => add(channel.names ? notice : withoutNames(notice)));
-      wake();
+      waiting.abort();
     },
     close: async (patience) => {
       await changing;
-      isClosing = true;
-      pauses.abort();
-      wake();
+      closing.abort();
       const limit = setTimeout(() => {
         abort.abort(new Error("closed"));
       }, patience);

@@ -90,7 +90,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
     case "pending":
       return `a plan awaits approval: ${changes}`;
     case "held":
-      return `held ${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
+      return `${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
     case "failed": {
       const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
       return `failed${often}: ${firstLine(run.error?.message ?? "for a reason that is not known")}`;
@@ -111,15 +111,15 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
   switch (heldBy) {
     case "limits": {
       const names = new Set(limits.filter((each) => each.tripped && !each.overridden).map(({ limit }) => limit));
-      return `by ${names.size === 1 ? "the limit" : "limits:"} ${[...names].join(", ")}; nothing was applied`;
+      return `held by ${names.size === 1 ? "the limit" : "limits:"} ${[...names].join(", ")}; nothing was applied`;
     }
     case "opinions":
-      return "because the plan and the target's own preview differ; nothing was applied";
+      return "held because the plan and the target's own preview differ; nothing was applied";
     case "verification":
-      return "after it was applied: the target is not what was planned";
+      return "held after it was applied: the target is not what was planned";
     case undefined:
     default:
-      return `: ${firstLine(error?.message ?? "going on would not do what was shown")}`;
+      return `held: ${firstLine(error?.message ?? "going on would not do what was shown")}`;
   }
 }
 

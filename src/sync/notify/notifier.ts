@@ -28,6 +28,8 @@ export interface NotifierOptions {
   readonly log: Logger;
   /** Some of the principals that a run would change, a line each. Absent: names are in no notice. */
   readonly names?: (run: RunRecord, most: number) => Promise<readonly string[]>;
+  /** Whether the process is being stopped: a run that fails then has not failed by itself. */
+  readonly isStopping?: () => boolean;
   readonly patience?: Patience;
   /** Is told how each message has ended: sent, or given up. */
   readonly ended?: (channel: string, sent: boolean) => void;
@@ -104,9 +106,9 @@ export async function openNotifier(
   }
 
   function listener(event: SyncEvent): void {
-    // What comes while it ends, it is too late for: a run that was broken off by the end is no failure.
     if (ending.signal.aborted || event.type === "stage") return;
     if (event.type === "run" && event.run.state === "running") return;
+    if (event.type === "run" && event.run.state === "failed" && options.isStopping?.() === true) return;
     const result = watch.take(event);
     if (result !== undefined && "settle" in result) {
       // Rejects when it ends meanwhile.

@@ -112,6 +112,17 @@ test("what is refused for now arrives later, with the same id; what is refused f
   expect(logged).toMatch(/channel hook: the notice of staff \(held\) not sent yet: .* answered 500/);
 });
 
+test("what a stopping process breaks off has not failed", async () => {
+  const url = await hooked({ "a/hook": answer(204) });
+  let isStopping = true;
+  const { listener } = await opened({ hook: webhookTo(`${url}/a/hook`) }, { isStopping: () => isStopping });
+  listener(run({ id: "1", state: "failed" }));
+  isStopping = false;
+  listener(run({ id: "2", state: "failed" }));
+  await expect.poll(() => server?.arrived.length).toBe(1);
+  expect(bodies(server!.arrived)[0].notices[0]).toMatchObject({ event: "failed", run: "2" });
+});
+
 test("a notice that is always refused for now holds up no other", async () => {
   mail = await startMailServer({ messages: [{ code: 451, text: "odd" }, undefined, { code: 451, text: "odd" }] });
   const { listener } = await opened({ mail: emailTo(mail.port) });
