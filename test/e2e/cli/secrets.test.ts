@@ -8,7 +8,7 @@ import { base, noOpenLdap, startOpenLdap } from "../../servers/openldap.ts";
 import { rollcall, startRollcall } from "../../servers/rollcall.ts";
 import { loggedIn, startScripted } from "../../servers/scripted.ts";
 import type { Behaviour, ScriptedServer } from "../../servers/scripted.ts";
-import { call, login, post } from "../../servers/service.ts";
+import { call, login, post, startService } from "../../servers/service.ts";
 import { contentsOf, filesBelow, tracer } from "../../servers/traces.ts";
 import type { Trace } from "../../servers/traces.ts";
 
@@ -399,4 +399,19 @@ test("no secret is written anywhere, whatever happens to a run", { skip, timeout
       secret !== "canary" && !allowed.some((each) => each.file.test(place) && each.secrets.includes(secret)),
   );
   expect([...new Set(found.map(({ secret, place, form }) => `${secret} ${form}, in ${place}`))]).toEqual([]);
+});
+
+test("a generated password is said once, on standard error, and in no file", async () => {
+  const given = join(folder, "generated");
+  const service = await startService({ data: given, service: { administrator: { name: "admin" } } });
+  await service.running.wrote("The password of admin is ");
+  const { stdout, stderr } = await service.stop();
+  const generated = /The password of admin is (\S+)/.exec(stderr)?.[1] ?? "";
+  expect(generated.length).toBeGreaterThan(12);
+  expect(stderr.split(generated)).toHaveLength(2);
+  const find = tracer({ generated });
+  expect(find("standard output", stdout)).toEqual([]);
+  expect(find("standard error", stderr)).not.toEqual([]);
+  for (const file of await filesBelow(given))
+    for (const content of await contentsOf(join(given, file))) expect(find(file, content)).toEqual([]);
 });
