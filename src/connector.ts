@@ -36,6 +36,12 @@ export interface Source {
    */
   describe?(context: ReadContext): Promise<readonly string[]>;
   /**
+   * Where in what is reached there is something to read: what `base` can be, for whoever sets the source up. Asks
+   * nothing of the places in its own options.
+   * @throws {UnavailableError} when the source cannot be reached
+   */
+  places?(context: ReadContext): Promise<readonly string[]>;
+  /**
    * A value that is another one whenever what a read delivers may have changed since; undefined: the source cannot
    * tell. Cheap. Absent: the source can never tell.
    */

@@ -30,6 +30,16 @@ export async function describe(options: Options, open: OpenContext, context: Rea
   }
 }
 
+/** The tops of the trees that the server holds. @throws what `openSession` throws */
+export async function places(options: Options, open: OpenContext, context: ReadContext): Promise<readonly string[]> {
+  const session = await openSession(options, open, context);
+  try {
+    return (await readRootDse(session)).get("namingcontexts") ?? [];
+  } finally {
+    await session.close();
+  }
+}
+
 /** How the connection is protected. */
 function protectionOf({ connection, url, options }: Session): string {
   const { socket } = connection;

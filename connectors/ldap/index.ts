@@ -1,5 +1,5 @@
 import type { Connector } from "#connector.ts";
-import { describe } from "./describe.ts";
+import { describe, places } from "./describe.ts";
 import { options, type Options } from "./options.ts";
 import { read } from "./read.ts";
 import { version } from "./version.ts";
@@ -11,6 +11,7 @@ const ldap: Connector<Options> = {
   open: (options, place) => ({
     read: (context) => read(options, place, context),
     describe: (context) => describe(options, place, context),
+    places: (context) => places(options, place, context),
     version: (context) => version(options, place, context),
   }),
 };

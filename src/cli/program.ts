@@ -15,6 +15,8 @@ import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
 import { explain } from "./explain.ts";
+import { init } from "./init.ts";
+import type { InitFlags } from "./init.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
 import { notifyTest } from "./notify.ts";
@@ -160,6 +162,23 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       act(options, (file, output, log) =>
         withContext(file, composition, { output, log }, (context) => notifyTest(context, channel)),
       ),
+    );
+  common(program.command("init"))
+    .description("write a first configuration by asking, trying every connection on the way")
+    .option("--force", "replace a configuration that is there; the old one is kept beside it")
+    .option("-y, --yes", "ask nothing: take what the flags say, and what is usual for the rest")
+    .option("--source <kind>", "the kind of source; without a terminal: csv")
+    .option("--users <file>", "a CSV file of users, relative to the configuration")
+    .option("--groups <file>", "a CSV file of groups")
+    .option("--id <column>", "the column that identifies a user for good")
+    .option("--group-id <column>", "the column that identifies a group")
+    .option("--member-of <column>", "the column of the users that says what groups they are in")
+    .option("--schedule <cron>", "when it runs (default: only on demand)")
+    .action(({ config, ...options }: CommonOptions & InitFlags) =>
+      act(options, (_file, output, log) => {
+        const { ROLLCALL_CONFIG: fromEnvironment } = process.env;
+        return init(config ?? fromEnvironment ?? "rollcall.yaml", composition, { output, log }, options);
+      }),
     );
   addLoadFlags(
     common(program.command("load"))

@@ -5,7 +5,7 @@ import * as values from "./values.ts";
 
 const attempts = "expected a whole number from 0 to 100";
 
-const cron = values.text('a cron expression like "*/15 * * * *"').refine(isCron, {
+export const cron = values.text('a cron expression like "*/15 * * * *"').refine(isCron, {
   error: 'expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday)',
 });
 

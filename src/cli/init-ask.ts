@@ -1,0 +1,283 @@
+import { messageOf } from "#errors.ts";
+import type { DraftRule, DraftRules, DraftSource, Draft, Secret } from "./init-draft.ts";
+import { names } from "./init-draft.ts";
+import { columnsOf, openDraft, outcomesOf, problemsOf } from "./init-probe.ts";
+import type { Found } from "./init-probe.ts";
+import { usualAttribute } from "./init-rules.ts";
+import type { Setting } from "./init.ts";
+
+/** Only `init` at a terminal has a use for them. */
+const prompts = () => import("@inquirer/prompts");
+
+const none = "(none)";
+
+/** Says why an answer cannot be used; true when it can. */
+function must(check: (value: string) => Promise<unknown> | unknown): (value: string) => Promise<string | true> {
+  return async (value) => {
+    try {
+      await check(value.trim());
+      return true;
+    } catch (error) {
+      return messageOf(error);
+    }
+  };
+}
+
+const required = must((value) => {
+  if (value === "") throw new Error("an answer is needed");
+});
+
+/** Asks for a source until it can be opened; `read` tries it. What was answered before is proposed again. */
+export async function askSource<Result>(
+  setting: Setting,
+  read: (source: DraftSource) => Promise<Result>,
+): Promise<{ readonly source: DraftSource; readonly found: Result }> {
+  const { select } = await prompts();
+  const connector = await select({
+    message: "Where do the users and groups come from?",
+    choices: [
+      { name: "LDAP: OpenLDAP, Active Directory and others", value: "ldap" },
+      { name: "CSV files", value: "csv" },
+      { name: "SCIM 2.0: a server", value: "scim" },
+    ],
+  });
+  const before = new Map<string, string>();
+  const asking = { csv: askCsv, ldap: askLdap, scim: askScim }[connector] ?? askCsv;
+  for (;;) {
+    try {
+      const source = await asking(setting, before);
+      return { source, found: await read(source) };
+    } catch (error) {
+      setting.refuse(error);
+    }
+  }
+}
+
+type Before = Map<string, string>;
+
+async function ask(before: Before, key: string, message: string, check = required, fallback = ""): Promise<string> {
+  const { input } = await prompts();
+  const answer = (await input({ message, default: before.get(key) ?? fallback, validate: check })).trim();
+  before.set(key, answer);
+  return answer;
+}
+
+const optional = must(() => undefined);
+
+async function askCsv(setting: Setting, before: Before): Promise<DraftSource> {
+  const { select } = await prompts();
+  const columnsFor = async (key: string, message: string, check: typeof required) => {
+    const file = await ask(before, key, message, check);
+    if (file === "") return undefined;
+    const columns = await columnsOf(file, setting.folder);
+    setting.say(`  columns: ${columns.names.join(", ")}`);
+    return { file, ...columns };
+  };
+  const column = (message: string, columns: readonly string[], usual: string | undefined, extra: string[] = []) =>
+    select({ message, choices: [...extra, ...columns], default: usual ?? extra[0] ?? columns[0] ?? "" });
+  const isReadable = must((value) => columnsOf(value, setting.folder));
+  const users = await columnsFor("users", `The file of users (relative to ${setting.folder}):`, isReadable);
+  if (users === undefined) throw new Error("a file of users is needed");
+  const id = await column(
+    "Which column identifies a person for good, whatever is renamed?",
+    users.names,
+    usualAttribute("id", users.names),
+  );
+  const groups = await columnsFor(
+    "groups",
+    "The file of groups (empty: there is none):",
+    must(async (value) => {
+      if (value !== "") await columnsOf(value, setting.folder);
+    }),
+  );
+  if (groups === undefined) return { connector: "csv", options: { users: part(users, id) }, secrets: [] };
+  const groupId = await column(
+    "Which column identifies a group?",
+    groups.names,
+    usualAttribute("groupId", groups.names),
+  );
+  const memberOf = await column(
+    "Which column of the users says what groups they are in?",
+    users.names,
+    usualAttribute("memberOf", users.names),
+    [none],
+  );
+  return {
+    connector: "csv",
+    options: {
+      users: { ...part(users, id), ...(memberOf === none ? {} : { memberOf: { column: memberOf } }) },
+      groups: part(groups, groupId),
+    },
+    secrets: [],
+  };
+}
+
+function part({ file, dialect }: { readonly file: string; readonly dialect: object }, id: string): object {
+  return { file, ...dialect, id };
+}
+
+async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
+  const { confirm } = await prompts();
+  const url = await ask(before, "url", "The server's address (ldaps://HOST or ldap://HOST):");
+  const plain = url.startsWith("ldap://");
+  const starttls =
+    plain &&
+    (await confirm({ message: "Protect the connection with StartTLS?", default: before.get("starttls") !== "no" }));
+  before.set("starttls", starttls ? "yes" : "no");
+  const protectedBy = starttls || !plain;
+  const ca = protectedBy
+    ? await ask(before, "ca", "A file with the authority's certificate (PEM; empty: those known already):", optional)
+    : "";
+  const dn = await ask(before, "dn", "Log in as (a DN, or user@domain; empty: anonymous):", optional);
+  const secret = dn === "" ? undefined : await askSecret(`Password of ${dn}`, `${names.source}.secret`);
+  const tls = { ...(starttls ? { starttls } : {}), ...(ca === "" ? {} : { ca }) };
+  const connection = {
+    url,
+    ...(Object.keys(tls).length === 0 ? {} : { tls }),
+    ...(secret === undefined ? {} : { bind: { dn, password: secret.reference } }),
+  };
+  const secrets = secret === undefined ? [] : [secret];
+  const server = await openDraft(
+    setting.connectors,
+    { connector: "ldap", options: { ...connection, users: { base: "dc=example" } }, secrets },
+    setting.folder,
+  );
+  const places = (await setting.interruptible((signal) => server.places?.({ signal, warn: setting.say }))) ?? [];
+  if (places.length > 0) setting.say(`  connected; the server holds ${places.join(" and ")}`);
+  const base = await ask(before, "users", "Where are the users (a DN)?", required, places[0]);
+  const groups = await ask(before, "groups", "Where are the groups (a DN; empty: none are read)?", optional, base);
+  return {
+    connector: "ldap",
+    options: { ...connection, users: { base }, ...(groups === "" ? {} : { groups: { base: groups } }) },
+    secrets,
+  };
+}
+
+async function askScim(_setting: Setting, before: Before): Promise<DraftSource> {
+  const { select } = await prompts();
+  const url = await ask(before, "url", "The server's address (https://HOST/scim/v2):");
+  const kind = await select({
+    message: "How does one log in?",
+    choices: [
+      { name: "with a token", value: "bearer" },
+      { name: "with a user and a password", value: "basic" },
+      { name: "not at all", value: "none" },
+    ],
+  });
+  const file = `${names.source}.secret`;
+  if (kind === "none") return { connector: "scim", options: { url }, secrets: [] };
+  if (kind === "bearer") {
+    const secret = await askSecret("Token", file);
+    return { connector: "scim", options: { url, auth: { bearer: secret.reference } }, secrets: [secret] };
+  }
+  const username = await ask(before, "username", "User:");
+  const secret = await askSecret(`Password of ${username}`, file);
+  const basic = { username, password: secret.reference };
+  return { connector: "scim", options: { url, auth: { basic } }, secrets: [secret] };
+}
+
+/** A secret is never written into the configuration itself. */
+async function askSecret(what: string, file: string): Promise<Secret> {
+  const { select, password, input } = await prompts();
+  const place = await select({
+    message: `${what}: where is it to be?`,
+    choices: [
+      { name: `in the file ${file} beside the configuration, which only you can read`, value: "file" },
+      { name: "in an environment variable that is set already", value: "env" },
+    ],
+  });
+  if (place === "env") {
+    const isSet = must((name) => {
+      if (!/^[A-Za-z_]\w*$/.test(name)) throw new Error("expected the name of a variable, like LDAP_PASSWORD");
+      if ((process.env[name] ?? "") === "") throw new Error(`the variable ${name} is not set here`);
+    });
+    const name = (await input({ message: "Its name:", validate: isSet })).trim();
+    return { reference: `\${env:${name}}`, value: process.env[name] ?? "" };
+  }
+  const value = await password({ message: `${what}:`, mask: "*", validate: required });
+  return { reference: `\${file:${file}}`, value, file };
+}
+
+/** Shows what the proposed rules make of the first records, and lets each rule be changed until the person is content. */
+export async function askRules(setting: Setting, found: Found, proposed: DraftRules): Promise<DraftRules> {
+  const { confirm } = await prompts();
+  for (let rules = proposed; ;) {
+    setting.say(`  rules: ${JSON.stringify(rules)}`);
+    for (const line of outcomesOf(rules, found.samples)) setting.say(`  ${line}`);
+    if (await confirm({ message: "Take these rules? (no: change them; they can also be changed in the file)" })) {
+      return rules;
+    }
+    const users = await changeRules("users", rules.users, (rule) => problemsOf({ ...rules, users: rule }));
+    const { groups } = rules;
+    rules = {
+      users,
+      ...(groups === undefined
+        ? {}
+        : { groups: await changeRules("groups", groups, (rule) => problemsOf({ users, groups: rule })) }),
+    };
+  }
+}
+
+async function changeRules(
+  kind: string,
+  rules: DraftRule,
+  problems: (rules: DraftRule) => readonly string[],
+): Promise<DraftRule> {
+  const { input } = await prompts();
+  let changed = rules;
+  for (const [rule, expression] of Object.entries(rules) as [keyof DraftRule, string][]) {
+    const validate = must((value) => {
+      const [problem] = problems({ ...changed, [rule]: value });
+      if (problem !== undefined) throw new Error(problem);
+    });
+    changed = {
+      ...changed,
+      [rule]: (await input({ message: `${kind}.${rule}:`, default: expression, validate })).trim(),
+    };
+  }
+  return changed;
+}
+
+/** @param login tries a target, and throws when it cannot be used */
+export async function askTarget(
+  setting: Setting,
+  login: (target: Exclude<Draft["target"], "embedded">) => Promise<void>,
+): Promise<Draft["target"]> {
+  const { select } = await prompts();
+  const kind = await select({
+    message: "Which service are they written to?",
+    choices: [
+      { name: "the one that Rollcall itself runs", value: "embedded" },
+      { name: "one elsewhere", value: "remote" },
+    ],
+  });
+  if (kind === "embedded") return "embedded";
+  const before: Before = new Map();
+  for (;;) {
+    try {
+      const url = await ask(before, "url", "Its address (https://HOST):");
+      const username = await ask(before, "username", "A user with the privilege administration:");
+      const target = { url, username, secret: await askSecret(`Password of ${username}`, `${names.target}.secret`) };
+      await login(target);
+      return target;
+    } catch (error) {
+      setting.refuse(error);
+    }
+  }
+}
+
+export async function askSchedule(check: (expression: string) => void): Promise<string | undefined> {
+  const { select, input } = await prompts();
+  const choice = await select({
+    message: "When is it to run?",
+    choices: [
+      { name: "every 15 minutes", value: "*/15 * * * *" },
+      { name: "every hour", value: "0 * * * *" },
+      { name: "every night at 2", value: "0 2 * * *" },
+      { name: "at other times", value: "other" },
+      { name: "only when it is asked to", value: "" },
+    ],
+  });
+  if (choice !== "other") return choice === "" ? undefined : choice;
+  return (await input({ message: "As a cron expression:", validate: must(check) })).trim();
+}

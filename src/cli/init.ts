@@ -1,0 +1,218 @@
+import { dirname, relative, resolve } from "node:path";
+import { openTarget } from "#client/target.ts";
+import { cron } from "#config/schedule.ts";
+import type { Connector } from "#connector.ts";
+import { InputError, RollcallError } from "#errors.ts";
+import { sizes } from "#plan/render/visible.ts";
+import type { Composition } from "./composition.ts";
+import { load } from "./context.ts";
+import type { Voices } from "./context.ts";
+import { askRules, askSchedule, askSource, askTarget } from "./init-ask.ts";
+import type { Draft, DraftSource, DraftTarget } from "./init-draft.ts";
+import { names } from "./init-draft.ts";
+import { refuseToReplace, writeDraft } from "./init-file.ts";
+import { columnsOf, openDraft, probe } from "./init-probe.ts";
+import type { Found } from "./init-probe.ts";
+import { proposeRules, usualAttribute } from "./init-rules.ts";
+import { describeError, exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+/** What the command line says instead of a person at a terminal. */
+export interface InitFlags {
+  readonly force?: boolean;
+  readonly yes?: boolean;
+  readonly source?: string;
+  readonly users?: string;
+  readonly groups?: string;
+  readonly id?: string;
+  readonly groupId?: string;
+  readonly memberOf?: string;
+  readonly schedule?: string;
+}
+
+/** What questions are asked with. */
+export interface Setting {
+  readonly connectors: readonly Connector[];
+  /** The configuration's. */
+  readonly folder: string;
+  say(line: string): void;
+  /** Says why an answer cannot be used, so that it is asked for again; throws what no other answer would mend. */
+  refuse(error: unknown): void;
+  /** Work that Ctrl-C ends. */
+  interruptible<Result>(work: (signal: AbortSignal) => Promise<Result> | undefined): Promise<Result | undefined>;
+}
+
+/**
+ * `rollcall init`: writes a first configuration by asking at a terminal, or with `--yes` from flags, and tries every
+ * connection as it goes. Nothing is written before the end.
+ * @throws {InputError} when the file exists, a flag is missing, or what was answered cannot be used
+ */
+export async function init(
+  file: string,
+  composition: Composition,
+  { output, log }: Voices,
+  flags: InitFlags,
+): Promise<ExitCode> {
+  await refuseToReplace(file, flags.force === true);
+  const setting = settingOf(composition.connectors, dirname(resolve(file)), output);
+  const read = (source: DraftSource): Promise<Found> => readDraft(setting, source, output);
+  const asks = output.interactive && flags.yes !== true;
+  const made = asks ? await askAll(setting, read) : await fromFlags(setting, read, flags);
+  const { written, kept } = await writeDraft(file, made.draft, {
+    force: flags.force === true,
+    load: (temporary) => load(temporary, composition, { log, output }),
+  });
+  const shown = relative("", resolve(file)) || file;
+  const next = ["check", "plan"].map((command) => `rollcall ${command} --config ${shown}`);
+  if (output.json) {
+    const { users, groups } = made.found;
+    await output.write(
+      `${JSON.stringify({ configuration: file, written, kept, users, groups, next }, undefined, 2)}\n`,
+    );
+  } else {
+    await output.write(
+      [
+        ...written.map((path) => `written: ${path}`),
+        ...kept.map((path) => `kept: ${path}`),
+        `next: \`${next[0]}\` tries it as a whole, \`${next[1]}\` shows what a run would change; nothing is changed before \`rollcall apply\` or \`rollcall start\``,
+        "",
+      ].join("\n"),
+    );
+  }
+  return exitCodes.done;
+}
+
+interface Made {
+  readonly draft: Draft;
+  readonly found: Found;
+}
+
+async function askAll(setting: Setting, read: (source: DraftSource) => Promise<Found>): Promise<Made> {
+  try {
+    const { source, found } = await askSource(setting, read);
+    const rules = await askRules(setting, found, proposeRules(found.seen, hasGroups(source, found)));
+    const target = await askTarget(setting, async (remote) => {
+      const reached = await setting.interruptible((signal) => logIn(remote, signal));
+      for (const line of reached ?? []) setting.say(`  ${line}`);
+    });
+    const schedule = await askSchedule(checkCron);
+    return { draft: { source, rules, target, ...(schedule === undefined ? {} : { schedule }) }, found };
+  } catch (error) {
+    // What the prompts throw at Ctrl-C, and when the terminal is gone.
+    if (error instanceof Error && /^(?:ExitPrompt|AbortPrompt)Error$/.test(error.name))
+      throw new InputError("interrupted: nothing was written", { cause: error });
+    throw error;
+  }
+}
+
+async function logIn({ url, username, secret }: DraftTarget, signal: AbortSignal): Promise<readonly string[]> {
+  const target = openTarget({ name: names.target, url, prefix: "", credentials: { username, password: secret.value } });
+  try {
+    return await target.check(signal);
+  } finally {
+    await target.close();
+  }
+}
+
+async function fromFlags(
+  setting: Setting,
+  read: (source: DraftSource) => Promise<Found>,
+  flags: InitFlags,
+): Promise<Made> {
+  const { users, groups } = flags;
+  if (flags.source !== "csv" || users === undefined) {
+    const missing = [
+      flags.source === undefined ? "--source csv" : "",
+      users === undefined ? "--users FILE" : "",
+    ].filter((flag) => flag !== "");
+    if (flags.source !== undefined && flags.source !== "csv")
+      throw new InputError(
+        `--source ${flags.source}: only csv can be set up by flags; run \`rollcall init\` at a terminal`,
+      );
+    throw new InputError(
+      `there is no terminal to ask at: ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing ` +
+        "(and --groups FILE, --id COLUMN, --group-id COLUMN, --member-of COLUMN, --schedule CRON, if they are wanted)",
+    );
+  }
+  if (flags.schedule !== undefined) checkCron(flags.schedule);
+  const part = async (file: string, id: string | undefined, usual: "id" | "groupId", flag: string): Promise<object> => {
+    const { names: columns, dialect } = await columnsOf(file, setting.folder);
+    const column = id ?? usualAttribute(usual, columns);
+    if (column === undefined || !columns.includes(column))
+      throw new InputError(
+        `${column === undefined ? `which column of ${file} identifies a record?` : `${file} has no column ${column}`} ` +
+          `Name one with ${flag}: ${columns.join(", ")}`,
+      );
+    return { file, ...dialect, id: column };
+  };
+  const memberOf = flags.memberOf === undefined ? {} : { memberOf: { column: flags.memberOf } };
+  const source: DraftSource = {
+    connector: "csv",
+    options: {
+      users: { ...(await part(users, flags.id, "id", "--id")), ...memberOf },
+      ...(groups === undefined ? {} : { groups: await part(groups, flags.groupId, "groupId", "--group-id") }),
+    },
+    secrets: [],
+  };
+  const found = await read(source);
+  const rules = proposeRules(found.seen, hasGroups(source, found));
+  const schedule = flags.schedule === undefined ? {} : { schedule: flags.schedule };
+  return { draft: { source, rules, target: "embedded", ...schedule }, found };
+}
+
+async function readDraft(setting: Setting, source: DraftSource, output: Voices["output"]): Promise<Found> {
+  const opened = await openDraft(setting.connectors, source, setting.folder);
+  const found = await setting.interruptible((signal) =>
+    probe(opened, { signal, warn: setting.say }, (records) => {
+      output.progress(`reading: ${records.toLocaleString("en")} records …`);
+    }),
+  );
+  output.progress();
+  if (found === undefined) throw new Error("a source that is not read");
+  if (output.json) return found;
+  for (const line of [sizes(found.users, found.groups), ...found.reached]) setting.say(`  ${line}`);
+  const [example] = found.samples;
+  if (example !== undefined) setting.say(`  for example ${example.origin}: ${JSON.stringify(example.attributes)}`);
+  return found;
+}
+
+function settingOf(connectors: readonly Connector[], folder: string, output: Voices["output"]): Setting {
+  return {
+    connectors,
+    folder,
+    say: (line) => {
+      if (!output.json) output.say(line);
+    },
+    refuse: (error) => {
+      output.progress();
+      const isExpected = error instanceof RollcallError && !(error.cause instanceof Interrupted);
+      if (!isExpected) throw error;
+      output.say(`  that does not work: ${describeError(error)}`);
+    },
+    interruptible: async (work) => {
+      const stop = new AbortController();
+      const onSignal = (): void => {
+        stop.abort(new InputError("interrupted: nothing was written", { cause: new Interrupted() }));
+      };
+      process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+      try {
+        return await work(stop.signal);
+      } finally {
+        process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+      }
+    },
+  };
+}
+
+/** The person does not want to be asked again. */
+class Interrupted extends Error {}
+
+function hasGroups({ options }: DraftSource, { groups }: Found): boolean {
+  return groups > 0 || options["groups"] !== undefined;
+}
+
+/** @throws {InputError} */
+function checkCron(expression: string): void {
+  const { success, error } = cron.safeParse(expression);
+  if (!success) throw new InputError(`${JSON.stringify(expression)}: ${error.issues[0]?.message ?? "is no schedule"}`);
+}
