@@ -12,7 +12,7 @@ const prompts = () => import("@inquirer/prompts");
 const none = "(none)";
 
 /** Says why an answer cannot be used; true when it can. */
-function must(check: (value: string) => Promise<unknown> | unknown): (value: string) => Promise<string | true> {
+function must(check: (value: string) => unknown): (value: string) => Promise<string | true> {
   return async (value) => {
     try {
       await check(value.trim());
@@ -224,16 +224,14 @@ async function changeRules(
   problems: (rules: DraftRule) => readonly string[],
 ): Promise<DraftRule> {
   const { input } = await prompts();
-  let changed = rules;
+  const changed = { ...rules };
   for (const [rule, expression] of Object.entries(rules) as [keyof DraftRule, string][]) {
     const validate = must((value) => {
-      const [problem] = problems({ ...changed, [rule]: value });
+      const [problem] = problems(Object.assign({ ...changed }, { [rule]: value }));
       if (problem !== undefined) throw new Error(problem);
     });
-    changed = {
-      ...changed,
-      [rule]: (await input({ message: `${kind}.${rule}:`, default: expression, validate })).trim(),
-    };
+    const answer = await input({ message: `${kind}.${rule}:`, default: expression, validate });
+    Object.assign(changed, { [rule]: answer.trim() });
   }
   return changed;
 }

@@ -8,10 +8,6 @@ import { names } from "./init-draft.ts";
 
 /** The configuration as text, with a comment wherever a person will want to change something. */
 export function renderDraft({ source, rules, target, schedule }: Draft): string {
-  const block = (value: unknown, depth: number): string =>
-    stringify(value, { lineWidth: 0 })
-      .trimEnd()
-      .replaceAll(/^(?=.)/gm, " ".repeat(depth));
   const { connector, options } = source;
   return `# Written by \`rollcall init\`. Paths are relative to this file. \${env:NAME} and \${file:PATH} stand for values that are
 # not to be in it. \`rollcall check\` tries everything, \`rollcall plan\` shows what a run would change.
@@ -134,4 +130,11 @@ function refuseExisting(path: string): (error: unknown) => never {
     if ((error as { code?: unknown }).code === "EEXIST") throw existing(path);
     throw new InputError(`${path} cannot be written: ${messageOf(error)}`, { cause: error });
   };
+}
+
+/** A value as YAML, so far to the right. */
+function block(value: unknown, depth: number): string {
+  return stringify(value, { lineWidth: 0 })
+    .trimEnd()
+    .replaceAll(/^(?=.)/gm, " ".repeat(depth));
 }

@@ -102,7 +102,7 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
   const text = new TextDecoder(encoding).decode(start);
   const [first = ""] = text.split(/\r?\n|\r/, 1);
   const delimiter = delimiters.toSorted((one, other) => first.split(other).length - first.split(one).length)[0] ?? ",";
-  const [header = []] = parse(first, { delimiter, relax_quotes: true, to_line: 1 }) as string[][];
+  const [header = []] = parse(first, { delimiter, relax_quotes: true, to_line: 1 });
   const names = header.map((name) => name.trim()).filter((name) => name !== "");
   if (names.length === 0) throw new InputError(`${file} is empty: it has no header line`);
   return {

@@ -22,7 +22,6 @@ const usual = {
 
 /** The attribute that is usually taken for something, as it is written there; undefined when there is none. */
 export function usualAttribute(what: keyof typeof usual, attributes: Iterable<string>): string | undefined {
-  const plain = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
   const byName = new Map([...attributes].map((name) => [plain(name), name]));
   return usual[what].map((name) => byName.get(plain(name))).find((name) => name !== undefined);
 }
@@ -55,4 +54,8 @@ export function proposeRules(seen: Seen, hasGroups: boolean): DraftRules {
 /** `entry.mail`; of a name that is no identifier, `entry["e-mail"]`. */
 export function entryOf(attribute: string): string {
   return /^[A-Za-z_]\w*$/.test(attribute) ? `entry.${attribute}` : `entry[${JSON.stringify(attribute)}]`;
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 }

@@ -102,6 +102,9 @@ async function askAll(setting: Setting, read: (source: DraftSource) => Promise<F
     if (error instanceof Error && /^(?:ExitPrompt|AbortPrompt)Error$/.test(error.name))
       throw new InputError("interrupted: nothing was written", { cause: error });
     throw error;
+  } finally {
+    // The last question leaves it open, and the process would wait for what nobody types.
+    process.stdin.pause().unref();
   }
 }
 

@@ -1,0 +1,61 @@
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const main = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
+
+/** What a person presses. */
+export const keys = { enter: "\r", down: "\u001B[B", interrupt: "\u0003" } as const;
+
+/** A command at a terminal of its own. */
+export interface Terminal {
+  /** Everything that was shown, without colours and movements of the cursor. */
+  shown(): string;
+  /** Waits for a text that was not there when it was last waited for, then presses keys, if any. */
+  answer(text: string, pressed: string): Promise<void>;
+  readonly ended: Promise<number | null>;
+}
+
+/** Runs `rollcall` at a pseudo-terminal: that of `script`, which every Debian has. */
+export function atTerminal(args: readonly string[], options: { cwd: string; env?: NodeJS.ProcessEnv }): Terminal {
+  const quoted = [process.execPath, main, ...args].map((each) => `'${each}'`).join(" ");
+  const child = spawn("script", ["-qefc", quoted, "/dev/null"], {
+    cwd: options.cwd,
+    env: { ...process.env, ROLLCALL_CONFIG: undefined, TERM: "xterm", COLUMNS: "200", CI: undefined, ...options.env },
+  });
+  child.stdin.on("error", () => undefined);
+  let raw = "";
+  let from = 0;
+  let look: (() => void) | undefined;
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      raw += text;
+      look?.();
+    });
+  }
+  // eslint-disable-next-line no-control-regex -- that is what a terminal is sent
+  const shown = (): string => raw.replaceAll(/\u001B\[[\d;?]*[A-Za-z]/g, "");
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject).once("close", resolve);
+  });
+  return {
+    shown,
+    ended,
+    answer: async (text, pressed) => {
+      await new Promise<void>((resolve, reject) => {
+        look = () => {
+          const at = shown().indexOf(text, from);
+          if (at < 0) return;
+          from = at + text.length;
+          look = undefined;
+          resolve();
+        };
+        look();
+        void ended.then(() => reject(new Error(`it ended without showing ${text}:\n${shown()}`)));
+      });
+      if (pressed === "") return;
+      child.stdin.write(pressed);
+      // What is shown from here on is the answer to that.
+      from = shown().length;
+    },
+  };
+}
