@@ -14,7 +14,7 @@ export interface Trace {
  * How a text may be written: as it is, in JSON (also within JSON), in URLs and forms, in HTML, in base64 wherever it stands
  * in what is encoded, in hexadecimal. Of a text of several lines, each long line by itself.
  */
-export function formsOf(secret: string): ReadonlyMap<string, string> {
+function formsOf(secret: string): ReadonlyMap<string, string> {
   const escaped = JSON.stringify(secret).slice(1, -1);
   const form = new URLSearchParams({ x: secret }).toString().slice(2);
   const html = secret.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
