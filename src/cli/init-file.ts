@@ -7,7 +7,7 @@ import type { Draft, Secret } from "./init-draft.ts";
 import { names } from "./init-draft.ts";
 
 /** The configuration as text, with a comment wherever a person will want to change something. */
-export function renderDraft({ source, rules, target, schedule }: Draft): string {
+function renderDraft({ source, rules, target, schedule }: Draft): string {
   const { connector, options } = source;
   return `# Written by \`rollcall init\`. Paths are relative to this file. \${env:NAME} and \${file:PATH} stand for values that are
 # not to be in it. \`rollcall check\` tries everything, \`rollcall plan\` shows what a run would change.

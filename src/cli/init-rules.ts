@@ -52,7 +52,7 @@ export function proposeRules(seen: Seen, hasGroups: boolean): DraftRules {
 }
 
 /** `entry.mail`; of a name that is no identifier, `entry["e-mail"]`. */
-export function entryOf(attribute: string): string {
+function entryOf(attribute: string): string {
   return /^[A-Za-z_]\w*$/.test(attribute) ? `entry.${attribute}` : `entry[${JSON.stringify(attribute)}]`;
 }
 

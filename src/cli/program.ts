@@ -15,6 +15,7 @@ import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
 import { explain } from "./explain.ts";
+import { health } from "./health.ts";
 import { init } from "./init.ts";
 import type { InitFlags } from "./init.ts";
 import { openLog } from "./log.ts";
@@ -162,6 +163,11 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       act(options, (file, output, log) =>
         withContext(file, composition, { output, log }, (context) => notifyTest(context, channel)),
       ),
+    );
+  common(program.command("health"))
+    .description("ask the service that runs on the data folder whether it is ready")
+    .action((options: CommonOptions) =>
+      act(options, (file, output, log) => health(file, composition, { output, log })),
     );
   common(program.command("init"))
     .description("write a first configuration by asking, trying every connection on the way")
