@@ -5,6 +5,7 @@ import type { SyncEvent } from "#sync/coordinator.ts";
 import { openHeartbeat } from "#sync/notify/heartbeat.ts";
 import { openNotifier } from "#sync/notify/notifier.ts";
 import type { NotifierOptions } from "#sync/notify/notifier.ts";
+import { changedNames } from "./changed-names.ts";
 import { daemonFolder } from "./context.ts";
 
 /** Tells people, and whoever watches for heartbeats, what happens in a daemon. */
@@ -20,7 +21,7 @@ export interface Notices {
 export async function openNotices(
   configuration: Configuration,
   log: Logger,
-  options: Pick<NotifierOptions, "names" | "isStopping"> = {},
+  options: Pick<NotifierOptions, "isStopping" | "ended"> = {},
 ): Promise<Notices> {
   let current = await open(configuration);
   /** What happened while one configuration took the place of another. */
@@ -34,7 +35,12 @@ export async function openNotices(
       heartbeat === undefined ? [] : [[name, heartbeat] as const],
     );
     return {
-      notifier: await openNotifier(configuration.notifications, { folder, log, ...options }),
+      notifier: await openNotifier(configuration.notifications, {
+        folder,
+        log,
+        names: (run, most) => changedNames(configuration, run, most),
+        ...options,
+      }),
       heartbeat: openHeartbeat(Object.fromEntries(urls), { log }),
     };
   }

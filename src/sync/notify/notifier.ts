@@ -2,7 +2,7 @@ import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { messageOf } from "#errors.ts";
+import { firstLineOf, messageOf } from "#errors.ts";
 import { makeFolder } from "#plan/folder.ts";
 import type { SyncEvent } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -84,7 +84,7 @@ export async function openNotifier(
     try {
       return (await options.names?.(run, mostNames)) ?? [];
     } catch (error) {
-      log.warn(`run ${run.id}: its changes cannot be read for notices: ${messageOf(error)}`);
+      log.warn(`run ${run.id}: its changes cannot be read for notices: ${firstLineOf(error)}`);
       return [];
     }
   }

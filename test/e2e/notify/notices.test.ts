@@ -1,10 +1,11 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { expect, test } from "vitest";
 import { openNotices } from "#cli/notices.ts";
 import { loadConfiguration } from "#config/load.ts";
+import { literal, openDatabase } from "#plan/database.ts";
 import { heldRun } from "../../servers/notices.ts";
 import { runOf } from "../../servers/runs.ts";
 import { answer, startScripted } from "../../servers/scripted.ts";
@@ -37,3 +38,42 @@ test("another configuration takes over: nothing that happens meanwhile is lost o
   }
   expect(web.to("old/hook")).toHaveLength(1);
 });
+
+test("a channel with names: true is told some of who is in a plan, those to be deleted first", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-notices-"));
+  const web = await startScripted({ "a/hook": answer(204) });
+  const file = join(folder, "rollcall.yaml");
+  const channel = `by: webhook, url: "${web.url}/a/hook", secret: 0123456789abcdef, names: true`;
+  await writeFile(file, `service:\nnotifications:\n  hook: { ${channel} }\n`);
+  const configuration = await loadConfiguration(file, { connectors: [] });
+  await keepChanges(join(configuration.data, "daemon", "runs", heldRun.id));
+  const notices = await openNotices(configuration, pino({ level: "silent" }));
+  try {
+    notices.listener({ type: "run", run: heldRun });
+    // What is no longer kept keeps no notice back.
+    notices.listener({ type: "run", run: runOf({ id: "gone", state: "pending", digest: "bb" }) });
+    await expect.poll(() => web.arrived.length).toBe(2);
+  } finally {
+    await notices.close();
+    await web.close();
+    await rm(folder, { recursive: true });
+  }
+  const names = web.arrived.map(({ body }) => JSON.parse(String(body)).notices[0].names);
+  expect(names[0]).toHaveLength(10);
+  expect(names[0].slice(0, 3)).toEqual(["- user zoe", '+ user "ada 00"', '+ user "ada 01"']);
+  expect(names[1]).toEqual([]);
+});
+
+async function keepChanges(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
+  const connection = await database.connect();
+  const side = (name: string): string =>
+    `{ name: ${name}, display_name: 'x', description: NULL::VARCHAR, mail: NULL::VARCHAR, group_names: ['a'] }`;
+  await connection.run(`COPY (
+    SELECT 'delete' AS action, 'user' AS kind, 'zoe' AS name, ${side("'zoe'")} AS before, NULL AS after
+    UNION ALL SELECT 'create', 'user', printf('ada %02d', n), NULL, ${side("printf('ada %02d', n)")} FROM range(20) r(n)
+  ) TO ${literal(join(folder, "changes.parquet"))} (FORMAT parquet)`);
+  connection.close();
+  database.close();
+}
