@@ -45,16 +45,24 @@ export class RefusedError extends RollcallError {
   }
 }
 
+/**
+ * What stopped a run: limits; that plan and preview, the two opinions, differ; that the target was not what was planned
+ * when it was listed again; that the changes are no longer those that were shown.
+ */
+export type HeldBy = "limits" | "opinions" | "verification" | "digest";
+
 /** The run was stopped to protect the target: what would happen is not what was shown or expected. */
 export class HeldError extends RollcallError {
   override readonly name = "HeldError";
   override readonly advice = "stop";
   /** What differs, one line each. */
   readonly problems: readonly string[];
+  readonly by: HeldBy;
 
-  constructor(message: string, problems: readonly string[] = []) {
+  constructor(message: string, problems: readonly string[], by: HeldBy) {
     super(message);
     this.problems = problems;
+    this.by = by;
   }
 }
 
@@ -69,4 +77,19 @@ export function messageOf(error: unknown): string {
 /** The first line of the message of anything thrown: what libraries put below it is for their own developers. */
 export function firstLineOf(error: unknown): string {
   return messageOf(error).split("\n", 1)[0] ?? "";
+}
+
+/** An error as `--json`, the record of a run and the daemon's API show it. */
+export interface ErrorDocument {
+  readonly message: string;
+  readonly problems: readonly string[];
+  readonly advice: string;
+}
+
+export function errorDocument(error: unknown): ErrorDocument {
+  return {
+    message: messageOf(error),
+    problems: error instanceof InputError || error instanceof HeldError ? error.problems : [],
+    advice: error instanceof RollcallError ? error.advice : "stop",
+  };
 }

@@ -3,7 +3,8 @@ import { number, visible } from "#plan/render/visible.ts";
 import type { Sealed } from "#sync/audit-chain.ts";
 import type { AuditEntry } from "#sync/audit-entry.ts";
 import type { Verification } from "#sync/audit-verify.ts";
-import type { Actor, Selection } from "#sync/record.ts";
+import type { Selection } from "#plan/selection.ts";
+import type { Actor } from "#sync/record.ts";
 
 /** An entry of the audit file for a person: a line, and what belongs to it indented below. */
 export function describeEntry({ sequence, at, event, facts }: Sealed): string {

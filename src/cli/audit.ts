@@ -9,7 +9,7 @@ import { verifyAudit } from "#sync/audit-verify.ts";
 import type { Verification } from "#sync/audit-verify.ts";
 import { describeEntry, oneLine } from "./audit-words.ts";
 import { daemonFolder } from "./context.ts";
-import { counted } from "./numbers.ts";
+import { counted } from "#plan/render/visible.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 

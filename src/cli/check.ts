@@ -1,3 +1,4 @@
+import { errorDocument } from "#errors.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import { UnavailableError } from "#errors.ts";
 import { number, sizes, visible } from "#plan/render/visible.ts";
@@ -6,7 +7,7 @@ import { checkSource } from "./check-source.ts";
 import type { SourceCheck, SyncCheck } from "./check-source.ts";
 import type { Context } from "./context.ts";
 import { openConfiguredTarget } from "./open-sync.ts";
-import { describeError, errorDocument, exitCodes } from "./output.ts";
+import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
 /** What was reached behind one name of the configuration. */

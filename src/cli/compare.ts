@@ -1,18 +1,19 @@
 import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Configuration } from "#config/configuration.ts";
-import { InputError } from "#errors.ts";
+import { InputError, errorDocument } from "#errors.ts";
 import { renderJson } from "#plan/render/json.ts";
 import type { Words } from "#plan/render/sections.ts";
 import { renderText } from "#plan/render/text.ts";
+import { notesOf } from "#sync/notes.ts";
 import { compare as compareSyncs } from "#sync/compare.ts";
 import type { Comparison } from "#sync/compare.ts";
 import type { Sync } from "#sync/sync.ts";
 import { chosenSyncs, daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
-import { notesOf, progressOf } from "./execute.ts";
+import { progressOf } from "./dry-run.ts";
 import { openParts, openSync } from "./open-sync.ts";
-import { describeError, errorDocument, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
 const words: Words = { create: "entering", update: "changing", delete: "leaving" };

@@ -1,21 +1,29 @@
+import type { ErrorDocument } from "#errors.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Report, RunResult } from "#sync/run.ts";
-import { notesOf } from "./execute.ts";
-import { describeExported, exportDocument } from "./export-shown.ts";
-import type { Exported } from "./export-target.ts";
-import { describeError, errorDocument } from "./output.ts";
+import { describeExported } from "./export-shown.ts";
+import type { ExportDocument } from "./export-shown.ts";
+import { describeFailure } from "./output.ts";
 import type { Output } from "./output.ts";
+
+/** How a run ended, as a command shows it. */
+export interface Ending {
+  readonly outcome: RunResult["outcome"] | "declined";
+  /** The run, where it is in the journal. */
+  readonly run?: string;
+  /** Until when it can be approved, where it must be. */
+  readonly expiresAt?: string;
+  /** What was exported after it. */
+  readonly exported?: ExportDocument;
+}
 
 /** How one run is shown while it goes on. */
 export interface RunDocument {
   warn(message: string): void;
   report(report: Report): Promise<void>;
-  /** The run itself has ended well. */
-  ended(outcome: RunResult["outcome"] | "declined"): Promise<void>;
-  /** What came after it. */
-  end(exported?: Exported): Promise<void>;
-  fail(error: unknown): Promise<void>;
+  end(ending: Ending): Promise<void>;
+  fail(error: ErrorDocument, run?: string): Promise<void>;
 }
 
 /** The result of a command over several syncs. */
@@ -26,7 +34,7 @@ export interface Documents {
 
 /**
  * Shows runs on the terminal, or with `--json` as one document:
- * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "outcome"? | "error"?, "export"?}]}`,
+ * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "run"?, "outcome"? | "error"?, "expiresAt"?, "export"?}]}`,
  * where `plan` is what `renderJson` gives, and `waiting` what limits have left out of it. It is written as it comes: no list of changes is held whole.
  */
 export function openDocuments(output: Output, options: { limit?: number }): Documents {
@@ -41,31 +49,27 @@ function textDocuments(output: Output, { limit }: { limit?: number }): Documents
       },
       report: async (report) => {
         const { colour, width } = output;
+        const { limits, notes } = report;
         const title = `${report.sync} → ${report.target}`;
-        const notes = notesOf(report);
-        for await (const part of renderText(report.plan, {
-          title,
-          colour,
-          width,
-          limits: report.limits,
-          notes,
-          ...(limit === undefined ? {} : { limit }),
-        })) {
+        const shown = limit === undefined ? {} : { limit };
+        for await (const part of renderText(report.plan, { title, colour, width, limits, notes, ...shown }))
           await output.write(part);
-        }
       },
-      ended: async (outcome) => {
+      end: async ({ outcome, run = "", expiresAt, exported }) => {
         if (outcome === "applied") await output.write(`${sync}: applied and verified\n`);
         if (outcome === "declined") await output.write(`${sync}: nothing was applied\n`);
-      },
-      end: async (exported) => {
+        if (outcome === "pending")
+          await output.write(
+            `${sync}: nothing was applied: the run ${run} awaits approval${expiresAt === undefined ? "" : ` until ${expiresAt}`}\n` +
+              `  rollcall approve ${run}\n  rollcall reject ${run}\n`,
+          );
         if (exported === undefined) return;
         await output.write(describeExported(sync, exported));
-        if (exported.problem !== undefined)
-          output.say(`${sync}: the run itself succeeded, its export did not: ${describeError(exported.problem)}`);
+        if (exported.error !== undefined)
+          output.say(`${sync}: the run itself succeeded, its export did not: ${describeFailure(exported.error)}`);
       },
       fail: async (error) => {
-        output.say(`${sync}: ${describeError(error)}`);
+        output.say(`${sync}: ${describeFailure(error)}`);
       },
     }),
     end: async () => {},
@@ -77,7 +81,6 @@ function jsonDocuments(output: Output): Documents {
   return {
     next: (sync) => {
       const warnings: string[] = [];
-      let result = {};
       const opening = `${runs++ === 0 ? '{"runs":[' : ","}\n{"sync":${JSON.stringify(sync)}`;
       let opened = false;
       const open = async (): Promise<void> => {
@@ -95,18 +98,14 @@ function jsonDocuments(output: Output): Documents {
         report: async (report) => {
           await open();
           await output.write(
-            `,"target":${JSON.stringify(report.target)},"notes":${JSON.stringify(notesOf(report))},"plan":`,
+            `,"target":${JSON.stringify(report.target)},"notes":${JSON.stringify(report.notes)},"plan":`,
           );
           for await (const part of renderJson(report.plan, report.limits)) await output.write(part);
-          await output.write(`,"departures":${JSON.stringify(report.departures)}`);
+          if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
-        ended: async (outcome) => {
-          result = { outcome };
-        },
-        end: (exported) =>
-          close({ ...result, ...(exported === undefined ? {} : { export: exportDocument(exported) }) }),
-        fail: (error) => close({ error: errorDocument(error) }),
+        end: ({ exported, ...ending }) => close({ ...ending, ...(exported === undefined ? {} : { export: exported }) }),
+        fail: (error, run) => close({ ...(run === undefined ? {} : { run }), error }),
       };
     },
     end: async () => {

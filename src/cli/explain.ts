@@ -1,12 +1,13 @@
+import { errorDocument } from "#errors.ts";
 import { explain as explainBy } from "#sync/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain.ts";
 import type { Outcome } from "#sync/outcome.ts";
 import { quoted, visible } from "#plan/render/visible.ts";
 import { chosenSyncs, daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
-import { progressOf } from "./execute.ts";
+import { progressOf } from "./dry-run.ts";
 import { openSync } from "./open-sync.ts";
-import { describeError, errorDocument, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
 /**

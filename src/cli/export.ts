@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
-import { InputError } from "#errors.ts";
+import { InputError, errorDocument } from "#errors.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { describeExported, exportDocument } from "./export-shown.ts";
 import { exportFiles, exportTables } from "./export-target.ts";
 import { placeOf } from "./open-sync.ts";
-import { describeError, errorDocument, exitCodes } from "./output.ts";
+import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
 export interface ExportCommandOptions {
@@ -42,8 +42,9 @@ export async function exportCommand(
     try {
       const exported =
         to === undefined ? await exportTables(context, sync) : await exportFiles(context, sync, resolve(to), { raw });
-      documents.push({ sync, ...exportDocument(exported) });
-      if (!output.json) await output.write(describeExported(sync, exported));
+      const document = exportDocument(exported);
+      documents.push({ sync, ...document });
+      if (!output.json) await output.write(describeExported(sync, document));
       if (exported.problem !== undefined) tell(sync, exported.problem);
     } catch (error) {
       documents.push({ sync, error: errorDocument(error) });

@@ -1,10 +1,11 @@
+import { counted } from "#plan/render/visible.ts";
 import type { Loaded } from "#client/loads.ts";
 import type { Progress } from "#client/upload.ts";
 import type { Context } from "./context.ts";
 import { loadFormatOf } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
 import { findInputs } from "./load-inputs.ts";
-import { counted, inBytes } from "./numbers.ts";
+import { inBytes } from "./numbers.ts";
 import { openConfiguredLoads } from "./open-loads.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";

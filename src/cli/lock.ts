@@ -1,7 +1,9 @@
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Configuration } from "#config/configuration.ts";
 import { lockHolder, openDatabase } from "#plan/database.ts";
 import { makeFolder } from "#plan/folder.ts";
+import { daemonFolder } from "./context.ts";
 import { dataFolderInUse } from "./presence.ts";
 
 /** A claim to the data folder. The kernel gives it back whatever way the process ends. */
@@ -12,19 +14,28 @@ export interface Lock {
 /**
  * Claims the data folder for one daemon. The lock is DuckDB's on its file: the operating system's own, so that a
  * killed process leaves nothing that a person must clear away.
+ * @param patience how long another process is waited for, in milliseconds
  * @throws {InputError} naming the process that has it
  */
-export async function holdLock(file: string, configuration: Configuration): Promise<Lock> {
+export async function holdLock(configuration: Configuration, patience = 0): Promise<Lock> {
+  const file = join(daemonFolder(configuration), "lock");
   await makeFolder(dirname(file), "the daemon's folder");
-  try {
-    const database = await openDatabase({ path: file, memory: 16 * 1024 * 1024, spill: `${file}.spill` });
-    return {
-      release: () => {
-        database.close();
-      },
-    };
-  } catch (error) {
-    if (lockHolder(error) === undefined) throw error;
-    throw await dataFolderInUse(configuration.data, error);
+  const patienceEnds = performance.now() + patience;
+  for (;;) {
+    try {
+      const database = await openDatabase({ path: file, memory: 16 * 1024 * 1024, spill: `${file}.spill` });
+      return {
+        release: () => {
+          database.close();
+        },
+      };
+    } catch (error) {
+      if (lockHolder(error) === undefined) throw error;
+      if (performance.now() >= patienceEnds) throw await dataFolderInUse(configuration.data, error);
+    }
+    await delay(pause);
   }
 }
+
+/** How often it is looked whether the other process has ended, in milliseconds. */
+const pause = 200;

@@ -24,8 +24,3 @@ export function inBytes(bytes: number): string {
   }
   return `${bytes} bytes`;
 }
-
-/** A number of things, for a person: `1 row`, `5,000 rows`. */
-export function counted(count: number, what: string): string {
-  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
-}

@@ -1,6 +1,7 @@
 import type { Writable } from "node:stream";
 import { redactor } from "#config/redact.ts";
-import { HeldError, InputError, RollcallError, messageOf } from "#errors.ts";
+import { HeldError, errorDocument } from "#errors.ts";
+import type { ErrorDocument } from "#errors.ts";
 
 /** The exit codes of every command. */
 export const exitCodes = { done: 0, failed: 1, changes: 2, held: 3 } as const;
@@ -83,17 +84,11 @@ function ignoreGone(error: Error): void {
 
 /** An error for a person: the message, then each problem on a line of its own. */
 export function describeError(error: unknown): string {
-  const problems = error instanceof InputError || error instanceof HeldError ? error.problems : [];
-  return [messageOf(error), ...problems.map((problem) => `  ${problem}`)].join("\n");
+  return describeFailure(errorDocument(error));
 }
 
-/** An error as `--json` shows it: `{message, problems, advice}`. */
-export function errorDocument(error: unknown): object {
-  return {
-    message: messageOf(error),
-    problems: error instanceof InputError || error instanceof HeldError ? error.problems : [],
-    advice: error instanceof RollcallError ? error.advice : "stop",
-  };
+export function describeFailure({ message, problems }: ErrorDocument): string {
+  return [message, ...problems.map((problem) => `  ${problem}`)].join("\n");
 }
 
 /** The exit code that an error ends a command with. */

@@ -1,8 +1,9 @@
+import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { openDocuments } from "./documents.ts";
-import { execute } from "./execute.ts";
+import { dryRun } from "./dry-run.ts";
 import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
@@ -20,16 +21,15 @@ export async function plan(context: Context, name: string | undefined, options: 
   const documents = openDocuments(context.output, options);
   const codes: ExitCode[] = [];
   for (const sync of chosenSyncs(context.configuration, name)) {
-    const { warn, report, ended, end, fail } = documents.next(sync);
+    const { warn, report, end, fail } = documents.next(sync);
     try {
       const { overrides = [] } = options;
-      const { outcome, waiting } = await execute(context, sync, { apply: false, overrides, warn, report });
-      await ended(outcome);
-      await end();
+      const { outcome, waiting } = await dryRun(context, sync, { overrides, warn, report });
+      await end({ outcome });
       codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
       if (waiting.length > 0) codes.push(exitCodes.held);
     } catch (error) {
-      await fail(error);
+      await fail(errorDocument(error));
       codes.push(exitCodeOf(error));
       if (context.interruption.stop.aborted) break;
     }

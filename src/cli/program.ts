@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import { Command, Option } from "commander";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
+import type { Selection } from "#plan/selection.ts";
 import type { Head } from "#sync/audit-chain.ts";
 import { apply } from "./apply.ts";
 import { audit, auditVerify, headText, sinceText } from "./audit.ts";
@@ -14,6 +15,7 @@ import { exportCommand, exportStopping } from "./export.ts";
 import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
+import { approve, exceptList, onlyList, reject, undo } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { health } from "./health.ts";
 import { init } from "./init.ts";
@@ -23,7 +25,7 @@ import type { Log } from "./log.ts";
 import { notifyTest } from "./notify.ts";
 import { atLeastOne, wholeNumber } from "./numbers.ts";
 import { digestText, limitList } from "./overrides.ts";
-import { describeError, errorDocument, exitCodeOf, exitCodes, openOutput } from "./output.ts";
+import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { plan } from "./plan.ts";
 import { sql, sqlStopping } from "./sql.ts";
@@ -103,6 +105,40 @@ export async function runProgram(argv: readonly string[], composition: Compositi
             yes: options.yes === true,
           });
         }),
+      ),
+    );
+  limited(program.command("approve"), "<run>", "the run that awaits approval or is held; as much of its id as it takes")
+    .description("apply what a run has planned, and nothing else")
+    .option("-y, --yes", "do not ask at a terminal")
+    .option("--only <actions>", "only a part of it: creates, updates, deletes", onlyList)
+    .option("--except <principal>", "all but this user, or group:NAME; may be given several times", exceptList)
+    .option("--override <limits>", "limits that held it and do not count for this plan", limitList)
+    .action(
+      (
+        run: string,
+        { only, except, yes = false, ...options }: LimitOptions & OverrideOptions & Selection & { yes?: boolean },
+      ) =>
+        act(options, (file, output, log) =>
+          withContext(file, composition, { output, log }, (context) => {
+            const selection = { ...(only === undefined ? {} : { only }), ...(except === undefined ? {} : { except }) };
+            return approve(context, run, { ...limitOf(options), ...overridesOf(options), selection, yes });
+          }),
+        ),
+    );
+  common(program.command("reject"))
+    .argument("<run>", "the run that awaits approval or is held; as much of its id as it takes")
+    .description("say that what a run has planned is not to be applied")
+    .option("--reason <text>", "why")
+    .action((run: string, options: CommonOptions & { reason?: string }) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) => reject(context, run, options.reason)),
+      ),
+    );
+  limited(program.command("undo"), "<run>", "the run that was applied; as much of its id as it takes")
+    .description("plan the way back to what the target was before a run; it awaits approval")
+    .action((run: string, options: LimitOptions) =>
+      act(options, (file, output, log) =>
+        withContext(file, composition, { output, log }, (context) => undo(context, run, limitOf(options))),
       ),
     );
   common(program.command("export"))
@@ -238,9 +274,9 @@ function common(command: Command): Command {
     .option("-v, --verbose", "log every stage of a run, and what the embedded service does");
 }
 
-function limited(command: Command): Command {
+function limited(command: Command, argument = "[sync]", meaning = "the sync (default: all)"): Command {
   return common(command)
-    .argument("[sync]", "the sync (default: all)")
+    .argument(argument, meaning)
     .option("--all", "show every change, however many")
     .option("--limit <number>", "how many changes of each kind are shown", wholeNumber);
 }

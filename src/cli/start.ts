@@ -1,12 +1,12 @@
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { InputError } from "#errors.ts";
 import { lockHolder } from "#plan/database.ts";
+import { localActor } from "./actor.ts";
 import type { Composition, RunningService } from "./composition.ts";
-import { daemonFolder, load, passwordNotice } from "./context.ts";
+import { load, passwordNotice } from "./context.ts";
 import type { Voices } from "./context.ts";
 import { startDaemon } from "./daemon.ts";
 import type { Daemon } from "./daemon.ts";
@@ -15,9 +15,9 @@ import { holdLock } from "./lock.ts";
 import type { Lock } from "./lock.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
-import { openDaemonAudit } from "./open-audit.ts";
-import type { DaemonAudit } from "./open-audit.ts";
 import { announce, dataFolderInUse, withdraw } from "./presence.ts";
+import { openRecords } from "./records.ts";
+import type { Records } from "./records.ts";
 import { createReload } from "./reload.ts";
 import { listenToSignals } from "./signals.ts";
 
@@ -43,14 +43,15 @@ export async function start(
   const { output } = voices;
   const log = voices.log.logger;
   let lock: Lock | undefined;
-  let audit: DaemonAudit | undefined;
+  let records: Records | undefined;
   let service: RunningService | undefined;
   let daemon: Daemon | undefined;
   const metrics = await openMetrics(composition.version);
   try {
     if (only !== "service") {
-      lock = await holdLock(join(daemonFolder(configuration), "lock"), configuration);
-      audit = await openDaemonAudit(configuration, log);
+      lock = await holdLock(configuration);
+      records = await openRecords(configuration, log);
+      await records.audit.append({ event: "started", by: localActor(), process: process.pid });
     }
     if (only !== "daemon" && configuration.service !== undefined) {
       service = await startService(configuration, composition, log, output, metrics);
@@ -58,18 +59,18 @@ export async function start(
     } else if (only === "service") {
       throw new InputError(`${file} has no \`service:\`: there is no service to start`);
     }
-    if (only !== "service") {
+    if (records !== undefined) {
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
-      daemon = startDaemon({ configuration, embedded, log, output, observe: metrics.client });
+      daemon = await startDaemon({ configuration, embedded, log, output, observe: metrics.client }, records);
     }
     const take = async (next: Configuration): Promise<void> => {
-      await audit?.configured(next, { name: "rollcall", from: "signal" });
+      await records?.configured(next, { name: "rollcall", from: "signal" });
       daemon?.take(next);
     };
     signals.hangUp(createReload({ file, composition, voices, running: configuration, service, take }));
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 asks for a run of every sync, and this process runs none");
-      else daemon.trigger();
+      else daemon.scheduler.trigger({ name: "rollcall", from: "signal" });
     });
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);
@@ -85,7 +86,7 @@ export async function start(
     await service?.stop();
     daemon?.abandon();
     await ended;
-    await audit?.append({
+    await records?.audit.append({
       event: "stopped",
       by: { name: "rollcall", from: "signal" },
       process: process.pid,
@@ -98,7 +99,7 @@ export async function start(
     await daemon?.stop();
     await withdraw(configuration.data);
     await service?.stop();
-    await audit?.close();
+    await records?.close();
     lock?.release();
   }
 }

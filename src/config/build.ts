@@ -8,7 +8,7 @@ import type { Setting } from "./settings.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(
-  { service, control, targets, syncs, notifications, metrics }: File,
+  { service, control, targets, syncs, notifications, metrics, journal }: File,
   place: {
     readonly file: string;
     readonly folder: string;
@@ -26,6 +26,7 @@ export function build(
     control,
     targets: mapValues(targets, (target) => buildTarget(target, folder)),
     syncs: mapValues(syncs, buildSync),
+    journal,
     notifications: mapValues(notifications, (channel) => buildChannel(channel, (path) => resolve(folder, path))),
     metrics,
   };

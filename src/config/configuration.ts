@@ -22,6 +22,8 @@ export interface Configuration {
   readonly targets: Readonly<Record<string, TargetConfiguration>>;
   readonly sources: Readonly<Record<string, SourceConfiguration>>;
   readonly syncs: Readonly<Record<string, SyncConfiguration>>;
+  /** How long, and how many runs are remembered; of how many the lists. */
+  readonly journal: { readonly keep: number; readonly runs: number; readonly lists: number };
   /** Channels by which people are told, by name. */
   readonly notifications: Readonly<Record<string, ChannelConfiguration>>;
   /** Who may read the metrics. */
@@ -115,6 +117,10 @@ export interface SyncConfiguration {
   readonly renames: "hold" | "apply";
   readonly reusedNames: "hold" | "apply";
   readonly limits: LimitsConfiguration;
+  /** Who lets a plan be applied: a person, nobody, or a person where a limit is tripped. */
+  readonly approval: "required" | "automatic" | "automatic-within-limits";
+  /** How long a plan can be approved. */
+  readonly approvalExpires: number;
   /** The password of every user that is created; absent: a random one for each run, known to nobody. */
   readonly defaultPassword?: string;
   /** Where the target's users and groups are exported to after a run that was applied; absent: nowhere. */

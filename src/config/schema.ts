@@ -14,6 +14,9 @@ function named<Value extends z.ZodType>(value: Value) {
     .transform((record) => record ?? {});
 }
 
+const atLeastOne = z
+  .int({ error: "expected a whole number, at least 1" })
+  .min(1, { error: "expected a whole number, at least 1" });
 const path = values.text("the path of a file");
 const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
 
@@ -52,9 +55,7 @@ export const service = z.strictObject({
     remembered: values.duration.prefault("7d").describe("How long a login with rememberme=true is valid, used or not."),
   }).describe("How long sessions last."),
   logins: section({
-    attempts: z
-      .int({ error: "expected a whole number, at least 1" })
-      .min(1, { error: "expected a whole number, at least 1" })
+    attempts: atLeastOne
       .prefault(10)
       .describe("Failed logins of one name from one address that are allowed within the window."),
     window: values.duration.prefault("5m").describe("How long a failed login counts."),
@@ -93,11 +94,7 @@ export const service = z.strictObject({
     .describe("A folder of pinboards, a YAML file each: *.yaml, *.yml. Read again on SIGHUP."),
   queries: section({
     timeout: values.duration.prefault("60s").describe("How long a query of a pinboard may run."),
-    maxRows: z
-      .int({ error: "expected a whole number, at least 1" })
-      .min(1, { error: "expected a whole number, at least 1" })
-      .prefault(100_000)
-      .describe("The most rows that one visualization returns at a time."),
+    maxRows: atLeastOne.prefault(100_000).describe("The most rows that one visualization returns at a time."),
   }).describe("The queries of pinboards."),
   memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
 });
@@ -247,6 +244,14 @@ const sync = z.strictObject({
     .prefault("hold")
     .describe("A known name with another record: somebody else. hold: it stays as it is. apply: it is taken over."),
   limits: limits.describe("What a run may change at most, and what it must find at least."),
+  approval: z
+    .enum(["required", "automatic", "automatic-within-limits"])
+    .prefault("automatic")
+    .describe(
+      "Who lets a plan be applied. required: a person, always. automatic: nobody; what is beyond the limits is held. " +
+        "automatic-within-limits: a person, where a limit is tripped.",
+    ),
+  approvalExpires: values.duration.prefault("24h").describe("How long a plan can be approved."),
   defaultPassword: z
     .string({ error: "expected a password" })
     .exactOptional()
@@ -281,6 +286,13 @@ export const file = z.strictObject({
   targets: named(target).describe("Where syncs write to, by name."),
   sources: named(source).describe("Where users and groups come from, by name."),
   syncs: named(sync).describe("What is kept in step with what, by name."),
+  journal: section({
+    keep: values.duration.prefault("90d").describe("How long a run is remembered."),
+    runs: atLeastOne.prefault(1000).describe("How many runs are remembered at most."),
+    lists: atLeastOne
+      .prefault(20)
+      .describe("Of how many runs the changes and the list are kept at most: to look at them, and to undo them."),
+  }).describe("What is remembered of runs."),
   notifications: named(channel).describe("How people are told of runs, by name."),
   metrics: metrics.describe("Who may read /metrics, beside administrators of the service."),
 });

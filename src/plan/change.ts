@@ -58,6 +58,11 @@ export interface Plan {
   changes(only?: Part): AsyncIterable<Change>;
 }
 
+/** How many principals a plan touches. */
+export function changes(counts: Counts): number {
+  return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);
+}
+
 const attributes = ["displayName", "description", "mail"] as const satisfies readonly AttributeChange["attribute"][];
 
 /**

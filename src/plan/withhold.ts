@@ -24,13 +24,7 @@ export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> 
  */
 export async function withhold(connection: Connection, waiting: ReadonlySet<Measure>): Promise<void> {
   const steps: Record<Measure, string> = {
-    creates: `
-      CREATE OR REPLACE TEMP TABLE uncreated AS SELECT kind, name FROM desired ANTI JOIN actual USING (kind, name);
-      DELETE FROM desired WHERE (kind, name) IN (FROM uncreated);
-      DELETE FROM managed WHERE (kind, name) IN (FROM uncreated);
-      UPDATE desired SET group_names = list_filter(desired.group_names, lambda g: NOT list_contains(u.names, g))
-      FROM (SELECT list(name) AS names FROM uncreated WHERE kind = 'group') u
-      WHERE list_has_any(desired.group_names, u.names)`,
+    creates: uncreate("true"),
     deletes: restore("true"),
     updates: `
       ${restore("kind = 'group'")};
@@ -48,8 +42,26 @@ export async function withhold(connection: Connection, waiting: ReadonlySet<Meas
     if (waiting.has(measure)) await connection.run(steps[measure]);
 }
 
-/** Brings principals back that are to be deleted; those that stay keep their memberships in the groups among them. */
-function restore(which: string): string {
+/**
+ * SQL that leaves out principals that are to be created, and the memberships of others in the groups among them.
+ * @param which an SQL condition on a row of `desired`
+ */
+export function uncreate(which: string): string {
+  return `
+    CREATE OR REPLACE TEMP TABLE uncreated AS
+    SELECT kind, name FROM (SELECT * FROM desired WHERE ${which}) ANTI JOIN actual USING (kind, name);
+    DELETE FROM desired WHERE (kind, name) IN (FROM uncreated);
+    DELETE FROM managed WHERE (kind, name) IN (FROM uncreated);
+    UPDATE desired SET group_names = list_filter(desired.group_names, lambda g: NOT list_contains(u.names, g))
+    FROM (SELECT list(name) AS names FROM uncreated WHERE kind = 'group') u
+    WHERE list_has_any(desired.group_names, u.names)`;
+}
+
+/**
+ * SQL that brings principals back that are to be deleted; those that stay keep their memberships in the groups among them.
+ * @param which an SQL condition on a row of `actual`
+ */
+export function restore(which: string): string {
   return `
     CREATE OR REPLACE TEMP TABLE restored AS
     SELECT * FROM (SELECT * FROM actual WHERE ${which}) ANTI JOIN desired USING (kind, name);

@@ -1,7 +1,9 @@
+import type { HeldBy } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { Measure, Overridable } from "#plan/limits.ts";
+import type { Selection } from "#plan/selection.ts";
 import type { Head } from "./audit-chain.ts";
-import type { Actor, Cause, RunRecord, RunState, Selection } from "./record.ts";
+import type { Actor, Cause, RunRecord, RunState } from "./record.ts";
 
 /** What is said of a run in the audit file. */
 interface OfRun {
@@ -33,7 +35,7 @@ export type AuditEntry =
       readonly result: RunState;
       readonly digest?: string;
       readonly counts?: Counts;
-      readonly heldBy?: "limits" | "opinions" | "verification";
+      readonly heldBy?: HeldBy;
       /** What was left out because of limits. */
       readonly waiting?: readonly Measure[];
       readonly error?: string;

@@ -1,27 +1,30 @@
 import type { Overridable } from "#plan/limits.ts";
-import type { Actor, Cause, RunRecord, Selection, SyncState } from "./record.ts";
+import type { Selection } from "#plan/selection.ts";
+import type { Actor, Cause, RunRecord, SyncState } from "./record.ts";
+import type { RunOptions } from "./run.ts";
 import type { Stage } from "./sync.ts";
 
 /** What may be asked of whoever runs the syncs of a data folder: the daemon, or a command where there is none. */
 export interface Coordinator {
   /**
    * Begins a run, after those to the same target that are under way.
+   * @param watcher where the run is in this process
    * @throws {InputError} when there is no such sync
    */
-  begin(request: RunRequest): Promise<Begun>;
+  begin(request: RunRequest, watcher?: Watcher): Promise<Begun>;
   /**
    * Applies what a pending or held run has planned, and nothing else: the target is read again, and what would change
    * must have the digest of what was shown.
    * @throws {InputError} when there is no such run, or it cannot be approved (any more)
    */
-  approve(id: string, approval: Approval): Promise<Begun>;
+  approve(id: string, approval: Approval, watcher?: Watcher): Promise<Begun>;
   /** @throws {InputError} when there is no such run, or it is neither pending nor held */
   reject(id: string, rejection: { readonly by: Actor; readonly reason?: string }): Promise<RunRecord>;
   /**
    * Begins a run that plans the way back to what the target was before that one was applied.
    * @throws {InputError} when there is no such run, it applied nothing, or its list is no longer kept
    */
-  undo(id: string, request: { readonly by: Actor }): Promise<Begun>;
+  undo(id: string, request: { readonly by: Actor }, watcher?: Watcher): Promise<Begun>;
   /** The newest first. */
   runs(): readonly RunRecord[];
   syncs(): readonly SyncStatus[];
@@ -36,6 +39,9 @@ export interface Begun {
   /** As it ended, or awaits approval. Never rejects: a failure is in the record. */
   readonly ended: Promise<RunRecord>;
 }
+
+/** What watches one run more closely than its events tell. */
+export type Watcher = Pick<RunOptions, "progress" | "report"> & Partial<Pick<RunOptions, "warn">>;
 
 export interface RunRequest {
   readonly sync: string;

@@ -52,7 +52,7 @@ export interface Addition {
   /** In epoch milliseconds. */
   readonly now: number;
   readonly amounts: readonly Amount[];
-  readonly sizes: readonly SourceSize[];
+  readonly scope: { readonly sizes: readonly SourceSize[] };
   readonly checks: readonly LimitCheck[];
 }
 
@@ -63,7 +63,8 @@ export interface Addition {
  * is back is unknown while its source could not be read: its time goes on. Expects the tables of `depart`.
  */
 export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
-  const { now, amounts, sizes, checks } = addition;
+  const { now, amounts, checks } = addition;
+  const { sizes } = addition.scope;
   const name = literal(sync);
   const overridden = checks.filter((check) => check.overridden);
   const counted = amounts.filter(

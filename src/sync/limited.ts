@@ -8,6 +8,13 @@ import { describeCheck } from "#plan/render/limits.ts";
 import { waitingFor, withhold } from "#plan/withhold.ts";
 import type { Sync } from "./sync.ts";
 
+/** What the sources had, for the limits that are about it. */
+export interface Scope {
+  readonly sizes: readonly SourceSize[];
+  /** Absent where a source could not be read. */
+  readonly inScope?: { readonly users: number; readonly groups: number };
+}
+
 /** A plan that was held against the limits of its sync. */
 export interface LimitedPlan {
   readonly plan: Plan;
@@ -16,41 +23,52 @@ export interface LimitedPlan {
   readonly waiting: readonly Measure[];
   /** What the plan does. */
   readonly amounts: readonly Amount[];
-  readonly sizes: readonly SourceSize[];
+  readonly scope: Scope;
+}
+
+/**
+ * What the sources of a sync had. Expects the tables of `assemble`.
+ * @param unread names of sources that could not be read: nothing is concluded from how little they have
+ */
+export async function scopeOfSources(
+  connection: Connection,
+  { sources }: Sync,
+  unread: readonly string[],
+): Promise<Scope> {
+  const read = sources.map(({ name }) => name).filter((name) => !unread.includes(name));
+  const sizes = await sizesOf(connection, read);
+  return { sizes, ...(unread.length === 0 ? { inScope: await scopeOf(connection) } : {}) };
 }
 
 /**
  * Plans the difference between `actual` and `desired`, and holds it against the limits. Where those say so, what a limit
- * is about is taken out of `desired`, and the plan is what is left. Expects the tables of `makeDesired`.
- * @param options.unread names of sources that could not be read: nothing is concluded from how little they have
+ * is about is taken out of `desired`, and the plan is what is left. Expects the tables of `combine`.
  */
 export async function planWithinLimits(
   connection: Connection,
-  { sources, limits }: Sync,
-  options: {
-    readonly unread: readonly string[];
-    readonly history: History;
-    readonly overrides: readonly Overridable[];
-  },
+  { limits }: Sync,
+  options: { readonly scope: Scope; readonly history: History; readonly overrides: readonly Overridable[] },
 ): Promise<LimitedPlan> {
-  const { unread, history, overrides } = options;
-  const read = sources.map(({ name }) => name).filter((name) => !unread.includes(name));
-  const sizes = await sizesOf(connection, read);
-  const inScope = unread.length === 0 ? { inScope: await scopeOf(connection) } : {};
+  const { scope, history, overrides } = options;
   const plan = await createPlan(connection);
   const amounts = await measure(connection);
-  const checks = checkLimits(limits, { amounts, sizes, ...inScope, history, overrides });
+  const checks = checkLimits(limits, { amounts, ...scope, history, overrides });
   const waiting = limits.action === "hold" ? new Set<Measure>() : waitingFor(checks);
-  if (waiting.size === 0) return { plan, checks, waiting: [], amounts, sizes };
+  if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope };
   await withhold(connection, waiting);
   const rest = await createPlan(connection);
-  return { plan: rest, checks, waiting: [...waiting], amounts: await measure(connection), sizes };
+  return { plan: rest, checks, waiting: [...waiting], amounts: await measure(connection), scope };
+}
+
+/** The limits that stop a plan: tripped, and not overridden. None where the rest is applied. */
+export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">): readonly LimitCheck[] {
+  return sync.limits.action === "hold" ? checks.filter(({ tripped, overridden }) => tripped && !overridden) : [];
 }
 
 /** @throws {HeldError} naming every limit that is tripped, and how a person lets exactly this plan pass */
-export function holdBeyondLimits(sync: Sync, { plan, checks }: LimitedPlan): void {
-  if (sync.limits.action !== "hold") return;
-  const tripped = checks.filter(({ tripped, overridden }) => tripped && !overridden);
+export function holdBeyondLimits(sync: Sync, limited: LimitedPlan): void {
+  const { plan, checks } = limited;
+  const tripped = beyondLimits(sync, limited);
   if (tripped.length === 0) return;
   const names = [...new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit))];
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
@@ -61,5 +79,6 @@ export function holdBeyondLimits(sync: Sync, { plan, checks }: LimitedPlan): voi
       "look at the sources and the rules first; if it is meant, this applies exactly this plan: " +
         `rollcall apply ${sync.name} --override ${names.join(",")} --digest ${plan.digest}`,
     ],
+    "limits",
   );
 }

@@ -1,6 +1,7 @@
-import type { Action, Counts } from "#plan/change.ts";
+import type { ErrorDocument, HeldBy } from "#errors.ts";
+import type { Counts } from "#plan/change.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
-import type { Kind } from "#principals/principal.ts";
+import type { Selection } from "#plan/selection.ts";
 import type { Stage } from "./sync.ts";
 
 /**
@@ -45,18 +46,6 @@ export interface StageRecord {
   readonly records?: number;
 }
 
-/** A principal, named. */
-export interface Subject {
-  readonly kind: Kind;
-  readonly name: string;
-}
-
-/** A part of a plan: only these actions, or all but these principals. Absent: not narrowed by it. */
-export interface Selection {
-  readonly only?: readonly Action[];
-  readonly except?: readonly Subject[];
-}
-
 /** What a person decided about a run. */
 export interface Decision {
   readonly decision: "approved" | "rejected";
@@ -97,16 +86,24 @@ export interface RunRecord {
   /** What a person should know beside the changes, one line each. */
   readonly notes: readonly string[];
   /** Why it is held. Only what is held by `limits` can be approved. */
-  readonly heldBy?: "limits" | "opinions" | "verification";
+  readonly heldBy?: HeldBy;
   /** Of a run that failed or is held: safe to show. */
-  readonly error?: { readonly message: string; readonly problems: readonly string[]; readonly advice: string };
+  readonly error?: ErrorDocument;
   /** Until when it can be approved. */
   readonly expiresAt?: string;
   /** A later run found the same again: how often, and when last. */
   readonly foundAgain?: { readonly count: number; readonly lastAt: string };
   readonly decisions: readonly Decision[];
-  /** How its end was found out after its process had been killed. */
+  /** Of a superseded run: it found the same as that one, which still waits for approval or is still held. */
+  readonly sameAs?: string;
+  /** When it began to send its list to be applied: from then on the target may have changed. */
+  readonly sentAt?: string;
+  /** Its list was sent, and it could not be found out yet what became of that. */
+  readonly endUnknown?: true;
+  /** How its end was found out, after its process had been killed or the answer of the target was lost. */
   readonly recovery?: string;
+  /** What was exported after it, as `--json` shows it; with `error` where that failed. */
+  readonly export?: Readonly<Record<string, unknown>>;
   /** Whether its changes and its list are still kept. */
   readonly kept: boolean;
 }

@@ -1,30 +1,37 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { HeldError } from "#errors.ts";
+import { changes } from "#plan/change.ts";
 import type { Counts, Plan } from "#plan/change.ts";
+import type { Departures } from "#plan/departures.ts";
 import { createChanges } from "#plan/diff.ts";
 import type { LimitCheck, Overridable, Measure } from "#plan/limits.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
-import { listTarget, makeDesired } from "./desired.ts";
-import type { Desired } from "./desired.ts";
+import { listTarget } from "./desired.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import { openLedger } from "./ledger.ts";
 import type { Ledger } from "./ledger.ts";
-import { holdBeyondLimits, planWithinLimits } from "./limited.ts";
+import { beyondLimits, holdBeyondLimits } from "./limited.ts";
 import { compareOpinions } from "./opinions.ts";
+import { planFromSources } from "./planning.ts";
+import type { Planned, Planner } from "./planning.ts";
 import type { Target } from "./ports.ts";
 import type { Stage, Sync } from "./sync.ts";
 
 export interface RunOptions {
   /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
   readonly apply: boolean;
-  /** The digest of the plan that was shown; another one is held. */
+  /** Who lets a plan be applied: a person, nobody, or a person where a limit is tripped. Absent: nobody. */
+  readonly approval?: ApprovalPolicy;
+  /** The digest of the plan that was shown to a person who wants it applied; another one is held. */
   readonly digest?: string;
   /** Limits that do not count for this plan, as a person has said who saw it. */
   readonly overrides?: readonly Overridable[];
+  /** What makes the plan; absent: the sources are read. */
+  readonly planner?: Planner;
   /** The time of the run, in epoch milliseconds; absent: now. */
   readonly now?: number;
   /** The daemon's folder for workbenches and ledgers. */
@@ -36,23 +43,36 @@ export interface RunOptions {
   readonly progress?: (stage: Stage, records?: number) => void;
   /** Called with what a source wants a person to know. */
   readonly warn: (message: string) => void;
-  /** Called once the plan is made and the service agrees with it, before anything is applied. */
+  /** Called once the plan is made and the service has said what it thinks of it, before anything is applied. */
   readonly report?: (report: Report) => Promise<void>;
+  /** Keeps a plan that has changes, with what it takes to apply it later, before it is held, left pending or applied. */
+  readonly keep?: (workbench: Workbench, planned: Planned) => Promise<void>;
+  /** Called right before the list is sent to be applied; from here on the target may be changed. */
+  readonly applying?: () => Promise<void>;
 }
 
+export type ApprovalPolicy = "required" | "automatic" | "automatic-within-limits";
+
 /** What a run found out. `plan` can be read only while `report` is running. */
-export interface Report extends Desired {
+export interface Report {
   readonly sync: string;
   readonly target: string;
   readonly plan: Plan;
   readonly limits: readonly LimitCheck[];
   /** What is left out of the plan because of limits. */
   readonly waiting: readonly Measure[];
+  /** What a person should know beside the changes, one line each. */
+  readonly notes: readonly string[];
+  /** Who leaves later or never. Absent where it was decided when the plan was made. */
+  readonly departures?: Departures;
 }
 
 export interface RunResult {
-  /** `planned`: a dry run found changes. `applied`: they were made, and the target was listed again to prove it. */
-  readonly outcome: "no change" | "planned" | "applied";
+  /**
+   * `planned`: a dry run found changes. `pending`: a person must approve them. `applied`: they were made, and the target
+   * was listed again to prove it.
+   */
+  readonly outcome: "no change" | "planned" | "pending" | "applied";
   readonly digest: string;
   readonly counts: Counts;
   readonly limits: readonly LimitCheck[];
@@ -68,7 +88,7 @@ export interface RunResult {
  *   before `apply` nothing has changed
  */
 export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
-  const { progress, overrides = [], now = Date.now() } = options;
+  const { progress, planner = planFromSources, now = Date.now() } = options;
   const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
   const { connection } = workbench;
   const watching = watch(connection, options.interruption);
@@ -82,35 +102,39 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       signal: watching.signal(),
       now,
     });
-    const desired = await makeDesired(sync, workbench, {
+    const planned = await planner(sync, workbench, {
       ...options,
       now,
-      reads: { folder: join(options.folder, "reads"), write: options.apply },
+      history: ledger.history,
       signal: watching.signal(),
     });
-    const unread = desired.assembly.unread.map(({ name }) => name);
-    const limited = await planWithinLimits(connection, sync, { unread, history: ledger.history, overrides });
-    const { plan, checks: limits, waiting } = limited;
+    const { plan, checks: limits, waiting } = planned;
+    const changed = changes(plan.counts) > 0;
     progress?.("preview");
     const send = await prepare(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
-    await options.report?.({ sync: sync.name, target: sync.target.name, plan, ...desired, limits, waiting });
+    await options.report?.({ sync: sync.name, target: sync.target.name, limits, ...planned });
+    if (changed && options.apply) await options.keep?.(workbench, planned);
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
-    holdBeyondLimits(sync, limited);
-    const changed = changes(plan.counts) > 0;
+    const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
+    if (policy !== "automatic-within-limits") holdBeyondLimits(sync, planned);
+    const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
+    if (changed && !options.apply) return { outcome: "planned", ...result };
+    if (changed && (policy === "required" || (policy !== "automatic" && beyondLimits(sync, planned).length > 0)))
+      return { outcome: "pending", ...result };
     if (options.apply) {
       watching.enterApply();
       await ledger.claim();
       if (changed) {
+        await options.applying?.();
         progress?.("apply");
         const differences = await compareOpinions(connection, await send(true, watching.signal()), "did");
         progress?.("verify");
         await verify(sync.target, workbench, differences, watching.signal());
       }
-      await ledger.settle({ now, ...limited });
+      await ledger.settle({ now, ...planned });
     }
-    const outcome = changed ? (options.apply ? "applied" : "planned") : "no change";
-    return { outcome, digest: plan.digest, counts: plan.counts, limits, waiting };
+    return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
     throw watching.explain(error);
   } finally {
@@ -130,10 +154,15 @@ function holdUnlessAgreed(
     throw new HeldError(
       `target ${target.name}: the service's preview is not what was planned; nothing was applied`,
       disagreements,
+      "opinions",
     );
   }
   if (digest !== undefined && plan.digest !== digest) {
-    throw new HeldError("the changes are no longer those that were shown; nothing was applied. Plan again");
+    throw new HeldError(
+      "the changes are no longer those that were shown; nothing was applied. Plan again",
+      [],
+      "digest",
+    );
   }
 }
 
@@ -175,10 +204,6 @@ async function verify(
   throw new HeldError(
     `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,
     problems,
+    "verification",
   );
-}
-
-/** How many principals a plan touches. */
-function changes(counts: Counts): number {
-  return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);
 }

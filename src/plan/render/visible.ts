@@ -40,3 +40,8 @@ const format = new Intl.NumberFormat("en");
 export function number(count: number): string {
   return format.format(count);
 }
+
+/** A number of things, for a person: `1 row`, `5,000 rows`. */
+export function counted(count: number, what: string): string {
+  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+}

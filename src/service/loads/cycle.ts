@@ -1,5 +1,6 @@
 import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { syncFolder } from "#plan/durable.ts";
 import type { Readable } from "node:stream";
 import { createQueue } from "#service/queue.ts";
 import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
@@ -7,7 +8,7 @@ import { createRoom, writeError } from "./capacity.ts";
 import type { Limits, Room } from "./capacity.ts";
 import { fileNameOf, inOrder } from "./chunks.ts";
 import type { Chunk } from "./chunks.ts";
-import { syncFolder, writeRecord } from "./record.ts";
+import { writeRecord } from "./record.ts";
 import type { CycleRecord, Outcome, Received } from "./record.ts";
 import type { LoadChunk } from "./parsing.ts";
 import { isPlain } from "./regular.ts";

@@ -1,5 +1,6 @@
-import { open, readFile, rename } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { writeDurably } from "#plan/durable.ts";
 import type { InternalStage, LoadParameters, StatusCode } from "#wire/loads.ts";
 
 /** What is known of a cycle beside its chunks, as its file holds it. Times are in epoch milliseconds. */
@@ -47,25 +48,6 @@ export async function readRecord(folder: string): Promise<CycleRecord | undefine
 }
 
 /** Writes the record: after a crash there is this one or the one before it. */
-export async function writeRecord(folder: string, record: CycleRecord): Promise<void> {
-  const beside = join(folder, `${fileName}.new`);
-  const file = await open(beside, "w", 0o600);
-  try {
-    await file.writeFile(JSON.stringify(record));
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(beside, join(folder, fileName));
-  await syncFolder(folder);
-}
-
-/** Makes what was renamed or created in a folder survive a power failure. */
-export async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+export function writeRecord(folder: string, record: CycleRecord): Promise<void> {
+  return writeDurably(join(folder, fileName), JSON.stringify(record));
 }

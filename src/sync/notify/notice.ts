@@ -117,6 +117,8 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
       return "held because the plan and the target's own preview differ; nothing was applied";
     case "verification":
       return "held after it was applied: the target is not what was planned";
+    case "digest":
+      return "held because the changes are no longer those that were shown; nothing was applied";
     case undefined:
     default:
       return `held: ${firstLine(error?.message ?? "going on would not do what was shown")}`;

@@ -1,6 +1,5 @@
 import type { Departures } from "#plan/departures.ts";
-import { quoted } from "#plan/render/visible.ts";
-import { counted } from "./numbers.ts";
+import { counted, quoted } from "#plan/render/visible.ts";
 
 /** What is said of those who leave later or never, and of changed names: a line each, examples below it. */
 export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): string[] {

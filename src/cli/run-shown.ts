@@ -1,0 +1,73 @@
+import { join } from "node:path";
+import { openDatabase } from "#plan/database.ts";
+import { openStored } from "#plan/stored.ts";
+import type { Begun, Coordinator } from "#sync/coordinator.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { openStore } from "#sync/store.ts";
+import { daemonFolder } from "./context.ts";
+import type { Context } from "./context.ts";
+import type { RunDocument } from "./documents.ts";
+import type { ExportDocument } from "./export-shown.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+/** Shows what a run has planned, from what is kept of it; nothing where nothing is. */
+export async function showKept(
+  { configuration }: Context,
+  run: RunRecord,
+  document: Pick<RunDocument, "report">,
+): Promise<void> {
+  const { id, sync, target, digest, counts, limits, waiting, notes, kept } = run;
+  if (!kept || digest === undefined || counts === undefined) return;
+  const folder = daemonFolder(configuration);
+  const spill = join(folder, "work", "spill");
+  const database = await openDatabase({ path: ":memory:", memory: configuration.memory, spill });
+  const connection = await database.connect();
+  try {
+    const plan = await openStored(connection, openStore(folder).file(id, "changes"), { digest, counts });
+    await document.report({ sync, target, plan, limits, waiting, notes });
+  } finally {
+    connection.close();
+    database.close();
+  }
+}
+
+/** Waits for a run to end, and shows what it has planned, unless that is shown already, and how it has ended. */
+export async function showRun(
+  context: Context,
+  coordinator: Coordinator,
+  document: RunDocument,
+  { begun, isShown }: { readonly begun: Begun; readonly isShown: () => boolean },
+): Promise<ExitCode> {
+  const run = await begun.ended;
+  context.output.progress();
+  const others = coordinator.runs();
+  if (!isShown()) await showKept(context, others.find(({ id }) => id === run.sameAs) ?? run, document);
+  return showEnd(document, run, others);
+}
+
+/**
+ * Shows how a run has ended.
+ * @param others the runs of the journal: one that found the same as another is shown as that
+ */
+async function showEnd(document: RunDocument, run: RunRecord, others: readonly RunRecord[]): Promise<ExitCode> {
+  const { id, state, sameAs, error, waiting, expiresAt } = run;
+  const same = sameAs === undefined ? undefined : others.find((other) => other.id === sameAs);
+  if (same !== undefined) return showEnd(document, same, []);
+  if (error !== undefined) {
+    await document.fail(error, id);
+    return state === "held" || error.advice === "stop" ? exitCodes.held : exitCodes.failed;
+  }
+  if (state === "pending") {
+    await document.end({ outcome: state, run: id, ...(expiresAt === undefined ? {} : { expiresAt }) });
+    return exitCodes.held;
+  }
+  if (state !== "applied" && state !== "no change") {
+    await document.fail({ message: `the run ${id} is ${state}`, problems: [], advice: "stop" }, id);
+    return exitCodes.failed;
+  }
+  const exported = run.export as ExportDocument | undefined;
+  await document.end({ outcome: state, run: id, ...(exported === undefined ? {} : { exported }) });
+  if (exported?.error !== undefined) return exitCodes.failed;
+  return waiting.length > 0 ? exitCodes.held : exitCodes.done;
+}

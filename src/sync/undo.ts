@@ -1,0 +1,93 @@
+import { InputError, firstLineOf } from "#errors.ts";
+import { depart } from "#plan/departures.ts";
+import { literal } from "#plan/database.ts";
+import { combine, freeze } from "#plan/protect.ts";
+import { counted } from "#plan/render/visible.ts";
+import { useThreads } from "#plan/threads.ts";
+import { assembledDdl } from "#principals/relation.ts";
+import { departureNotes } from "./departure-notes.ts";
+import { listTarget } from "./desired.ts";
+import { planWithinLimits } from "./limited.ts";
+import type { Planner } from "./planning.ts";
+import type { Store } from "./store.ts";
+
+/**
+ * Plans the way back to what the target was before a run: everybody whom it, or a later run of the same sync, has
+ * changed is to be what they were. What others have changed since stays, and so does what is protected.
+ * @param ids the run, and the later ones of its sync that were applied, oldest first
+ */
+export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
+  return async (sync, workbench, options) => {
+    const { connection } = workbench;
+    const { signal, progress, history, overrides = [], now = Date.now() } = options;
+    progress?.("read");
+    try {
+      await connection.run(`
+        CREATE OR REPLACE TEMP TABLE way_back AS
+        SELECT kind, name, min(n) AS n, first(before ORDER BY n) AS before FROM (${each(store, ids, "changes")}) GROUP BY kind, name;
+        CREATE OR REPLACE TEMP TABLE owned_then AS
+        SELECT o.kind, o.name, o.source, o.source_id FROM (${each(store, ids, "owned")}) o
+        JOIN way_back w ON w.kind = o.kind AND w.name = o.name AND w.n = o.n`);
+    } catch (error) {
+      throw new InputError(
+        `what was changed since is not all kept (${firstLineOf(error)}): the way back cannot be planned`,
+        { cause: error },
+      );
+    }
+    progress?.("list");
+    await listTarget(sync.target, workbench, "actual", signal);
+    await useThreads(connection);
+    progress?.("plan");
+    await connection.run(`
+      CREATE OR REPLACE TABLE assembled (${assembledDdl});
+      CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
+      CREATE OR REPLACE TEMP TABLE origin_then AS
+      SELECT * FROM owned_then
+      UNION ALL
+      SELECT kind, name, source, source_id FROM ledger ANTI JOIN owned_then USING (kind, name);
+      CREATE OR REPLACE TABLE contributor AS
+      SELECT * EXCLUDE (r) FROM (
+        SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY source, source_id) AS r FROM origin_then) WHERE r > 1;
+      INSERT INTO assembled
+      WITH first_origin AS (FROM origin_then ANTI JOIN contributor USING (kind, name, source, source_id)),
+      state AS (
+        SELECT kind, name, before.display_name, before.description, before.mail, before.group_names
+        FROM way_back WHERE before IS NOT NULL
+        UNION ALL
+        SELECT a.kind, a.name, a.display_name, a.description, a.mail, a.group_names
+        FROM actual a SEMI JOIN ledger USING (kind, name) ANTI JOIN way_back USING (kind, name))
+      SELECT s.*, coalesce(o.source, ''), coalesce(o.source_id, ''), 'as it was', 0
+      FROM state s LEFT JOIN first_origin o USING (kind, name)`);
+    // Whom nobody owned before goes back to being nobody's only where a later run finds no record; nobody else is touched.
+    await freeze(connection, { ...sync.protection, manage: "owned", makesGroups: true });
+    const departures = await depart(
+      connection,
+      { ...sync.departures, after: 0, renames: "apply", reusedNames: "apply" },
+      now,
+    );
+    await combine(connection);
+    const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
+    const none = { count: 0, examples: [] };
+    const { create } = limited.plan.counts.users;
+    return {
+      ...limited,
+      notes: [
+        ...departureNotes({ ...departures, renames: none, reused: none, leaving: none }, sync.name),
+        ...(create === 0
+          ? []
+          : [
+              `${counted(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
+            ]),
+        `as long as the sources and the rules are what they are, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
+      ],
+      departures,
+    };
+  };
+}
+
+/** A table of several runs, as rows with their place `n` among them. */
+function each(store: Store, ids: readonly string[], table: "changes" | "owned"): string {
+  return ids
+    .map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`)
+    .join(" UNION ALL ");
+}
