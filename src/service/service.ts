@@ -117,7 +117,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   opening.defer(() => pinboards.settled());
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(engine, options.tables);
-  const directory = await openDirectory({ database, folder, administrator });
+  const directory = await openDirectory({ database, folder, administrator, log });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ database, ...lifetimes, log });
   opening.defer(() => sessions.close());

@@ -2,12 +2,14 @@ import { comparedColumns, principalColumns } from "#principals/relation.ts";
 import type { Connection } from "#plan/database.ts";
 import { hashPassword } from "./passwords.ts";
 import { listed } from "./listed.ts";
-import { lookupOf } from "./schema.ts";
+import { lookupOf, renewRevision, unlisted } from "./schema.ts";
 
 export interface Application {
   /** The changes, as `createChanges` makes them of what is and `desired`. */
   readonly changes: string;
   readonly desired: string;
+  /** Those of `desired` that are not in the list. */
+  readonly kept: string;
   readonly defaultPassword: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -18,9 +20,10 @@ const batch = 256;
 /**
  * Applies the changes in one transaction (B.8). Passwords are hashed before it: the default one once for all created
  * users, own ones each (B.7).
+ * @returns the revision of the directory that came of it
  */
-export async function applyChanges(connection: Connection, application: Application): Promise<void> {
-  const { changes, desired, defaultPassword, signal } = application;
+export async function applyChanges(connection: Connection, application: Application): Promise<string> {
+  const { changes, desired, kept, defaultPassword, signal } = application;
   await connection.run("CREATE TEMP TABLE hashes (name VARCHAR NOT NULL, hash VARCHAR NOT NULL)");
   if (defaultPassword === undefined) await hashOwnPasswords(connection, changes, signal);
   else await hashOnce(connection, changes, defaultPassword, signal);
@@ -28,7 +31,7 @@ export async function applyChanges(connection: Connection, application: Applicat
   const now = Date.now();
   const assigned = comparedColumns.map((column) => `${column} = d.${column}`).join(", ");
   const columns = principalColumns.map((column) => `d.${column}`).join(", ");
-  await connection.transaction(async () => {
+  return connection.transaction(async () => {
     for (const [table, kind] of [
       ["directory.users", "user"],
       ["directory.groups", "group"],
@@ -46,8 +49,12 @@ export async function applyChanges(connection: Connection, application: Applicat
       WHERE ${which("create", "user")};
       INSERT INTO directory.groups BY NAME
       SELECT ${columns}, ${now} AS created, ${now} AS modified
-      FROM ${desired} d JOIN ${changes} c USING (kind, name) WHERE ${which("create", "group")};`);
+      FROM ${desired} d JOIN ${changes} c USING (kind, name) WHERE ${which("create", "group")};
+      DELETE FROM ${unlisted};
+      INSERT INTO ${unlisted} SELECT kind, name FROM ${kept};`);
+    const revision = await renewRevision(connection);
     signal.throwIfAborted();
+    return revision;
   });
 }
 

@@ -14,7 +14,8 @@ const longestName = 255;
 export interface Checks {
   /** The changes, as `createChanges` makes them of what is and `desired`. */
   readonly changes: string;
-  readonly desired: string;
+  /** The names of the groups that there are to be. */
+  readonly desiredGroups: string;
   /** Whether a default password is set: then no user needs one. */
   readonly hasDefaultPassword: boolean;
 }
@@ -25,12 +26,12 @@ export interface Checks {
  * @throws {InputError} naming the first hundred problems by element
  */
 export async function checkList(connection: Connection, checks: Checks): Promise<void> {
-  const { changes, desired, hasDefaultPassword } = checks;
+  const { changes, desiredGroups, hasDefaultPassword } = checks;
   await connection.run(`
-    CREATE TEMP TABLE repeated AS
+    CREATE OR REPLACE TEMP TABLE repeated AS
       SELECT kind, name, min(index) AS first FROM ${listed} WHERE kind <> '' AND name <> ''
       GROUP BY kind, name HAVING count(*) > 1;
-    CREATE TEMP TABLE changed AS
+    CREATE OR REPLACE TEMP TABLE changed AS
       SELECT l.* EXCLUDE (description, mail), c.action FROM ${listed} l JOIN ${changes} c USING (kind, name);`);
   const [going] = await connection.rows(`FROM ${changes} WHERE action = 'delete' AND kind = 'group' LIMIT 1`);
   const members = going === undefined ? "changed" : listed;
@@ -41,7 +42,7 @@ export async function checkList(connection: Connection, checks: Checks): Promise
      FROM ${listed} l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
     `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
      FROM (SELECT index, unnest(group_names) AS group_name FROM ${members})
-     WHERE group_name NOT IN (SELECT name FROM ${desired} WHERE kind = 'group')`,
+     WHERE group_name NOT IN (SELECT name FROM ${desiredGroups})`,
     `SELECT index, problem FROM ${wrongTypes}`,
   ];
   const rows = await connection.rows<{ text: string }>(`

@@ -1,6 +1,10 @@
 /** The fields of a principal (specification 2.7). */
 export const fields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password", "groupNames"];
 export const groupNames = fields.indexOf("groupNames");
+export const password = fields.indexOf("password");
+
+/** What principals often have besides, and what is ignored: nothing that anybody would keep to themselves. */
+const harmless: ReadonlySet<string> = new Set(["id", "created", "modified", "visibility"]);
 
 const names = fields.map((field) => Buffer.from(field));
 
@@ -16,6 +20,12 @@ export function fieldOf(key: Buffer, from: number, to: number): number {
   if (candidate < 0) return -1;
   const name = names[candidate] as Buffer;
   return compareBytes(name, 0, length, key, from, to) === 0 ? candidate : -1;
+}
+
+/** Whether the bytes of a key name a field that may hold a secret: every one that is not known to hold none. */
+export function mayBeSecret(key: Buffer, from: number, to: number): boolean {
+  const field = fieldOf(key, from, to);
+  return field < 0 ? !harmless.has(key.toString("utf8", from, to)) : field === password;
 }
 
 /** Orders by bytes, which is by code point in UTF-8. */

@@ -2,13 +2,19 @@ import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { finished } from "node:stream/promises";
 import { InputError } from "#errors.ts";
+import { createBlocks } from "./blocks.ts";
+import { createDiffering } from "./difference.ts";
+import type { Differing } from "./difference.ts";
 import type { FieldSink } from "./form.ts";
 import { createArrayScanner } from "./json-array.ts";
+import type { ArrayObserver } from "./json-array.ts";
+import type { KeptList, ListContent } from "./kept-list.ts";
 import { createListObserver } from "./list-traits.ts";
-import type { ListTraits } from "./list-traits.ts";
+import type { ListObserver, ListTraits } from "./list-traits.ts";
+import { blockSize } from "./matching.ts";
 
 /** A list on its way in: checked, written down an element a line, and loaded piece by piece while the rest arrives. */
 export interface Intake extends FieldSink {
@@ -17,10 +23,15 @@ export interface Intake extends FieldSink {
   /** Resolves when there is room for more. Whoever writes has to wait for it from time to time. */
   room(): Promise<void>;
   /**
-   * The list is complete: resolves when all of it is loaded.
+   * The list is complete: resolves when all of it is loaded, or what differs from the list that was applied last.
+   * @returns whether all of it is loaded
    * @throws {InputError} when it is not a JSON array (B.5)
    */
-  finish(): Promise<void>;
+  finish(): Promise<boolean>;
+  /** Loads all of it after all, where it is not loaded yet. */
+  loadAll(): Promise<void>;
+  /** What is in the folder, when it may stay there once the list is applied; undefined when it may not. */
+  content(): ListContent | undefined;
   /** Stops wherever it stands and removes what is on disk. */
   close(): Promise<void>;
 }
@@ -43,6 +54,8 @@ export interface Loader {
   clear(): Promise<void>;
   /** All pieces are there. */
   complete(): Promise<void>;
+  /** Instead of all pieces: what differs from the list before. */
+  loadDifference(changed: Piece, departed: Piece): Promise<void>;
 }
 
 /**
@@ -52,21 +65,38 @@ export interface Loader {
 const pieceSize = (before: number): number => Math.max(4 * 1024 * 1024, before / 4);
 const buffer = 512 * 1024;
 
-/** @param folder for the pieces: empty, and readable by its owner alone, since a list may hold passwords */
-export function createIntake(folder: string, loader: Loader): Intake {
-  let pieces = 0;
+/** How many elements may differ from the list before, besides a quarter of them, until a list is loaded as a whole. */
+const few = 1000;
+
+/**
+ * @param folder for the pieces: empty, and readable by its owner alone, since a list may hold passwords
+ * @param kept the list that was applied last, where there is one: closed when it is of no use any more
+ */
+export function createIntake(folder: string, loader: Loader, kept?: KeptList): Intake {
+  let opened = 0;
   let file = openPiece();
   let observer = createListObserver();
   let scanner = createArrayScanner(observer);
+  /** While the list is compared with the one that was applied last. */
+  let differing: Differing | undefined;
   /** How many bytes of the list have come, and where the piece starts among them. */
   let received = 0;
   let start = 0;
   /** The index of the piece's first element. */
   let first = 0;
+  let pieces: Piece[] = [];
+  let loaded = 0;
   let loading: Promise<void> = Promise.resolve();
+  // What is looked for in the list before must not lie across two blocks.
+  const blocks = createBlocks(blockSize, take);
+
+  if (kept !== undefined) {
+    differing = createDiffering(kept, folder);
+    scanner = createArrayScanner(beside(observer, () => differing));
+  }
 
   function openPiece(): WriteStream {
-    const stream = createWriteStream(join(folder, String(pieces++)), {
+    const stream = createWriteStream(join(folder, String(opened++)), {
       flags: "wx",
       mode: 0o600,
       highWaterMark: buffer,
@@ -81,39 +111,85 @@ export function createIntake(folder: string, loader: Loader): Intake {
     loading.catch(() => undefined);
   }
 
+  function traits(): ListTraits {
+    const { ordered, ...others } = observer.traits();
+    return { ...others, ordered: ordered && (kept?.ordered ?? true) };
+  }
+
   function endPiece(): void {
     const { elements: behind, longestLine } = scanner;
-    const piece: Piece = { file: String(file.path), first, behind, ...observer.traits(), longestLine };
+    pieces.push({ file: String(file.path), first, behind, ...traits(), longestLine });
     // DuckDB, reading in several threads, may stumble over a last line without an end.
     const written = finished(file.end("\n"));
     written.catch(() => undefined);
-    then(async () => {
-      await written;
-      await loader.load(piece);
-      await rm(piece.file);
-    });
+    then(() => written);
+    if (differing === undefined) loadPieces();
+  }
+
+  function loadPieces(): void {
+    for (const piece of pieces.slice(loaded)) then(() => loader.load(piece));
+    loaded = pieces.length;
+  }
+
+  function take(bytes: Buffer): void {
+    scanner.scan(bytes);
+    if (scanner.problem !== undefined) return;
+    differing?.endBlock(bytes);
+    if (isHopeless()) giveUp();
+    const end = scanner.line - received;
+    received += bytes.length;
+    if (scanner.line - start < pieceSize(start) || end <= 0) {
+      file.write(bytes);
+      return;
+    }
+    file.write(bytes.subarray(0, end));
+    endPiece();
+    start = scanner.line;
+    first = scanner.elements;
+    file = openPiece();
+    file.write(bytes.subarray(end));
+  }
+
+  function isHopeless(): boolean {
+    if (differing === undefined || kept === undefined) return false;
+    const differ = scanner.elements - differing.found + differing.departed;
+    return differ > few + kept.elements / 4 || !observer.traits().plain;
+  }
+
+  /** From here on the list is loaded like one that nothing is known of, and so is what has come. */
+  function giveUp(): void {
+    differing?.close();
+    differing = undefined;
+    loadPieces();
+  }
+
+  /** @returns undefined when the list before is of no use */
+  async function compare<Result>(work: (it: Differing) => Promise<Result>): Promise<Result | undefined> {
+    if (differing === undefined) return undefined;
+    try {
+      return await work(differing);
+    } catch (error) {
+      giveUp();
+      await kept?.forget(error);
+      return undefined;
+    }
   }
 
   then(() => loader.clear());
   return {
     write: (bytes) => {
-      scanner.scan(bytes);
-      if (scanner.problem !== undefined) return;
-      const end = scanner.line - received;
-      received += bytes.length;
-      if (scanner.line - start < pieceSize(start) || end <= 0) {
-        file.write(bytes);
+      if (differing !== undefined) {
+        blocks.write(bytes);
         return;
       }
-      file.write(bytes.subarray(0, end));
-      endPiece();
-      start = scanner.line;
-      first = scanner.elements;
-      file = openPiece();
-      file.write(bytes.subarray(end));
+      blocks.flush();
+      take(bytes);
     },
     restart: () => {
+      blocks.flush();
       if (received === 0 && scanner.problem === undefined) return;
+      differing?.close();
+      differing = undefined;
       file.destroy();
       file = openPiece();
       observer = createListObserver();
@@ -121,25 +197,82 @@ export function createIntake(folder: string, loader: Loader): Intake {
       received = 0;
       start = 0;
       first = 0;
+      pieces = [];
+      loaded = 0;
       loading = loading.catch(() => undefined);
       then(() => loader.clear());
     },
     room: async () => {
+      await compare((it) => it.room());
       if (file.errored !== null) throw file.errored;
       if (file.writableNeedDrain) await once(file, "drain");
     },
     finish: async () => {
+      blocks.flush();
       scanner.end();
       if (scanner.problem !== undefined) throw new InputError(`principals: ${scanner.problem}`);
       if (observer.duplicate !== undefined) throw new InputError(`${observer.duplicate}: is given twice`);
       endPiece();
+      if (isHopeless()) giveUp();
+      const files = await compare((it) => it.end());
+      if (isHopeless()) giveUp();
+      if (files === undefined || differing === undefined) {
+        then(() => loader.complete());
+        await loading;
+        return true;
+      }
+      const { found, departed } = differing;
+      const { longestLine } = scanner;
+      const changed = {
+        ...observer.traits(),
+        file: files.changed,
+        first: 0,
+        behind: scanner.elements - found,
+        longestLine,
+      };
+      const gone = {
+        plain: true,
+        ordered: false,
+        open: true,
+        file: files.departed,
+        first: 0,
+        behind: departed,
+        longestLine: blockSize,
+      };
+      then(() => loader.loadDifference(changed, gone));
+      await loading;
+      return false;
+    },
+    loadAll: async () => {
+      if (differing === undefined) return;
+      giveUp();
       then(() => loader.complete());
       await loading;
     },
+    content: () => {
+      const { plain, ordered, open } = traits();
+      if (!plain || !open || scanner.longestLine >= blockSize) return undefined;
+      return { files: pieces.map((piece) => basename(piece.file)), elements: scanner.elements, ordered };
+    },
     close: async () => {
       file.destroy();
+      differing?.close();
       await loading.catch(() => undefined);
       await rm(folder, { recursive: true, force: true });
     },
+  };
+}
+
+/** An observer that is not shown what the list before has too. */
+function beside(observer: ListObserver, differing: () => Differing | undefined): ArrayObserver {
+  return {
+    element: (bytes, from) => {
+      const end = differing()?.find(bytes, from) ?? -1;
+      if (end < 0) return observer.element(bytes, from);
+      observer.skip();
+      return end;
+    },
+    value: observer.value,
+    string: observer.string,
   };
 }

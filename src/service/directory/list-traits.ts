@@ -1,7 +1,7 @@
-import { compareBytes, fieldOf, fields, groupNames } from "./fields.ts";
+import { compareBytes, fieldOf, fields, groupNames, mayBeSecret } from "./fields.ts";
 import type { ArrayObserver } from "./json-array.ts";
 import { readOrdinary } from "./ordinary.ts";
-import type { Order } from "./ordinary.ts";
+import type { Seen } from "./ordinary.ts";
 
 /** What was seen of a list as it went by: what its reader may rely on. */
 export interface ListTraits {
@@ -12,12 +12,16 @@ export interface ListTraits {
   readonly plain: boolean;
   /** Every `groupNames` is sorted by code point and names no group twice. */
   readonly ordered: boolean;
+  /** No element gives a password, or a field that may hold another secret. */
+  readonly open: boolean;
 }
 
 /** Watches a list as it goes by. */
 export interface ListObserver extends ArrayObserver {
   /** What holds so far. */
   traits(): ListTraits;
+  /** An element has gone by that somebody else has looked at. */
+  skip(): void;
   /** The first field of a principal that an element gives twice, as `principals[<index from 0>].<field>`. */
   readonly duplicate: string | undefined;
 }
@@ -30,7 +34,8 @@ const letterN = 0x6e;
 
 export function createListObserver(): ListObserver {
   let plain = true;
-  const order: Order = { ordered: true };
+  let open = true;
+  const seen: Seen = { ordered: true, password: false };
   let duplicate: string | undefined;
   let elements = 0;
   /** The field whose value is next or now, as a place in `fields`; -1 for any other. */
@@ -44,6 +49,7 @@ export function createListObserver(): ListObserver {
 
   function endKey(key: Buffer, start: number, end: number): void {
     field = fieldOf(key, start, end);
+    if (open && (end < 0 || mayBeSecret(key, start, end))) open = false;
     if (field < 0) return;
     const bit = 1 << field;
     if ((given & bit) !== 0) duplicate ??= `principals[${elements - 1}].${fields[field]}`;
@@ -52,7 +58,7 @@ export function createListObserver(): ListObserver {
 
   return {
     element: (text, start) => {
-      const end = readOrdinary(text, start, order);
+      const end = readOrdinary(text, start, seen);
       if (end >= 0) elements++;
       return end;
     },
@@ -72,14 +78,17 @@ export function createListObserver(): ListObserver {
     string: (depth, isKey, text, start, end) => {
       if (isKey) {
         if (depth === 2) endKey(text, start, end);
-      } else if (depth === 3 && field === groupNames && order.ordered) {
-        order.ordered = end >= 0 && (bytes === undefined || compareBytes(bytes, from, to, text, start, end) < 0);
+      } else if (depth === 3 && field === groupNames && seen.ordered) {
+        seen.ordered = end >= 0 && (bytes === undefined || compareBytes(bytes, from, to, text, start, end) < 0);
         bytes = text;
         from = start;
         to = end;
       }
     },
-    traits: () => ({ plain, ordered: order.ordered }),
+    traits: () => ({ plain, ordered: seen.ordered, open: open && !seen.password }),
+    skip: () => {
+      elements++;
+    },
     get duplicate() {
       return duplicate;
     },

@@ -12,36 +12,56 @@ import type { Loader, Piece } from "./intake.ts";
  */
 export const listed = "listed";
 
+/** The temporary view of what the list before has and this one has not, where it was compared with one: `(kind, name)`. */
+export const departed = "departed";
+
 /** The temporary table of what has the wrong type and `listed` cannot tell: `(index, problem)`. */
 export const wrongTypes = "wrong_types";
 
 /** What DuckDB sets aside for a line at least, in bytes. */
 const smallestLine = 1024 * 1024;
 
-/** Loads a list into `listed` and `wrongTypes` of a connection. Each piece has a table: appending would copy it once more. */
+/**
+ * Loads a list, or what differs from the list before, into `listed`, `departed` and `wrongTypes` of a connection. Each piece has
+ * a table: appending would copy it once more.
+ */
 export function createLoader(connection: Connection): Loader {
   let tables: string[] = [];
+
+  async function load(table: string, piece: Piece): Promise<void> {
+    try {
+      await useThreads(connection, piece.behind);
+      await connection.run(piece.plain ? loadPlain(table, piece) : loadAny(table, piece));
+    } catch (cause) {
+      const message = messageOf(cause);
+      // The library's own message quotes the list.
+      const reason = /Malformed JSON in file .*: ([^.]*)\./.exec(message)?.[1];
+      if (reason !== undefined) throw new InputError(`principals: not valid JSON: ${reason}`);
+      throw cause;
+    }
+  }
+
   return {
     load: async (piece) => {
       const table = `${listed}_${tables.length}`;
       tables.push(table);
-      try {
-        await useThreads(connection, piece.behind);
-        await connection.run(piece.plain ? loadPlain(table, piece) : loadAny(table, piece));
-      } catch (cause) {
-        const message = messageOf(cause);
-        // The library's own message quotes the list.
-        const reason = /Malformed JSON in file .*: ([^.]*)\./.exec(message)?.[1];
-        if (reason !== undefined) throw new InputError(`principals: not valid JSON: ${reason}`);
-        throw cause;
-      }
+      await load(table, piece);
     },
     clear: async () => {
       await connection.run(tables.map((table) => `DROP TABLE IF EXISTS ${table};`).join("") + createWrongTypes);
       tables = [];
     },
     complete: () =>
-      connection.run(`CREATE TEMP VIEW ${listed} AS ${tables.map((table) => `FROM ${table}`).join(" UNION ALL ")}`),
+      connection.run(
+        `CREATE OR REPLACE TEMP VIEW ${listed} AS ${tables.map((table) => `FROM ${table}`).join(" UNION ALL ")}`,
+      ),
+    loadDifference: async (changed, gone) => {
+      await load(`${listed}_changed`, changed);
+      await load(`${listed}_departed`, gone);
+      await connection.run(`
+        CREATE TEMP VIEW ${listed} AS FROM ${listed}_changed;
+        CREATE TEMP VIEW ${departed} AS SELECT kind, name FROM ${listed}_departed;`);
+    },
   };
 }
 

@@ -1,21 +1,24 @@
 import { join } from "node:path";
+import type { Logger } from "pino";
 import type { Database } from "#plan/database.ts";
 import { useThreads } from "#plan/threads.ts";
 import { createQueue } from "#service/queue.ts";
 import { findAccount, findEffectiveGroups } from "./accounts.ts";
 import { openAnswers } from "./answers.ts";
 import type { Directory } from "./directory.ts";
+import { openKeptLists } from "./kept-list.ts";
 import { listing } from "./listing.ts";
-import { bootstrap, createTables } from "./schema.ts";
+import { bootstrap, createTables, readRevision } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
 import { sync } from "./sync.ts";
 import { receiveSync } from "./upload.ts";
 
 export interface DirectoryOptions {
   readonly database: Database;
-  /** The folder for answers on their way out: in a folder of their own below it, emptied now. */
+  /** The folder for answers on their way out, emptied now, and for the list that was applied last: each in one of its own. */
   readonly folder: string;
   readonly administrator: Administrator;
+  readonly log: Logger;
 }
 
 export interface OpenedDirectory extends Directory {
@@ -25,11 +28,13 @@ export interface OpenedDirectory extends Directory {
 }
 
 /** Opens the directory in the service's database; at the first start it creates what is there from the start (0.7). */
-export async function openDirectory({ database, folder, administrator }: DirectoryOptions): Promise<OpenedDirectory> {
+export async function openDirectory(options: DirectoryOptions): Promise<OpenedDirectory> {
+  const { database, folder, administrator, log } = options;
   const answers = await openAnswers(join(folder, "answers"));
   const lookups = await database.connect();
   await createTables(lookups);
   const generatedPassword = await bootstrap(lookups, administrator);
+  const keptLists = await openKeptLists(join(folder, "list"), await readRevision(lookups), log);
 
   // A statement keeps a thread of the pool busy until it ends, and passwords and files need some too: one of each at a time.
   const lookup = createQueue(1);
@@ -52,7 +57,7 @@ export async function openDirectory({ database, folder, administrator }: Directo
         }
       }),
     receive: (body, contentType, query, uploads, signal) =>
-      receiveSync(body, contentType, query, { folder: uploads, database, turn: load }, signal),
+      receiveSync(body, contentType, query, { folder: uploads, database, keptLists, turn: load }, signal),
     sync: (request, signal) => {
       const interrupt = (): void => {
         request.list.interrupt();

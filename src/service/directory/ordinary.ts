@@ -1,4 +1,4 @@
-import { compareBytes, fieldOf, groupNames } from "./fields.ts";
+import { compareBytes, fieldOf, groupNames, password } from "./fields.ts";
 
 const space = 0x20;
 const quote = 0x22;
@@ -9,9 +9,12 @@ const backslash = 0x5c;
 const closeArray = 0x5d;
 const closeObject = 0x7d;
 
-/** Whether every `groupNames` that was read so far is sorted by code point and names no group twice. */
-export interface Order {
+/** What was seen in the elements that were read so far. */
+export interface Seen {
+  /** Every `groupNames` is sorted by code point and names no group twice. */
   ordered: boolean;
+  /** Some element gives a password. */
+  password: boolean;
 }
 
 /**
@@ -19,11 +22,11 @@ export interface Order {
  * without escapes, or arrays of such strings for `groupNames`, without line ends. These functions stand by themselves,
  * and look at no byte behind the last: that is what the engine compiles once, and well.
  * @param from where the object begins
- * @returns where it has ended; -1 when it is another, or goes on behind `bytes`: then `order` is as it was
+ * @returns where it has ended; -1 when it is another, or goes on behind `bytes`: then `seen` is as it was
  */
-export function readOrdinary(bytes: Buffer, from: number, order: Order): number {
+export function readOrdinary(bytes: Buffer, from: number, seen: Seen): number {
   const last = bytes.length - 1;
-  let inOrder = order.ordered;
+  let inOrder = seen.ordered;
   let given = 0;
   let at = from;
   do {
@@ -49,7 +52,8 @@ export function readOrdinary(bytes: Buffer, from: number, order: Order): number 
     at = skip(bytes, Math.min(at + 1, last), last);
   } while (bytes[at] === comma && at < last);
   if (bytes[at] !== closeObject) return -1;
-  order.ordered = inOrder;
+  seen.ordered = inOrder;
+  if ((given & (1 << password)) !== 0) seen.password = true;
   return at + 1;
 }
 

@@ -9,7 +9,8 @@ import type { Queue } from "#service/queue.ts";
 import { createFormDecoder } from "./form.ts";
 import type { FormFields } from "./form.ts";
 import { createIntake } from "./intake.ts";
-import type { Intake } from "./intake.ts";
+import type { Intake, Loader } from "./intake.ts";
+import type { KeptLists } from "./kept-list.ts";
 import { createLoader } from "./listed.ts";
 import { readMultipart } from "./multipart.ts";
 import { readSyncParameters, syncParameterNames } from "./sync-parameters.ts";
@@ -17,8 +18,14 @@ import type { SyncParameters } from "./sync-parameters.ts";
 
 /** A call of `user/sync` that has arrived as a whole. */
 export interface ReceivedSync extends SyncParameters {
-  /** The connection whose temporary tables `listed` and `wrongTypes` hold the list. */
+  /** The connection whose temporary tables `listed` and `wrongTypes` hold the list, or what differs from the list before. */
   readonly list: Connection;
+  /** The list before, with which it was compared: the one that the directory came of when it had this revision. */
+  readonly base?: string;
+  /** Has `listed` hold the whole list, where it holds a difference. */
+  loadAll(): Promise<void>;
+  /** The list was applied, and the directory has this revision: keeps it for the next one. Never throws. */
+  keep(revision: string): Promise<void>;
   /** Forgets the list. Never throws. */
   discard(): Promise<void>;
 }
@@ -28,6 +35,7 @@ export interface Reception {
   /** Lists lie in a folder of their own below it while they are loaded. */
   readonly folder: string;
   readonly database: Database;
+  readonly keptLists: KeptLists;
   /** Loads wait for their turn here: one at a time, whoever's list it is. */
   readonly turn: Queue;
 }
@@ -47,7 +55,7 @@ export async function receiveSync(
   body: Readable,
   contentType: string | undefined,
   query: URLSearchParams,
-  { folder, database, turn }: Reception,
+  { folder, database, keptLists, turn }: Reception,
   signal: AbortSignal,
 ): Promise<ReceivedSync | undefined> {
   const type = contentType?.split(";", 1)[0]?.trim().toLowerCase();
@@ -58,11 +66,14 @@ export async function receiveSync(
   await mkdir(pieces, { mode: 0o700 });
   const connection = await database.connect();
   const loader = createLoader(connection);
-  const list = createIntake(pieces, {
+  const inTurn: Loader = {
     clear: () => turn(() => loader.clear(), signal),
     load: (piece) => turn(() => loader.load(piece), signal),
     complete: () => turn(() => loader.complete(), signal),
-  });
+    loadDifference: (changed, departed) => turn(() => loader.loadDifference(changed, departed), signal),
+  };
+  const before = await keptLists.open();
+  const list = createIntake(pieces, inTurn, before);
   const discard = async (): Promise<void> => {
     connection.interrupt();
     await list.close().catch(() => undefined);
@@ -74,8 +85,18 @@ export async function receiveSync(
     else await readUrlencoded(body, form);
     if (form.hasList()) {
       const parameters = readSyncParameters(new Map([...inLowerCase(query), ...form.values()]));
-      await list.finish();
-      return { list: connection, ...parameters, discard };
+      const isWhole = await list.finish();
+      return {
+        list: connection,
+        ...(isWhole || before === undefined ? {} : { base: before.revision }),
+        ...parameters,
+        loadAll: () => list.loadAll(),
+        keep: async (revision) => {
+          const content = list.content();
+          if (content !== undefined) await keptLists.keep(pieces, content, revision);
+        },
+        discard,
+      };
     }
   } catch (error) {
     await discard();
