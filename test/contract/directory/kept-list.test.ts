@@ -224,6 +224,16 @@ test("B.5 every problem of the whole list is named, with its place in it", async
   });
 });
 
+test("B.8 a list that was applied while another arrived counts for that one", async () => {
+  const directory = await settled();
+  const shorter = company.slice(0, -1);
+  const meanwhile = (): Promise<Outcome> => directory.call(call(shorter, { apply: true }));
+  const late = await directory.call(call([...company, user("new")], { apply: true }), meanwhile);
+  expect(late).toEqual({ answer: { ...nothing, usersAdded: ["new", "u19"] }, read: "fallback" });
+  expect(await directory.call(call([...company, user("new")]))).toEqual({ answer: nothing, read: "difference" });
+  expect(directory.log).toEqual([]);
+});
+
 test("a list that brings passwords, or fields that nobody knows, is not kept", async () => {
   const directory = await opened();
   for (const fields of [{ password: "a secret" }, { Password: "a secret" }, { pin: { code: 1 } }, { password: null }]) {

@@ -38,7 +38,8 @@ export interface ListedPrincipal {
 export interface Opened {
   readonly folder: string;
   readonly log: string[];
-  call(call: Call): Promise<Outcome>;
+  /** @param meanwhile happens when the list has arrived, before it is this call's turn */
+  call(call: Call, meanwhile?: () => Promise<unknown>): Promise<Outcome>;
   /** The answer of `user/list`. */
   list(): Promise<ListedPrincipal[]>;
   /** The folders of kept lists. */
@@ -72,7 +73,7 @@ export async function open(): Promise<Opened> {
     folder,
     log,
     kept: async () => (await readdir(kept)).map((name) => join(kept, name)),
-    call: async (call) => {
+    call: async (call, meanwhile) => {
       const { caller = "admin" } = call;
       const [body, type] = call.form === "multipart" ? multipart(call) : urlencoded(call);
       const bytes = Buffer.from(body);
@@ -88,6 +89,7 @@ export async function open(): Promise<Opened> {
           return received.loadAll();
         };
         try {
+          await meanwhile?.();
           const answer = await directory.sync({ ...received, loadAll, caller }, signal);
           return { answer: JSON.parse(await text(answer)) as unknown, read };
         } catch (error) {
