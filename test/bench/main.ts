@@ -1,10 +1,17 @@
+import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
 import { pinboards } from "./pinboard.ts";
 import { sync } from "./sync.ts";
 
 /** `npm run bench -- NAME [options]`: each bench prints a Markdown table for README to standard output. */
-const benches: Record<string, (args: readonly string[]) => Promise<void>> = { ldap, load, sync, pinboard: pinboards };
+const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
+  idle,
+  ldap,
+  load,
+  sync,
+  pinboard: pinboards,
+};
 
 const [name = "", ...args] = process.argv.slice(2);
 const bench = benches[name];
