@@ -7,6 +7,7 @@ import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule.ts"
 import type { Context } from "./context.ts";
 import { openLocalCoordinator } from "./local-coordinator.ts";
 import { logRuns, showPlans } from "./log-runs.ts";
+import { openNotices } from "./notices.ts";
 import type { Records } from "./records.ts";
 
 /** What runs the syncs of a configuration by itself. */
@@ -22,7 +23,11 @@ export interface Daemon {
 }
 
 /** Finds out what became of earlier runs, and keeps the schedules of all syncs. */
-export async function startDaemon(base: Omit<Context, "interruption">, records: Records): Promise<Daemon> {
+export async function startDaemon(
+  base: Omit<Context, "interruption">,
+  records: Records,
+  { notified }: { readonly notified?: (channel: string, delivered: boolean) => void } = {},
+): Promise<Daemon> {
   const stop = new AbortController();
   const abandon = new AbortController();
   let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
@@ -48,7 +53,12 @@ export async function startDaemon(base: Omit<Context, "interruption">, records: 
       error: (message) => log.error(message),
     },
   });
+  const notices = await openNotices(context.configuration, log, {
+    isStopping: () => stop.signal.aborted,
+    ...(notified === undefined ? {} : { ended: notified }),
+  });
   coordinator.subscribe(logRuns(() => context));
+  coordinator.subscribe(notices.listener);
   await coordinator.recover();
   scheduler.keep(scheduledSyncs(context.configuration));
   return {
@@ -57,11 +67,15 @@ export async function startDaemon(base: Omit<Context, "interruption">, records: 
     take: (configuration) => {
       context = { ...context, configuration };
       scheduler.keep(scheduledSyncs(configuration));
+      notices.take(configuration).catch((error: unknown) => {
+        log.error({ err: error }, "the channels of notifications cannot be opened");
+      });
     },
     stop: async () => {
       scheduler.stop();
       stop.abort(new Error("the daemon is stopping; nothing was applied"));
       await coordinator.close();
+      await notices.close();
     },
     abandon: () => {
       abandon.abort(new Error("abandoned"));

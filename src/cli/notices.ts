@@ -28,6 +28,7 @@ export async function openNotices(
   let missed: SyncEvent[] = [];
   let changes = 0;
   let changing: Promise<void> = Promise.resolve();
+  let closed: Promise<void> | undefined;
 
   async function open(configuration: Configuration) {
     const folder = join(daemonFolder(configuration), "outbox");
@@ -76,9 +77,9 @@ export async function openNotices(
       changing = change(changing, configuration);
       return changing;
     },
-    close: async () => {
-      await changing;
-      await end();
+    close: () => {
+      closed ??= changing.then(end, end);
+      return closed;
     },
   };
 }

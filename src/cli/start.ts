@@ -61,7 +61,9 @@ export async function start(
     }
     if (records !== undefined) {
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
-      daemon = await startDaemon({ configuration, embedded, log, output, observe: metrics.client }, records);
+      daemon = await startDaemon({ configuration, embedded, log, output, observe: metrics.client }, records, {
+        notified: metrics.notified,
+      });
     }
     const take = async (next: Configuration): Promise<void> => {
       await records?.configured(next, { name: "rollcall", from: "signal" });

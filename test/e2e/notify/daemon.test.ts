@@ -1,0 +1,48 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import { startRollcall } from "../../servers/rollcall.ts";
+import { answer, startScripted } from "../../servers/scripted.ts";
+
+test("a daemon tells what a person must look at, once, takes other channels over, and sends its heartbeats", async () => {
+  const web = await startScripted({ "a/hook": answer(204), "b/hook": answer(204), "beat/T0PSECRET": answer(200) });
+  const channel = (path: string): string =>
+    `notifications:\n  hook: { by: webhook, url: "${web.url}/${path}/hook", secret: 0123456789abcdef, names: true }\n`;
+  const company = await makeCompany(
+    (yaml) => `${yaml}    limits: { deletes: 0 }\n    heartbeat: ${web.url}/beat/T0PSECRET\n${channel("a")}`,
+  );
+  const told = (path: string) =>
+    web.to(`${path}/hook`).map(({ body }) => {
+      const [{ event, names }] = JSON.parse(String(body)).notices;
+      return { event, names };
+    });
+  const daemon = startRollcall(["start", "--config", company.config]);
+  const demand = (): boolean => daemon.process.kill("SIGUSR1");
+  const beats = (): number => web.to("beat/T0PSECRET").length;
+  try {
+    await expect.poll(beats, { timeout: 60_000 }).toBe(1);
+    await company.write("people.csv", people.replace("zoe,Zoë Ünal,,active", "zoe,Zoë Ünal,,left"));
+    demand();
+    await expect.poll(() => told("a"), { timeout: 60_000 }).toEqual([{ event: "held", names: ["- user zoe"] }]);
+    await company.write("people.csv", "id,login\n");
+    demand();
+    await expect.poll(() => told("a").at(-1)?.event, { timeout: 60_000 }).toBe("failed");
+    await writeFile(company.config, (await readFile(company.config, "utf8")).replace("/a/hook", "/b/hook"));
+    await company.write("people.csv", people);
+    daemon.process.kill("SIGHUP");
+    await daemon.wrote("read again");
+    demand();
+    await expect.poll(() => told("b").map(({ event }) => event), { timeout: 60_000 }).toEqual(["recovered"]);
+    expect(told("a")).toHaveLength(2);
+    await expect.poll(beats).toBe(2);
+    daemon.process.kill("SIGTERM");
+    const { code, stdout, stderr } = await daemon.ended;
+    expect(code).toBe(0);
+    expect(stdout + stderr).not.toContain("T0PSECRET");
+  } finally {
+    daemon.process.kill("SIGKILL");
+    await daemon.ended;
+    await web.close();
+    await company.remove();
+  }
+});
