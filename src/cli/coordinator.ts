@@ -1,5 +1,6 @@
 import type { Coordinator } from "#sync/coordinator.ts";
 import type { Context } from "./context.ts";
+import { findOwnDaemon, withDaemon } from "./daemon-coordinator.ts";
 import { openLocalCoordinator } from "./local-coordinator.ts";
 import { holdLock } from "./lock.ts";
 import { openRecords } from "./records.ts";
@@ -8,14 +9,23 @@ import { openRecords } from "./records.ts";
 const patience = 5000;
 
 /**
- * Works with a coordinator of the data folder: this process is it then.
- * @throws {InputError} when another process is
+ * Works with the coordinator of the data folder: the daemon's, where one is alive; otherwise this process is it.
+ * @throws {InputError} when another command is
+ * @throws {UnavailableError} when the daemon does not answer
  */
 export async function withCoordinator<Result>(
   context: Context,
   work: (coordinator: Coordinator) => Promise<Result>,
 ): Promise<Result> {
-  const lock = await holdLock(context.configuration, patience);
+  const daemon = await findOwnDaemon(context);
+  if (daemon !== undefined) return withDaemon(context, daemon, work);
+  const lock = await holdLock(context.configuration, patience).catch(async (error: unknown) => {
+    // A daemon that has begun meanwhile.
+    const found = await findOwnDaemon(context);
+    if (found === undefined) throw error;
+    return found;
+  });
+  if (!("release" in lock)) return withDaemon(context, lock, work);
   try {
     const records = await openRecords(context.configuration, context.log);
     try {

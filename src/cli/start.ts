@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { InputError } from "#errors.ts";
@@ -8,13 +7,15 @@ import { localActor } from "./actor.ts";
 import type { Composition, RunningService } from "./composition.ts";
 import { load, passwordNotice } from "./context.ts";
 import type { Voices } from "./context.ts";
+import { createDaemonApi } from "./daemon-api.ts";
+import type { AddRoutes, DaemonApi } from "./daemon-api.ts";
 import { startDaemon } from "./daemon.ts";
 import type { Daemon } from "./daemon.ts";
 import { openEmbedded } from "./embedded.ts";
 import { holdLock } from "./lock.ts";
 import type { Lock } from "./lock.ts";
 import { exitCodes } from "./output.ts";
-import type { ExitCode, Output } from "./output.ts";
+import type { ExitCode } from "./output.ts";
 import { announce, dataFolderInUse, withdraw } from "./presence.ts";
 import { openRecords } from "./records.ts";
 import type { Records } from "./records.ts";
@@ -46,15 +47,24 @@ export async function start(
   let records: Records | undefined;
   let service: RunningService | undefined;
   let daemon: Daemon | undefined;
+  let api: DaemonApi | undefined;
   const metrics = await openMetrics(composition.version);
+  const { addMetricsRoute } = await import("#control/metrics/route.ts");
+  const addMetrics: AddRoutes = (app, host) => {
+    addMetricsRoute(app, metrics.registry, configuration.metrics, host);
+  };
   try {
     if (only !== "service") {
       lock = await holdLock(configuration);
       records = await openRecords(configuration, log);
       await records.audit.append({ event: "started", by: localActor(), process: process.pid });
+      api = await createDaemonApi({ configuration, version: composition.version, log, besides: addMetrics });
     }
     if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, log, output, metrics);
+      service = await startService(configuration, composition, voices, metrics, (app, host) => {
+        addMetrics(app, host);
+        api?.routes(app, host);
+      });
       metrics.watch(service.figures);
     } else if (only === "service") {
       throw new InputError(`${file} has no \`service:\`: there is no service to start`);
@@ -65,11 +75,16 @@ export async function start(
         notified: metrics.notified,
       });
     }
+    let current = configuration;
     const take = async (next: Configuration): Promise<void> => {
       await records?.configured(next, { name: "rollcall", from: "signal" });
       daemon?.take(next);
+      current = next;
     };
-    signals.hangUp(createReload({ file, composition, voices, running: configuration, service, take }));
+    const reload = createReload({ file, composition, voices, running: configuration, service, take });
+    signals.hangUp(reload);
+    if (daemon !== undefined)
+      await api?.open({ coordinator: daemon.coordinator, current: () => current, reload, service });
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 asks for a run of every sync, and this process runs none");
       else daemon.scheduler.trigger({ name: "rollcall", from: "signal" });
@@ -82,12 +97,14 @@ export async function start(
     }, shutdownLimit);
     deadline.unref();
     signals.again(() => daemon?.abandon());
+    api?.beginStopping();
     // A run that applies is given a moment to end by itself; then the service takes no new requests either.
     const ended = daemon?.stop();
     await Promise.race([ended, delay(patience, undefined, { ref: false })]);
     await service?.stop();
     daemon?.abandon();
     await ended;
+    await api?.stop();
     await records?.audit.append({
       event: "stopped",
       by: { name: "rollcall", from: "signal" },
@@ -99,6 +116,7 @@ export async function start(
   } finally {
     signals.end();
     await daemon?.stop();
+    await api?.stop();
     await withdraw(configuration.data);
     await service?.stop();
     await records?.close();
@@ -115,20 +133,17 @@ async function openMetrics(version: string): Promise<Metrics> {
 async function startService(
   configuration: Configuration,
   composition: Composition,
-  log: Logger,
-  output: Output,
+  { log: { logger: log }, output }: Voices,
   metrics: Metrics,
+  routes: AddRoutes,
 ): Promise<RunningService> {
   const { data } = configuration;
-  const { addMetricsRoute } = await import("#control/metrics/route.ts");
   const service = await composition
     .startService(configuration, {
       log,
       private: false,
       observe: metrics,
-      routes: (app, host) => {
-        addMetricsRoute(app, metrics.registry, configuration.metrics, host);
-      },
+      routes,
     })
     .catch(async (error: unknown) => {
       throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
