@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
-import { duration } from "#config/values.ts";
 import type { Head, Sealed } from "#sync/audit-chain.ts";
 import { verifyAudit } from "#sync/audit-verify.ts";
 import type { Verification } from "#sync/audit-verify.ts";
@@ -95,17 +94,6 @@ async function headInJournal(folder: string): Promise<Head | undefined> {
   } catch {
     return undefined;
   }
-}
-
-/** The value of `--since`: a date, a time, or how long ago. In milliseconds since 1970. */
-export function sinceText(text: string): number {
-  const ago = duration.safeParse(text);
-  const time = ago.success ? Date.now() - ago.data : /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(time))
-    throw new InvalidArgumentError(
-      "expected a date like 2026-11-21, a time like 2026-11-21T10:00Z, or 7d for a week ago.",
-    );
-  return time;
 }
 
 /** The value of `--head`: `12:9f86d0…`, as `rollcall audit verify` shows it. */

@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "commander";
-import { InputError, errorDocument } from "#errors.ts";
+import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Coordinator } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { localActor } from "./actor.ts";
+import { chosenRun } from "./chosen-run.ts";
 import { confirmed } from "./confirm.ts";
 import type { Context } from "./context.ts";
 import { withCoordinator } from "./coordinator.ts";
@@ -47,7 +48,10 @@ export async function approve(context: Context, id: string, options: ApproveOpti
 export async function reject(context: Context, id: string, reason: string | undefined): Promise<ExitCode> {
   const { output } = context;
   const run = await withCoordinator(context, (coordinator) =>
-    coordinator.reject(found(coordinator, id).id, { by: localActor(), ...(reason === undefined ? {} : { reason }) }),
+    coordinator.reject(chosenRun(coordinator.runs(), id).id, {
+      by: localActor(),
+      ...(reason === undefined ? {} : { reason }),
+    }),
   );
   if (output.json) await output.write(`${JSON.stringify({ run })}\n`);
   else await output.write(`${run.sync}: the run ${run.id} is rejected; the next run plans anew\n`);
@@ -95,7 +99,7 @@ async function deciding(
   ) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   return withCoordinator(context, async (coordinator) => {
-    const run = found(coordinator, id);
+    const run = chosenRun(coordinator.runs(), id);
     const documents = openDocuments(context.output, options);
     const document = documents.next(run.sync);
     let code: ExitCode;
@@ -108,23 +112,6 @@ async function deciding(
     await documents.end();
     return code;
   });
-}
-
-/** The run with this id, or the only one whose id begins so. */
-function found(coordinator: Coordinator, id: string): RunRecord {
-  const candidates = coordinator.runs().filter((run) => run.id.startsWith(id));
-  const [run, other] = candidates;
-  const exact = candidates.find((each) => each.id === id);
-  if (exact !== undefined) return exact;
-  if (run === undefined) throw new InputError(`there is no run ${id}: \`rollcall runs --all\` lists them`);
-  if (other !== undefined)
-    throw new InputError(
-      `${candidates.length} runs begin with ${id}: ${candidates
-        .slice(0, 5)
-        .map((each) => each.id)
-        .join(", ")}`,
-    );
-  return run;
 }
 
 const actions = { creates: "create", updates: "update", deletes: "delete" } as const;

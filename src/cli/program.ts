@@ -5,7 +5,7 @@ import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Head } from "#sync/audit-chain.ts";
 import { apply } from "./apply.ts";
-import { audit, auditVerify, headText, sinceText } from "./audit.ts";
+import { audit, auditVerify, headText } from "./audit.ts";
 import type { AuditFilter } from "./audit.ts";
 import { check } from "./check.ts";
 import { compare } from "./compare.ts";
@@ -20,6 +20,8 @@ import { explain } from "./explain.ts";
 import { health } from "./health.ts";
 import { init } from "./init.ts";
 import type { InitFlags } from "./init.ts";
+import { addLookCommands, lookStopping } from "./look-commands.ts";
+import { momentText } from "./moments.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
 import { notifyTest } from "./notify.ts";
@@ -169,7 +171,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
   const auditCommand = common(program.command("audit"))
     .enablePositionalOptions()
     .description("list what the audit file tells: who asked for, decided and configured what, and what came of it")
-    .option("--since <time>", "only from then on: a date, a time, or 7d for a week ago", sinceText)
+    .option("--since <time>", "only from then on: a date, a time, or 7d for a week ago", momentText)
     .option("--run <run>", "only what is about this run")
     .option("--from <number>", "only from this entry on, whatever came before it", atLeastOne)
     .action((options: CommonOptions & AuditFilter) =>
@@ -187,6 +189,11 @@ export async function runProgram(argv: readonly string[], composition: Compositi
         auditVerify(await loadConfigurationOf(file, composition, { output, log }), output, options),
       );
     });
+  addLookCommands<CommonOptions>(program, {
+    common,
+    look: (options, work) =>
+      act(options, (file, output, log) => withContext(file, composition, { output, log }, work, lookStopping)),
+  });
   common(program.command("check"))
     .description("check the configuration, every source, every target and every channel of notifications")
     .action((options: CommonOptions) =>

@@ -5,8 +5,15 @@ type Rows = readonly (readonly unknown[])[];
 /** How many rows are written in one piece. */
 const pieceSize = 1000;
 
+/** Shows the text of a cell, in colour. */
+export type CellPaint = (text: string, column: number, row: readonly unknown[]) => string;
+
 /** Rows as a table for a person: numbers to the right, control characters visible. */
-export function* renderTable(columnNames: readonly string[], rows: Rows): Generator<string> {
+export function* renderTable(
+  columnNames: readonly string[],
+  rows: Rows,
+  paint: CellPaint = (text) => text,
+): Generator<string> {
   const widths = columnNames.map((name) => widthOf(visible(name)));
   for (const row of rows) {
     for (const [index, cell] of cells(row).entries()) widths[index] = Math.max(widths[index] ?? 0, widthOf(cell));
@@ -14,17 +21,18 @@ export function* renderTable(columnNames: readonly string[], rows: Rows): Genera
   const isNumber = columnNames.map((_, index) =>
     rows.every((row) => row[index] === null || typeof row[index] === "number"),
   );
-  const line = (texts: readonly string[], isHeader: boolean): string =>
+  const line = (texts: readonly string[], row?: readonly unknown[]): string =>
     texts
       .map((text, index) => {
         const room = " ".repeat(Math.max(0, (widths[index] ?? 0) - widthOf(text)));
-        return !isHeader && isNumber[index] === true ? room + text : text + room;
+        const shown = row === undefined || text === "" ? text : paint(text, index, row);
+        return row !== undefined && isNumber[index] === true ? room + shown : shown + room;
       })
       .join("  ")
       .trimEnd();
-  yield `${line(columnNames.map(visible), true)}\n${widths.map((width) => "-".repeat(width)).join("  ")}\n`;
+  yield `${line(columnNames.map(visible))}\n${widths.map((width) => "-".repeat(width)).join("  ")}\n`;
   for (let from = 0; from < rows.length; from += pieceSize) {
-    const lines = rows.slice(from, from + pieceSize).map((row) => `${line(cells(row), false)}\n`);
+    const lines = rows.slice(from, from + pieceSize).map((row) => `${line(cells(row), row)}\n`);
     yield lines.join("");
   }
 }

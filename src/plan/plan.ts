@@ -56,7 +56,7 @@ export async function* readChanges(connection: Connection, only?: Part, which = 
 }
 
 /** The change that a row of `change_sides` stands for. */
-function changeOfRow({ action, kind, before, after }: ChangeRow): Change {
+export function changeOfRow({ action, kind, before, after }: ChangeRow): Change {
   return changeOf(
     action,
     before === null ? undefined : principalOf(kind, before),

@@ -45,7 +45,7 @@ export async function openStored(
 }
 
 /** Files of changes, as SQL reads them: their columns, and `filename`. */
-function parquet(files: readonly string[]): string {
+export function parquet(files: readonly string[]): string {
   return `read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true)`;
 }
 

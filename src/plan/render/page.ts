@@ -28,7 +28,7 @@ h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; padding: .25rem 0; border-bottom: 
 a { color: inherit; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: 0 0 1.5rem; }
 dl.facts dt, .quiet { color: var(--quiet); }
-dl.facts dd { margin: 0; }
+dl.facts dd { margin: 0; grid-column: 2; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .9rem; text-align: end; border-bottom: 1px solid var(--line); }
 th:first-child { text-align: start; }
@@ -40,7 +40,7 @@ pre { padding: .75rem; background: var(--soft); white-space: pre-wrap; font: .9e
   border-bottom: 1px solid var(--line); }
 .change b { font-weight: 600; }
 del { color: var(--delete); } ins { color: var(--create); text-decoration: none; }
-.member { display: inline-block; margin: 0 .8em 0 0; }
+.member { display: inline-block; margin: 0 .8em 0 0; text-decoration: none; }
 summary { cursor: pointer; color: var(--quiet); }
 @media (max-width: 40rem) { .change { grid-template-columns: 1fr; } body { padding: .75rem; } th, td { padding: .3rem; } }
 @media print { :root { color-scheme: light; --text: #000; --quiet: #444; --line: #bbb; --back: #fff; --soft: #fff;

@@ -1,25 +1,17 @@
-import { stripVTControlCharacters, styleText } from "node:util";
-import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
+import type { KindCounts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
+import { changeLine, painter } from "./change-line.ts";
+import type { Paint, Style } from "./change-line.ts";
 import { changesOf, inChunks, isEmpty, sectionsOf, share, usualWords } from "./sections.ts";
 import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
 import type { Fact, RenderOptions, Words } from "./sections.ts";
-import { excerpts, number, quoted, sizes, visible } from "./visible.ts";
+import { number, sizes, visible } from "./visible.ts";
 
 export interface TextOptions extends RenderOptions {
   readonly colour: boolean;
   /** The width of the terminal in columns, 100 when absent: how long a list of groups becomes. */
   readonly width?: number;
 }
-
-type Style = "bold" | "dim" | "green" | "yellow" | "red";
-type Paint = (style: Style, text: string) => string;
-
-const marks = {
-  create: { symbol: "+", style: "green" },
-  update: { symbol: "~", style: "yellow" },
-  delete: { symbol: "−", style: "red" },
-} as const satisfies Record<Action, object>;
 
 /**
  * A plan for a terminal: counts, a section for each action and kind with a line for each principal, and the notes.
@@ -31,7 +23,7 @@ export function renderText(plan: Plan | undefined, options: TextOptions): AsyncI
 
 async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncIterable<string> {
   const { colour, limits = [], notes = [], words = usualWords } = options;
-  const paint: Paint = colour ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
+  const paint = painter(colour);
   const facts = factLines(options.facts ?? [], paint);
   const title = paint("bold", visible(options.title));
   if (plan === undefined) yield `${title}\n${facts}`;
@@ -53,12 +45,10 @@ async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): As
   const sections = sectionsOf(plan, words);
   if (sections.length === 0 && nothing !== undefined) yield `\n${visible(nothing)}\n`;
   for (const section of sections) {
-    const { symbol, style } = marks[section.action];
     yield `\n${paint("bold", `${section.heading} (${section.total})`)}\n`;
     let left = section.count;
     for await (const change of changesOf(plan, section, limit)) {
-      const who = `  ${paint(style, `${symbol} ${quoted(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
-      yield `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}\n`;
+      yield `  ${changeLine(change, paint, width - 2)}\n`;
       left--;
     }
     if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (use --all or --json)`)}\n`;
@@ -114,49 +104,4 @@ function countLines({ counts }: Plan, paint: Paint, words: Words): string {
 function countsOf(paint: Paint, ...parts: readonly [count: number, word: string, style: Style][]): string {
   const shown = parts.filter(([count]) => count > 0);
   return shown.map(([count, word, style]) => paint(style, `${number(count)} ${word}`)).join(", ") || "no change";
-}
-
-/** What becomes of a principal's attributes; of one that is created or deleted, who it is. */
-function whatOf({ action, attributes }: Change, paint: Paint): string {
-  if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
-  const [displayName, mail] = (["displayName", "mail"] as const).map((name) => {
-    const found = attributes.find(({ attribute }) => attribute === name);
-    return visible(excerpts(found?.from, found?.to).join(""));
-  });
-  return `${displayName}${mail === "" ? "" : ` <${mail}>`}`;
-}
-
-/** `mail: a@x → b@x`. */
-function edit({ attribute, from, to }: AttributeChange, paint: Paint): string {
-  const [before, after] = excerpts(from, to);
-  return (
-    `${attribute}: ${from === undefined ? "(unset)" : paint("red", quoted(before))}` +
-    ` → ${to === undefined ? "(unset)" : paint("green", quoted(after))}`
-  );
-}
-
-/** `+board −analysts`, each list cut where `room` ends. */
-function membershipsOf({ groupsAdded, groupsRemoved }: Change, paint: Paint, room: number): string {
-  const share = groupsAdded.length > 0 && groupsRemoved.length > 0 ? room / 2 : room;
-  const listed = (groups: readonly string[], sign: string, style: Style, word: string): string => {
-    if (groups.length === 0) return "";
-    const names = fitting(groups, share);
-    const more = groups.length - names.length;
-    const cut = more > 0 ? paint("dim", ` … ${number(more)} more ${word}`) : "";
-    return `  ${names.map((name) => paint(style, sign + name)).join(" ")}${cut}`;
-  };
-  return listed(groupsAdded, "+", "green", "added") + listed(groupsRemoved, "−", "red", "removed");
-}
-
-/** As many names as fit into `room` columns, but at least three. */
-function fitting(groups: readonly string[], room: number): string[] {
-  const names: string[] = [];
-  let columns = 0;
-  for (const group of groups) {
-    const name = quoted(group);
-    columns += name.length + 2;
-    if (names.length >= 3 && columns > room) break;
-    names.push(name);
-  }
-  return names;
 }

@@ -79,7 +79,9 @@ describe("a plan is shown", () => {
   test("as HTML", async () => {
     const { limit: _, ...rest } = options;
     const html = await all(renderHtml(await planOf(actual, desired), { ...rest, facts }));
-    await expect(html).toMatchFileSnapshot(golden("plan.html"));
+    // How it looks is not what is compared.
+    const bare = html.replace(/(?<=<style>).*(?=<\/style>)/s, "").replace(/'sha256-[^']*'/, "");
+    await expect(bare).toMatchFileSnapshot(golden("plan.html"));
   });
 
   test("as CSV", async () => {

@@ -1,0 +1,74 @@
+import type { Counts, KindCounts } from "#plan/change.ts";
+import type { Fact } from "#plan/render/sections.ts";
+import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";
+
+/** How each state is to be felt about. */
+export const tones: Readonly<Record<RunState, NonNullable<Fact["tone"]> | undefined>> = {
+  running: undefined,
+  pending: "waiting",
+  held: "bad",
+  "no change": "good",
+  applied: "good",
+  failed: "bad",
+  rejected: undefined,
+  superseded: undefined,
+  expired: "waiting",
+};
+
+/** The same, at a terminal. */
+export const toneStyles = { good: "green", bad: "red", waiting: "yellow" } as const;
+
+/** How a run stands: `held by limits`. */
+export function stateOf({ state, heldBy }: Pick<RunRecord, "state" | "heldBy">): string {
+  return heldBy === undefined || state !== "held" ? state : `held by ${heldBy}`;
+}
+
+/** Who: `ada (command line)`; `rollcall` itself from nowhere else. */
+function whoIs({ name, from }: Actor): string {
+  return from === "" || from === name ? name : `${name} (${from})`;
+}
+
+/** Why a run began, and for whom: `schedule`, `demand, by ada (command line)`. */
+export function causeOf({ cause, by }: Pick<RunRecord, "cause" | "by">): string {
+  return by.name === "rollcall" ? cause : `${cause}, by ${whoIs(by)}`;
+}
+
+/** What a plan amounts to, short: `users +3 ~1 −2, groups +1`. */
+export function shortCounts({ users, groups }: Counts): string {
+  const parts = (
+    [
+      ["users", users],
+      ["groups", groups],
+    ] as const
+  ).flatMap(([name, kind]) => {
+    const signs = signsOf(kind);
+    return signs === "" ? [] : [`${name} ${signs}`];
+  });
+  return parts.join(", ");
+}
+
+function signsOf(kind: KindCounts): string {
+  const parts = [
+    ["+", kind.create],
+    ["~", kind.update],
+    ["−", kind.delete],
+  ] as const;
+  return parts.flatMap(([sign, count]) => (count === 0 ? [] : [`${sign}${count.toLocaleString("en")}`])).join(" ");
+}
+
+/** What somebody decided: `approved by ada (command line), overriding deletes; only create`. */
+export function decisionWords({ decision, by, overrides = [], selection, reason }: Decision): string {
+  const { only, except = [] } = selection ?? {};
+  return [
+    `${decision} by ${whoIs(by)}`,
+    ...(overrides.length === 0 ? [] : [`overriding ${overrides.join(", ")}`]),
+    ...(only === undefined ? [] : [`only ${only.join(", ")}`]),
+    ...(except.length === 0 ? [] : [`all but ${except.map(({ kind, name }) => `${kind} ${name}`).join(", ")}`]),
+    ...(reason === undefined ? [] : [`because: ${reason}`]),
+  ].join("; ");
+}
+
+/** How long it took in milliseconds, as far as it has ended. */
+export function tookOf({ startedAt, endedAt }: Pick<RunRecord, "startedAt" | "endedAt">): number | undefined {
+  return endedAt === undefined ? undefined : Date.parse(endedAt) - Date.parse(startedAt);
+}
