@@ -22,13 +22,19 @@ export interface Matching {
 }
 
 /** How many bytes of a list are looked at in one go. An element that lies across two is not found. */
-export const blockSize = 256 * 1024;
+export const blockSize = 512 * 1024;
 
 /** How much of the list before is at hand: so many bytes at least, as long as there are. */
-const atHand = 4 * blockSize;
+const atHand = 2 * blockSize;
 
-/** How many elements of the list before are tried for each element: so many may be missing in a row. */
+/**
+ * How many elements of the list before are tried for an element: so many may be missing in a row. Besides, one for each
+ * element in a row that was not found: it may stand for a changed one.
+ */
 const tried = 8;
+
+/** How many elements in a row are not found until one is looked for in all that is at hand: that takes a while. */
+const manyMissed = 32;
 
 const newline = 0x0a;
 const space = 0x20;
@@ -57,19 +63,19 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
   }
 
   function tryNext(bytes: Buffer, from: number): number {
+    const most = tried + Math.min(missed, manyMissed);
     let start = next;
-    for (let passed = 0; passed < tried && start < whole; passed++) {
+    for (let passed = 0; passed < most && start < whole;) {
       while (window[start] === space) start++;
       const lineEnd = window.indexOf(newline, start);
       let end = lineEnd;
       while (end > start && window[end - 1] === space) end--;
       const to = from + end - start;
-      if (end === start) {
-        passed--;
-      } else if (to <= bytes.length && window.compare(bytes, from, to, start, end) === 0) {
+      if (end > start && to <= bytes.length && window.compare(bytes, from, to, start, end) === 0) {
         take(start, lineEnd, passed);
         return to;
       }
+      if (end > start) passed++;
       start = lineEnd + 1;
     }
     return -1;
@@ -109,8 +115,8 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
       const to = tryNext(bytes, from);
       if (to >= 0) return to;
       missed++;
-      // From 8 on, at every power of two: what is new in a row is looked for a few times only.
-      return missed >= tried && (missed & (missed - 1)) === 0 ? search(bytes, from) : -1;
+      // At every power of two only: many that are new come in a row too.
+      return missed >= manyMissed && (missed & (missed - 1)) === 0 ? search(bytes, from) : -1;
     },
     fill,
     end: async () => {

@@ -94,8 +94,8 @@ test("many elements that are missing in a row are passed over", async () => {
   const before = Array.from({ length: 20_000 }, (_, index) => element(`user ${index}`));
   const after = [...before.slice(0, 3000), ...before.slice(8000)];
   const { changed, departed } = await match(lines(before), after);
-  expect(changed).toEqual(before.slice(8000, 8007));
-  expect(departed).toHaveLength(5007);
+  expect(changed).toEqual(before.slice(8000, 8031));
+  expect(departed).toHaveLength(5031);
 });
 
 test("a line that is longer than what is at hand, or has no end, is no element", async () => {
