@@ -44,11 +44,13 @@ export interface DaemonApiOptions {
   readonly log: Logger;
   /** What a listener of its own serves beside. */
   readonly besides: AddRoutes;
+  /** What must be well for that listener to be ready: each says for a person what is not. */
+  readonly probes: readonly (() => string | undefined)[];
 }
 
 /** Loads what it needs when it is needed: no command has a use for it. */
 export async function createDaemonApi(options: DaemonApiOptions): Promise<DaemonApi> {
-  const { configuration, version, log, besides } = options;
+  const { configuration, version, log, besides, probes } = options;
   const [{ createControl }, { keptChanges }, { configurationDigest }, { createToken }] = await Promise.all([
     import("#control/control.ts"),
     import("#control/changes.ts"),
@@ -68,7 +70,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     const { startControlListener } = await import("#control/listener.ts");
     return startControlListener({
       ...configuration.control,
-      probes: [],
+      probes,
       isStopping: () => isStopping,
       routes: (app, host) => {
         control.routes(app, host);

@@ -7,6 +7,7 @@ import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule.ts"
 import type { Context } from "./context.ts";
 import { openLocalCoordinator } from "./local-coordinator.ts";
 import { logRuns, showPlans } from "./log-runs.ts";
+import { logSchedule } from "./log-schedule.ts";
 import { openNotices } from "./notices.ts";
 import type { Records } from "./records.ts";
 
@@ -58,6 +59,7 @@ export async function startDaemon(
     ...(notified === undefined ? {} : { ended: notified }),
   });
   coordinator.subscribe(logRuns(() => context));
+  coordinator.subscribe(logSchedule(log));
   coordinator.subscribe(notices.listener);
   await coordinator.recover();
   scheduler.keep(scheduledSyncs(context.configuration));

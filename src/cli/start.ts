@@ -4,7 +4,7 @@ import type { Metrics } from "#control/metrics/metrics.ts";
 import { InputError } from "#errors.ts";
 import { lockHolder } from "#plan/database.ts";
 import { localActor } from "./actor.ts";
-import type { Composition, RunningService } from "./composition.ts";
+import type { Composition, RunningService, ServiceStart } from "./composition.ts";
 import { load, passwordNotice } from "./context.ts";
 import type { Voices } from "./context.ts";
 import { createDaemonApi } from "./daemon-api.ts";
@@ -50,6 +50,7 @@ export async function start(
   let api: DaemonApi | undefined;
   const metrics = await openMetrics(composition.version);
   const { addMetricsRoute } = await import("#control/metrics/route.ts");
+  const probes = [() => overdueNotice(daemon)];
   const addMetrics: AddRoutes = (app, host) => {
     addMetricsRoute(app, metrics.registry, configuration.metrics, host);
   };
@@ -58,12 +59,15 @@ export async function start(
       lock = await holdLock(configuration);
       records = await openRecords(configuration, log);
       await records.audit.append({ event: "started", by: localActor(), process: process.pid });
-      api = await createDaemonApi({ configuration, version: composition.version, log, besides: addMetrics });
+      api = await createDaemonApi({ configuration, version: composition.version, log, besides: addMetrics, probes });
     }
     if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, voices, metrics, (app, host) => {
-        addMetrics(app, host);
-        api?.routes(app, host);
+      service = await startService(configuration, composition, voices, metrics, {
+        routes: (app, host) => {
+          addMetrics(app, host);
+          api?.routes(app, host);
+        },
+        probes,
       });
       metrics.watch(service.figures);
     } else if (only === "service") {
@@ -135,7 +139,7 @@ async function startService(
   composition: Composition,
   { log: { logger: log }, output }: Voices,
   metrics: Metrics,
-  routes: AddRoutes,
+  hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {
   const { data } = configuration;
   const service = await composition
@@ -143,7 +147,7 @@ async function startService(
       log,
       private: false,
       observe: metrics,
-      routes,
+      ...hooks,
     })
     .catch(async (error: unknown) => {
       throw lockHolder(error) === undefined ? error : await dataFolderInUse(data, error);
@@ -161,4 +165,10 @@ async function startService(
   }
   log.info({ url: service.url }, `the service is listening on ${service.url}`);
   return service;
+}
+
+/** What keeps the service from being ready while a sync is overdue; nothing of what is in it. */
+function overdueNotice(daemon: Daemon | undefined): string | undefined {
+  const overdue = daemon?.scheduler.overdue() ?? [];
+  return overdue.length === 0 ? undefined : `without a success for too long: ${overdue.join(", ")}`;
 }

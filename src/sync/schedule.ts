@@ -45,7 +45,7 @@ export interface Scheduler {
    * never run, has no success since a failure, or has missed a slot.
    */
   keep(syncs: readonly ScheduledSync[]): void;
-  /** Begins a run of every sync that has none under way. */
+  /** Begins a run of every sync; where one is under way, another one after it: what is to be seen may be newer. */
   trigger(by: Actor): void;
   /** The time of the next slot, ISO 8601; undefined: it has no schedule. */
   nextSlotAt(sync: string): string | undefined;
@@ -64,6 +64,8 @@ interface Kept {
   next?: { readonly slot: number; readonly due: number };
   /** A run that this scheduler has begun is under way, or awaits its turn. */
   begun: boolean;
+  /** Who wants another run after that one. */
+  again?: Actor | undefined;
   /** How often the last failure was tried again. */
   retries: number;
   retryAt?: number | undefined;
@@ -98,6 +100,9 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
       })
       .finally(() => {
         kept.begun = false;
+        const { again } = kept;
+        kept.again = undefined;
+        if (again !== undefined && !stopped && syncs.get(name) === kept) begin(kept, "demand", again);
       });
   };
 
@@ -244,7 +249,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
     },
     trigger: (by) => {
       for (const kept of syncs.values()) {
-        if (isUnderWay(kept)) log.info(`sync ${kept.sync.name}: a run is under way already`);
+        if (kept.begun) kept.again = by;
         else begin(kept, "demand", by);
       }
     },

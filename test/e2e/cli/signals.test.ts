@@ -101,11 +101,13 @@ test("SIGHUP refuses as a whole what needs a restart, and names it", async () =>
   for (const key of ["administrator.password", "memory", "sessions.idle"])
     await daemon.wrote(`service.${key} cannot change while Rollcall runs`);
   daemon.process.kill("SIGUSR1");
-  await daemon.wrote("no change");
+  await daemon.wrote("sync staff: no change (");
   const all = await stop(daemon);
   expect(all).not.toContain("ADA LOVELACE");
   expect(all).not.toContain("administrator-secret");
   const restarted = start();
+  await restarted.wrote("its next slot is at");
+  restarted.process.kill("SIGUSR1");
   await restarted.wrote("ADA LOVELACE");
 });
 

@@ -316,13 +316,18 @@ test("a slot during the wait takes the place of the retry", async () => {
   expect(memory.began).toHaveLength(2);
 });
 
-test("a run on demand begins for every sync that has none under way, with a schedule or without", async () => {
+test("a run on demand begins for every sync, with a schedule or without; once after one that is under way", async () => {
   const { slots: _, ...onDemand } = staff;
   scheduler.keep([staff, { ...onDemand, name: "partners" }]);
   const by = { name: "rollcall", from: "signal" };
   scheduler.trigger(by);
-  expect(memory.began.map(({ sync, cause }) => `${sync} ${cause}`)).toEqual(["staff start", "partners demand"]);
+  const causes = () => memory.began.map(({ sync, cause }) => `${sync} ${cause}`);
+  expect(causes()).toEqual(["staff start", "partners demand"]);
   expect(memory.began[1]?.by).toEqual(by);
+  scheduler.trigger(by);
+  memory.end(memory.began[0]!, "applied");
+  await pass(0);
+  expect(causes()).toEqual(["staff start", "partners demand", "staff demand"]);
   expect(scheduler.nextSlotAt("partners")).toBeUndefined();
 });
 
