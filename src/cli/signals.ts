@@ -1,6 +1,6 @@
 import { isatty } from "node:tty";
 
-/** The signals that a process which stays up listens to. */
+/** The signals that a process which stays up listens to. What comes before there is a listener is kept for it. */
 export interface Signals {
   /** The first signal to stop. */
   readonly stopped: Promise<string>;
@@ -18,38 +18,43 @@ export function listenToSignals(): Signals {
   const { promise, resolve } = Promise.withResolvers<string>();
   const hadTerminal = isatty(1);
   let onAgain: (() => void) | undefined;
-  let onHangUp: (() => unknown) | undefined;
-  let onDemand: (() => unknown) | undefined;
+  const hungUp = pending();
+  const demanded = pending();
   const onStop = (signal: string): void => {
     resolve(signal);
     onAgain?.();
   };
-  const listeners: Partial<Record<NodeJS.Signals, (signal: NodeJS.Signals) => void>> = {
-    SIGINT: onStop,
-    SIGTERM: onStop,
-    SIGHUP: (signal) => {
-      if (hadTerminal && !isatty(1)) onStop(signal);
-      else void onHangUp?.();
-    },
-    SIGUSR1: () => {
-      void onDemand?.();
-    },
+  const onHangUp = (signal: string): void => {
+    if (hadTerminal && !isatty(1)) onStop(signal);
+    else hungUp.came();
   };
-  const entries = Object.entries(listeners) as [NodeJS.Signals, (signal: NodeJS.Signals) => void][];
-  for (const [signal, listener] of entries) process.on(signal, listener);
+  process.on("SIGINT", onStop).on("SIGTERM", onStop).on("SIGHUP", onHangUp).on("SIGUSR1", demanded.came);
   return {
     stopped: promise,
     again: (listener) => {
       onAgain = listener;
     },
-    hangUp: (listener) => {
-      onHangUp = listener;
-    },
-    demand: (listener) => {
-      onDemand = listener;
-    },
+    hangUp: hungUp.tell,
+    demand: demanded.tell,
     end: () => {
-      for (const [signal, listener] of entries) process.off(signal, listener);
+      process.off("SIGINT", onStop).off("SIGTERM", onStop).off("SIGHUP", onHangUp).off("SIGUSR1", demanded.came);
+    },
+  };
+}
+
+/** A signal that may come before anybody can do anything about it. */
+function pending(): { came(): void; tell(listener: () => unknown): void } {
+  let listener: (() => unknown) | undefined;
+  let waits = false;
+  return {
+    came: () => {
+      if (listener === undefined) waits = true;
+      else void listener();
+    },
+    tell: (told) => {
+      listener = told;
+      if (waits) void told();
+      waits = false;
     },
   };
 }
