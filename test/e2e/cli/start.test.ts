@@ -75,7 +75,7 @@ describe("a second start on the same data folder", () => {
     await first.ended;
     expect((await command("plan")).code).toBe(0);
     const second = start();
-    await second.wrote("no change");
+    await second.wrote("its next slot is at");
   });
 });
 
