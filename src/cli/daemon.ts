@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import type { Metrics } from "#control/metrics/metrics.ts";
 import type { SyncState } from "#sync/record.ts";
 import type { LocalCoordinator } from "#sync/coordinate.ts";
 import { createScheduler } from "#sync/schedule.ts";
@@ -27,14 +28,14 @@ export interface Daemon {
 export async function startDaemon(
   base: Omit<Context, "interruption">,
   records: Records,
-  { notified }: { readonly notified?: (channel: string, delivered: boolean) => void } = {},
+  metrics: Pick<Metrics, "follow" | "notified">,
 ): Promise<Daemon> {
   const stop = new AbortController();
   const abandon = new AbortController();
   let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
   const { log } = context;
   const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, records, {
-    report: (report) => showPlans(context, report),
+    report: (report, { id }) => showPlans(context, report, id),
     statusOf: (sync) => {
       const nextSlotAt = scheduler.nextSlotAt(sync);
       const overdue = scheduler.overdue().includes(sync);
@@ -56,11 +57,12 @@ export async function startDaemon(
   });
   const notices = await openNotices(context.configuration, log, {
     isStopping: () => stop.signal.aborted,
-    ...(notified === undefined ? {} : { ended: notified }),
+    ended: metrics.notified,
   });
   coordinator.subscribe(logRuns(() => context));
   coordinator.subscribe(logSchedule(log));
   coordinator.subscribe(notices.listener);
+  metrics.follow(coordinator);
   await coordinator.recover();
   scheduler.keep(scheduledSyncs(context.configuration));
   return {

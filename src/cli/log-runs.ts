@@ -58,7 +58,7 @@ function logExport(
 }
 
 /** The change report: on the terminal as it is, in a log as one line. */
-export async function showPlans({ output, log }: Context, report: Report): Promise<void> {
+export async function showPlans({ output, log }: Context, report: Report, run: string): Promise<void> {
   const title = `${report.sync} → ${report.target}`;
   const { colour, width } = output;
   const { limits, notes } = report;
@@ -68,7 +68,7 @@ export async function showPlans({ output, log }: Context, report: Report): Promi
   if (output.interactive) await output.write(text);
   else
     log.info(
-      { sync: report.sync, digest: report.plan.digest, counts: report.plan.counts, report: text },
+      { sync: report.sync, run, digest: report.plan.digest, counts: report.plan.counts, report: text },
       `sync ${report.sync}: plan`,
     );
 }

@@ -19,7 +19,7 @@ export interface LogOptions {
 
 /** What is said in the message already, or of no use to a person who watches. */
 const unreadable =
-  "pid,hostname,sync,stage,digest,counts,took,outcome,url,advice,problems,incident,address,method,path,status,milliseconds";
+  "pid,hostname,sync,run,stage,digest,counts,took,outcome,url,advice,problems,incident,address,method,path,status,milliseconds";
 
 export async function openLog({ level, destination, readable }: LogOptions): Promise<Log> {
   let redact = redactor([]);

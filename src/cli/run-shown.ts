@@ -1,34 +1,30 @@
-import { join } from "node:path";
-import { openDatabase } from "#plan/database.ts";
+import { changes } from "#plan/change.ts";
+import type { Plan } from "#plan/change.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { openStore } from "#sync/store.ts";
-import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { RunDocument } from "./documents.ts";
 import type { ExportDocument } from "./export-shown.ts";
+import { openKeptChanges } from "./kept-changes.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
-/** Shows what a run has planned, from what is kept of it; nothing where nothing is. */
-export async function showKept(
-  { configuration }: Context,
-  run: RunRecord,
-  document: Pick<RunDocument, "report">,
-): Promise<void> {
-  const { id, sync, target, digest, counts, limits, waiting, notes, kept } = run;
-  if (!kept || digest === undefined || counts === undefined) return;
-  const folder = daemonFolder(configuration);
-  const spill = join(folder, "work", "spill");
-  const database = await openDatabase({ path: ":memory:", memory: configuration.memory, spill });
-  const connection = await database.connect();
+/** Shows what a run has planned, from what is kept of it; nothing where there is no plan. */
+export async function showKept(context: Context, run: RunRecord, document: Pick<RunDocument, "report">): Promise<void> {
+  const { sync, target, digest, counts, limits, waiting, notes, kept } = run;
+  if (digest === undefined || counts === undefined) return;
+  const report = (plan: Plan): Promise<void> => document.report({ sync, target, plan, limits, waiting, notes });
+  if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
+  if (!kept) return;
+  const lists = await openKeptChanges(context);
   try {
-    const plan = await openStored(connection, openStore(folder).file(id, "changes"), { digest, counts });
-    await document.report({ sync, target, plan, limits, waiting, notes });
+    const file = await lists.file(run);
+    if (file !== undefined) await report(await openStored(lists.connection, file, { digest, counts }));
+  } catch (error) {
+    throw lists.problem(error);
   } finally {
-    connection.close();
-    database.close();
+    await lists.close();
   }
 }
 

@@ -75,9 +75,8 @@ export async function start(
     }
     if (records !== undefined) {
       const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
-      daemon = await startDaemon({ configuration, embedded, log, output, observe: metrics.client }, records, {
-        notified: metrics.notified,
-      });
+      const base = { configuration, embedded, log, output, observe: metrics.client };
+      daemon = await startDaemon(base, records, metrics);
     }
     let current = configuration;
     const take = async (next: Configuration): Promise<void> => {

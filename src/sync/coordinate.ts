@@ -33,7 +33,7 @@ export interface CoordinatorOptions extends Pick<Means, "folder" | "memory" | "i
   /** The syncs of the configuration, as it is now. */
   readonly syncs: () => Readonly<Record<string, SyncSettings>>;
   /** Is told of the plan of every run that nobody else watches, once the service has said what it thinks of it. */
-  readonly report?: (report: Report) => Promise<void>;
+  readonly report?: (report: Report, run: RunRecord) => Promise<void>;
   /** In epoch milliseconds; absent: the clock. */
   readonly now?: () => number;
   /** What else there is to say of a sync. */
@@ -103,7 +103,8 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
       try {
         await recovery.before(run.sync);
         const { report } = options;
-        return await carryOut(run, wanted, means, watcher ?? (report === undefined ? {} : { report }));
+        const usual: Watcher = report === undefined ? {} : { report: (found) => report(found, run) };
+        return await carryOut(run, wanted, means, watcher ?? usual);
       } catch (error) {
         // The journal cannot be written: that is all that is left to say.
         return endedByError(run, error, iso(), iso());

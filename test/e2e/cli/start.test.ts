@@ -76,6 +76,7 @@ describe("a second start on the same data folder", () => {
     expect((await command("plan")).code).toBe(0);
     const second = start();
     await second.wrote("its next slot is at");
+    expect(await command("apply")).toMatchObject({ code: 0, stdout: expect.stringContaining("no change") });
   });
 });
 
