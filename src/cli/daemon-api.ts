@@ -8,6 +8,7 @@ import type { ControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
 import type { Coordinator } from "#sync/coordinator.ts";
+import type { Actor } from "#sync/record.ts";
 import { openStore } from "#sync/store.ts";
 import { daemonFolder } from "./context.ts";
 import type { Reloaded } from "./reload.ts";
@@ -33,7 +34,7 @@ export interface Served {
   readonly coordinator: Coordinator;
   /** The configuration that is in force. */
   readonly current: () => Configuration;
-  readonly reload: () => Promise<Reloaded>;
+  readonly reload: (by: Actor) => Promise<Reloaded>;
   /** Whose listener has the routes. Absent: there is none. */
   readonly service: { readonly url: string } | undefined;
 }
@@ -87,8 +88,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
         changes: (run, filter) =>
           keptChanges(run, { file: store.file(run.id, "changes"), spill: join(folder, "work", "spill") }, filter),
-        reload: async () => {
-          const { problems } = await reload();
+        reload: async (by) => {
+          const { problems } = await reload(by);
           if (problems.length > 0) throw new InputError("the configuration from before stays", { problems });
         },
       });

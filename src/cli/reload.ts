@@ -1,6 +1,7 @@
 import type { Configuration } from "#config/configuration.ts";
 import { keysForRestart } from "#config/differences.ts";
 import { InputError, messageOf } from "#errors.ts";
+import type { Actor } from "#sync/record.ts";
 import type { Composition, RunningService } from "./composition.ts";
 import { load } from "./context.ts";
 import type { Voices } from "./context.ts";
@@ -19,11 +20,11 @@ export interface ReloadOptions {
   /** Its pinboards are read again. Absent: there is no service in this process. */
   readonly service?: RunningService | undefined;
   /** Takes another configuration over, or says with an error why it cannot. */
-  readonly take: (configuration: Configuration) => Promise<void>;
+  readonly take: (configuration: Configuration, by: Actor) => Promise<void>;
 }
 
 /**
- * Makes what reads the configuration again, and is called at every SIGHUP. It is taken over as a whole: when anything is
+ * Makes what reads the configuration again, and is called at every SIGHUP and by the API. It is taken over as a whole: when anything is
  * wrong with it, or with a pinboard, or what differs cannot change while Rollcall runs, all stays as it is, and the log
  * says why.
  */
@@ -34,7 +35,7 @@ export function createReload({
   service,
   take,
   ...rest
-}: ReloadOptions): () => Promise<Reloaded> {
+}: ReloadOptions): (by: Actor) => Promise<Reloaded> {
   const { logger } = voices.log;
   let { running } = rest;
   /** Of every configuration so far: a run may still be under way with any of them. */
@@ -45,7 +46,7 @@ export function createReload({
     logger.error({ problems }, `the configuration from before stays: ${[message, ...problems].join("\n  ")}`);
     return { problems: problems.length > 0 ? problems : [message] };
   };
-  const reload = async (): Promise<Reloaded> => {
+  const reload = async (by: Actor): Promise<Reloaded> => {
     let next: Configuration;
     try {
       next = await load(file, composition, voices, [...secrets]);
@@ -63,7 +64,7 @@ export function createReload({
     const problems = (await service?.reload()) ?? [];
     if (problems.length > 0) return refuse("something is wrong with the pinboards", problems);
     try {
-      await take(next);
+      await take(next, by);
     } catch (error) {
       return refuse(messageOf(error), []);
     }
@@ -71,8 +72,8 @@ export function createReload({
     logger.info(`the configuration was read again: ${file}`);
     return { problems: [] };
   };
-  return () => {
-    const turned = turn.then(reload);
+  return (by) => {
+    const turned = turn.then(() => reload(by));
     turn = turned.catch(() => undefined);
     return turned;
   };

@@ -3,6 +3,7 @@ import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { InputError } from "#errors.ts";
 import { lockHolder } from "#plan/database.ts";
+import type { Actor } from "#sync/record.ts";
 import { localActor } from "./actor.ts";
 import type { Composition, RunningService, ServiceStart } from "./composition.ts";
 import { load, passwordNotice } from "./context.ts";
@@ -29,6 +30,9 @@ const patience = 2000;
 
 /** How long after the first signal everything must have ended (0.9), in milliseconds. */
 const shutdownLimit = 14_000;
+
+/** Who sends a signal is not known. */
+const signaller: Actor = { name: "rollcall", from: "signal" };
 
 /** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
 export async function start(
@@ -79,18 +83,18 @@ export async function start(
       daemon = await startDaemon(base, records, metrics);
     }
     let current = configuration;
-    const take = async (next: Configuration): Promise<void> => {
-      await records?.configured(next, { name: "rollcall", from: "signal" });
+    const take = async (next: Configuration, by: Actor): Promise<void> => {
+      await records?.configured(next, by);
       daemon?.take(next);
       current = next;
     };
     const reload = createReload({ file, composition, voices, running: configuration, service, take });
-    signals.hangUp(reload);
+    signals.hangUp(() => reload(signaller));
     if (daemon !== undefined)
       await api?.open({ coordinator: daemon.coordinator, current: () => current, reload, service });
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 asks for a run of every sync, and this process runs none");
-      else daemon.scheduler.trigger({ name: "rollcall", from: "signal" });
+      else daemon.scheduler.trigger(signaller);
     });
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);

@@ -4,7 +4,7 @@ import { UnavailableError } from "#errors.ts";
 import type { Change } from "#plan/change.ts";
 import type { Filter } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { Actor, RunRecord } from "#sync/record.ts";
 import type { Host } from "./access.ts";
 import { createEnds } from "./ends.ts";
 import { createEventStreams } from "./events.ts";
@@ -28,7 +28,7 @@ export interface Daemon {
   /** What a run has planned, as far as it fits. */
   readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
   /** Reads the configuration again, as a whole or not at all. @throws {InputError} something is wrong with it */
-  readonly reload: () => Promise<unknown>;
+  readonly reload: (by: Actor) => Promise<unknown>;
 }
 
 /** The daemon's own API. */

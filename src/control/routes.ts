@@ -144,7 +144,7 @@ function addDeciding(scope: FastifyInstance, { daemon, begun }: Desk): void {
   add(scope, controlRoutes.reload, async (request) => {
     read(emptyBody, request.body, "body");
     const { reload, configuration } = daemon();
-    await decided(reload());
+    await decided(reload(request.actor));
     return { configuration: configuration() };
   });
 }
