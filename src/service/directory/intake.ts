@@ -16,7 +16,10 @@ import { createListObserver } from "./list-traits.ts";
 import type { ListObserver, ListTraits } from "./list-traits.ts";
 import { blockSize } from "./matching.ts";
 
-/** A list on its way in: checked, written down an element a line, and loaded piece by piece while the rest arrives. */
+/**
+ * A list on its way in: checked, and written down an element a line and loaded piece by piece while the rest arrives, or only
+ * what of it differs from the list that was applied last.
+ */
 export interface Intake extends FieldSink {
   /** Forgets what has come: another list follows (0.3). */
   restart(): void;
@@ -31,7 +34,7 @@ export interface Intake extends FieldSink {
   /** Loads all of it after all, where it is not loaded yet. */
   loadAll(): Promise<void>;
   /** What is in the folder, when it may stay there once the list is applied; undefined when it may not. */
-  content(): ListContent | undefined;
+  content(): Promise<ListContent | undefined>;
   /** Stops wherever it stands and removes what is on disk. */
   close(): Promise<void>;
 }
@@ -85,7 +88,6 @@ export function createIntake(folder: string, loader: Loader, kept?: KeptList): I
   /** The index of the piece's first element. */
   let first = 0;
   let pieces: Piece[] = [];
-  let loaded = 0;
   let loading: Promise<void> = Promise.resolve();
   // What is looked for in the list before must not lie across two blocks.
   const blocks = createBlocks(blockSize, take);
@@ -116,34 +118,32 @@ export function createIntake(folder: string, loader: Loader, kept?: KeptList): I
     return { ...others, ordered: ordered && (kept?.ordered ?? true) };
   }
 
-  function endPiece(): void {
+  function endPiece(): Piece {
     const { elements: behind, longestLine } = scanner;
-    pieces.push({ file: String(file.path), first, behind, ...traits(), longestLine });
+    const piece: Piece = { file: String(file.path), first, behind, ...traits(), longestLine };
+    pieces.push(piece);
     // DuckDB, reading in several threads, may stumble over a last line without an end.
     const written = finished(file.end("\n"));
     written.catch(() => undefined);
     then(() => written);
-    if (differing === undefined) loadPieces();
-  }
-
-  function loadPieces(): void {
-    for (const piece of pieces.slice(loaded)) then(() => loader.load(piece));
-    loaded = pieces.length;
+    return piece;
   }
 
   function take(bytes: Buffer): void {
     scanner.scan(bytes);
     if (scanner.problem !== undefined) return;
-    differing?.endBlock(bytes);
-    if (isHopeless()) giveUp();
     const end = scanner.line - received;
     received += bytes.length;
+    if (differing !== undefined) {
+      differing.endBlock(bytes);
+      return;
+    }
     if (scanner.line - start < pieceSize(start) || end <= 0) {
       file.write(bytes);
       return;
     }
     file.write(bytes.subarray(0, end));
-    endPiece();
+    loadPiece(endPiece());
     start = scanner.line;
     first = scanner.elements;
     file = openPiece();
@@ -156,23 +156,41 @@ export function createIntake(folder: string, loader: Loader, kept?: KeptList): I
     return differ > few + kept.elements / 4 || !observer.traits().plain;
   }
 
-  /** From here on the list is loaded like one that nothing is known of, and so is what has come. */
-  function giveUp(): void {
-    differing?.close();
+  function loadPiece(piece: Piece): void {
+    then(() => loader.load(piece));
+  }
+
+  /** From here on the list is read like one that nothing is known of, and what has come is written down as if it had been. */
+  async function giveUp(): Promise<void> {
+    if (differing === undefined) return;
+    const given = differing;
     differing = undefined;
-    loadPieces();
+    try {
+      for await (const bytes of given.whole()) {
+        file.write(bytes);
+        await drained();
+      }
+    } finally {
+      given.close();
+    }
   }
 
   /** @returns undefined when the list before is of no use */
   async function compare<Result>(work: (it: Differing) => Promise<Result>): Promise<Result | undefined> {
     if (differing === undefined) return undefined;
     try {
-      return await work(differing);
+      const result = await work(differing);
+      if (!isHopeless()) return result;
     } catch (error) {
-      giveUp();
       await kept?.forget(error);
-      return undefined;
     }
+    await giveUp();
+    return undefined;
+  }
+
+  async function drained(): Promise<void> {
+    if (file.errored !== null) throw file.errored;
+    if (file.writableNeedDrain) await once(file, "drain");
   }
 
   then(() => loader.clear());
@@ -198,25 +216,21 @@ export function createIntake(folder: string, loader: Loader, kept?: KeptList): I
       start = 0;
       first = 0;
       pieces = [];
-      loaded = 0;
       loading = loading.catch(() => undefined);
       then(() => loader.clear());
     },
     room: async () => {
       await compare((it) => it.room());
-      if (file.errored !== null) throw file.errored;
-      if (file.writableNeedDrain) await once(file, "drain");
+      await drained();
     },
     finish: async () => {
       blocks.flush();
       scanner.end();
       if (scanner.problem !== undefined) throw new InputError(`principals: ${scanner.problem}`);
       if (observer.duplicate !== undefined) throw new InputError(`${observer.duplicate}: is given twice`);
-      endPiece();
-      if (isHopeless()) giveUp();
       const files = await compare((it) => it.end());
-      if (isHopeless()) giveUp();
       if (files === undefined || differing === undefined) {
+        loadPiece(endPiece());
         then(() => loader.complete());
         await loading;
         return true;
@@ -245,13 +259,19 @@ export function createIntake(folder: string, loader: Loader, kept?: KeptList): I
     },
     loadAll: async () => {
       if (differing === undefined) return;
-      giveUp();
+      await giveUp();
+      loadPiece(endPiece());
       then(() => loader.complete());
       await loading;
     },
-    content: () => {
+    content: async () => {
       const { plain, ordered, open } = traits();
       if (!plain || !open || scanner.longestLine >= blockSize) return undefined;
+      if (differing !== undefined) {
+        await giveUp();
+        endPiece();
+        await loading;
+      }
       return { files: pieces.map((piece) => basename(piece.file)), elements: scanner.elements, ordered };
     },
     close: async () => {

@@ -24,6 +24,13 @@ export interface KeptList extends Omit<ListContent, "files"> {
    * @throws {Error} when it is damaged
    */
   read(buffer: Buffer, offset: number): Promise<number>;
+  /**
+   * Reads some of what was read before once more, into `buffer`, which it fills unless a file ends before.
+   * @param position counted from the first byte of the list
+   * @returns how many bytes were read
+   * @throws {Error} when they are not there any more
+   */
+  readAgain(buffer: Buffer, position: number): Promise<number>;
   /** It cannot be read: says so in the log, and keeps it no longer. Never throws. */
   forget(reason: unknown): Promise<void>;
   close(): void;
@@ -36,8 +43,11 @@ export interface KeptList extends Omit<ListContent, "files"> {
 export interface KeptLists {
   /** The list that was applied last; undefined when none is kept, or it cannot be read. Never throws. */
   open(): Promise<KeptList | undefined>;
-  /** Keeps the list in `folder`, which is moved, as what `revision` came of. Never throws. */
-  keep(folder: string, content: ListContent, revision: string): Promise<void>;
+  /**
+   * Keeps the list in `folder`, which is moved, as what `revision` came of, and no other any more. Never throws.
+   * @param content undefined: it is not to be kept
+   */
+  keep(folder: string, content: () => Promise<ListContent | undefined>, revision: string): Promise<void>;
 }
 
 const indexFile = "index.json";
@@ -83,22 +93,27 @@ export async function openKeptLists(folder: string, revision: string, log: Logge
         return undefined;
       }
     },
-    keep: async (from, { files, ...content }, next) => {
+    keep: async (from, contentOf, next) => {
+      const before = kept;
+      kept = undefined;
       try {
-        const index: Index = { ...content, files: [] };
-        for (const name of files) index.files.push({ name, ...(await measure(join(from, name))) });
-        await writeFile(join(from, indexFile), JSON.stringify(index), { mode: 0o600 });
-        await mkdir(folder, { recursive: true, mode: 0o700 });
-        await rename(from, join(folder, next));
-        const before = kept;
-        kept = next;
-        if (before !== undefined) await rm(join(folder, before), { recursive: true, force: true });
+        const content = await contentOf();
+        if (content !== undefined) {
+          const { files, ...others } = content;
+          const index: Index = { ...others, files: [] };
+          for (const name of files) index.files.push({ name, ...(await measure(join(from, name))) });
+          await writeFile(join(from, indexFile), JSON.stringify(index), { mode: 0o600 });
+          await mkdir(folder, { recursive: true, mode: 0o700 });
+          await rename(from, join(folder, next));
+          kept = next;
+        }
       } catch (error) {
         log.warn(
           `the list of principals that was applied cannot be kept in ${folder} (${firstLineOf(error)}): ` +
             "the next list is read without it, which only takes longer",
         );
       }
+      if (before !== undefined) await rm(join(folder, before), { recursive: true, force: true }).catch(() => undefined);
     },
   };
 }
@@ -137,6 +152,19 @@ async function openList(folder: string): Promise<Omit<KeptList, "revision" | "fo
   return {
     ...content,
     close,
+    readAgain: async (buffer, position) => {
+      let before = 0;
+      for (const [index, { name, bytes }] of files.entries()) {
+        if (position < before + bytes) {
+          const length = Math.min(buffer.length, before + bytes - position);
+          const { bytesRead = 0 } = (await handles[index]?.read(buffer, 0, length, position - before)) ?? {};
+          if (bytesRead === 0) throw new Error(`${name} is shorter than it was`);
+          return bytesRead;
+        }
+        before += bytes;
+      }
+      throw new Error(`it has no byte ${position}`);
+    },
     read: async (buffer, offset) => {
       for (;;) {
         const [file, handle] = [files[current], handles[current]];

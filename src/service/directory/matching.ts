@@ -15,6 +15,8 @@ export interface Matching {
    * @throws {Error} when it is damaged
    */
   end(): Promise<void>;
+  /** Where the element that was found last begins and ends in the list before, with its line end and the spaces around it. */
+  readonly line: { readonly from: number; readonly to: number };
   /** How many elements were found. */
   readonly found: number;
   /** How many elements of the list before were passed over: no element of the new list can be found to be one of them. */
@@ -46,6 +48,9 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
   let next = 0;
   let whole = 0;
   let filled = 0;
+  /** How many bytes of the list were before those in the window. */
+  let gone = 0;
+  const line = { from: 0, to: 0 };
   let found = 0;
   let departed = 0;
   /** How many elements in a row were not found. */
@@ -57,7 +62,9 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
       depart(Buffer.from(window.subarray(next, start)));
       departed += passed;
     }
+    line.from = gone + (passed > 0 ? start : next);
     next = lineEnd + 1;
+    line.to = gone + next;
     found++;
     missed = 0;
   }
@@ -99,6 +106,7 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
   async function fill(): Promise<void> {
     while (filled - next < atHand) {
       window.copyWithin(0, next, filled);
+      gone += next;
       filled -= next;
       whole -= next;
       next = 0;
@@ -130,6 +138,7 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
       }
       if (filled > next) throw new Error("its last line has no end");
     },
+    line,
     get found() {
       return found;
     },

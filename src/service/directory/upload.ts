@@ -91,10 +91,7 @@ export async function receiveSync(
         ...(isWhole || before === undefined ? {} : { base: before.revision }),
         ...parameters,
         loadAll: () => list.loadAll(),
-        keep: async (revision) => {
-          const content = list.content();
-          if (content !== undefined) await keptLists.keep(pieces, content, revision);
-        },
+        keep: (revision) => keptLists.keep(pieces, () => list.content(), revision),
         discard,
       };
     }

@@ -217,6 +217,11 @@ test("B.5 every problem of the whole list is named, with its place in it", async
       .slice(1)
       .map((_, index) => `principals[${index}].groupNames: "g" is neither in the list nor stays in the service`),
   );
+  const odd = await directory.call(call([...company.slice(0, 5), 7, ...company.slice(5), "8"]));
+  const must = (at: number): string => `principals[${at}]: must be an object`;
+  expect((odd.answer as { problems: string[] }).problems).toEqual(
+    expect.arrayContaining([must(5), must(company.length + 1)]),
+  );
   const twice = await directory.call(call([...company, user("u5", { mail: "other" })]));
   expect(twice.read).toBe("fallback");
   expect(twice.answer).toMatchObject({
@@ -241,6 +246,9 @@ test("a list that brings passwords, or fields that nobody knows, is not kept", a
     expect((await directory.call(call(list, { apply: true }))).read).toBe("all");
     expect(await directory.kept()).toEqual([]);
   }
+  await directory.call(call(company, { apply: true }));
+  await directory.call(call([...company, user("other", { password: "a secret" })], { apply: true }));
+  expect(await directory.kept()).toEqual([]);
   const usual = [...company, user("other", { id: "1", created: 1, modified: 2, visibility: "DEFAULT" })];
   await directory.call(call(usual, { apply: true }));
   expect(await directory.kept()).toHaveLength(1);

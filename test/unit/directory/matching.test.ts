@@ -16,6 +16,7 @@ function listOf(text: string, size: number): KeptList {
       at += copied;
       return copied;
     },
+    readAgain: async () => 0,
     forget: async () => undefined,
     close: () => undefined,
   };
