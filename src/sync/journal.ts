@@ -99,7 +99,7 @@ export async function openJournal(folder: string, retention: Retention): Promise
   const database = new Low<JournalDocument>(
     {
       read: () => readJournal(folder),
-      write: (document) => writeDurably(fileOf(folder), `${JSON.stringify(document, null, 1)}\n`),
+      write: (document) => writeDurably(fileOf(folder), textOf(document)),
     },
     empty,
   );
@@ -150,6 +150,21 @@ export async function openJournal(folder: string, retention: Retention): Promise
       await write();
     },
   };
+}
+
+/** What is written of a run: most are as they were the last time, and there are many. */
+const written = new WeakMap<RunRecord, string>();
+
+function textOf({ version, runs, ...rest }: JournalDocument): string {
+  const lines = runs.map((run) => {
+    const text = written.get(run) ?? JSON.stringify(run, null, 1);
+    written.set(run, text);
+    return text;
+  });
+  const others = Object.entries(rest).map(
+    ([key, value]) => `,\n${JSON.stringify(key)}: ${JSON.stringify(value, null, 1)}`,
+  );
+  return `{"version": ${version},\n"runs": [\n${lines.join(",\n")}\n]${others.join("")}}\n`;
 }
 
 function fileOf(folder: string): string {
