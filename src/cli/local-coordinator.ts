@@ -17,7 +17,7 @@ import type { Records } from "./records.ts";
 export async function openLocalCoordinator(
   current: () => Context,
   { journal, audit }: Records,
-  options: Pick<CoordinatorOptions, "statusOf" | "report"> = {},
+  options: Pick<CoordinatorOptions, "statusOf" | "report" | "now"> = {},
 ): Promise<LocalCoordinator> {
   const { configuration, interruption } = current();
   const { memory } = configuration;

@@ -39,7 +39,7 @@ export async function conclude(run: RunRecord, books: Books): Promise<RunRecord>
   const failed = run.state === "failed";
   const { failures } = journal.state(run.sync);
   if (!(failed && books.isStopping())) await journal.change(run.sync, (state) => stateAfter(state, run, at));
-  emit({ type: "run", run, ...(failures !== undefined && !failed ? { recovered: true } : {}) });
+  emit({ type: "run", run, ...(failures !== undefined && hasSucceeded(run) ? { recovered: true } : {}) });
   await journal.prune(now());
   await store.prune(new Set(journal.document.runs.filter(({ kept }) => kept).map(({ id }) => id)));
   return run;
@@ -76,18 +76,17 @@ async function supersedeOthers({ id, sync }: RunRecord, books: Books, endedAt: s
 }
 
 function stateAfter(state: SyncState, run: RunRecord, at: string): SyncState {
-  const { failures, caution, overdueSince, ...rest } = state;
-  const cautious = caution === undefined ? {} : { caution };
-  const overdue = overdueSince === undefined ? {} : { overdueSince };
+  const { failures, caution, overdueSince: _, ...rest } = state;
   if (run.state === "failed")
-    return {
-      ...rest,
-      ...cautious,
-      ...overdue,
-      failures: { count: (failures?.count ?? 0) + 1, since: failures?.since ?? at },
-    };
-  if (run.state !== "applied" && run.state !== "no change") return { ...rest, ...cautious, ...overdue };
+    return { ...state, failures: { count: (failures?.count ?? 0) + 1, since: failures?.since ?? at } };
+  // What waits, or has waited for too long, is no success: of a failure before it nothing is over.
+  if (!hasSucceeded(run)) return state;
+  const cautious = caution === undefined ? {} : { caution };
   return { ...rest, ...cautionAfter(cautious, run, at), lastSuccessAt: run.endedAt ?? at };
+}
+
+function hasSucceeded({ state }: RunRecord): boolean {
+  return state === "applied" || state === "no change";
 }
 
 function cautionAfter(before: Pick<SyncState, "caution">, run: RunRecord, at: string): Pick<SyncState, "caution"> {

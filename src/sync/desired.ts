@@ -46,7 +46,9 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
   progress?.("read");
   const reading =
-    reads === undefined ? undefined : await beginReading(sync, workbench.connection, reads.folder, { signal, warn });
+    reads === undefined
+      ? undefined
+      : await beginReading(sync, workbench.connection, reads.folder, { signal, warn, now });
   const assembly = reading?.known?.assembly ?? (await readSources(sync, workbench, options));
   if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.keep(assembly);
   progress?.("list");

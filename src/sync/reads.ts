@@ -37,14 +37,15 @@ export interface Reading {
  * each of them has a `fullReadEvery` that has not passed, and tells the version that it told before that read; when
  * everything else that the read depends on is the same; and when no rule asks what time it is. Whatever else is the
  * matter, the sources are read.
+ * @param context `now`: in epoch milliseconds
  */
 export async function beginReading(
   sync: Sync,
   connection: Connection,
   folder: string,
-  context: ReadContext,
+  { now, ...context }: ReadContext & { readonly now: number },
 ): Promise<Reading> {
-  const began = new Date();
+  const began = new Date(now);
   const limits = sync.sources.map(({ fullReadEvery = 0 }) => fullReadEvery);
   const mayKnow = sync.digest !== undefined && !sync.rules.asksTime && limits.every((limit) => limit > 0);
   const versions = mayKnow ? await versionsOf(sync, context) : undefined;

@@ -45,7 +45,10 @@ export interface RunOptions {
   readonly warn: (message: string) => void;
   /** Called once the plan is made and the service has said what it thinks of it, before anything is applied. */
   readonly report?: (report: Report) => Promise<void>;
-  /** Keeps a plan that has changes, with what it takes to apply it later, before it is held, left pending or applied. */
+  /**
+   * Keeps a plan that has changes, or is beyond the limits, with what it takes to apply it later, before it is held, left
+   * pending or applied.
+   */
   readonly keep?: (workbench: Workbench, planned: Planned) => Promise<void>;
   /** Called right before the list is sent to be applied; from here on the target may be changed. */
   readonly applying?: () => Promise<void>;
@@ -114,13 +117,15 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const send = await prepare(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
     await options.report?.({ sync: sync.name, target: sync.target.name, limits, ...planned });
-    if (changed && options.apply) await options.keep?.(workbench, planned);
+    const isBeyond = beyondLimits(sync, planned).length > 0;
+    if ((changed || isBeyond) && options.apply) await options.keep?.(workbench, planned);
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
     const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
-    if (policy !== "automatic-within-limits") holdBeyondLimits(sync, planned);
+    // Sources that have lost too much are held also where the plan has nothing, yet, that could await approval.
+    if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned);
     const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
     if (changed && !options.apply) return { outcome: "planned", ...result };
-    if (changed && (policy === "required" || (policy !== "automatic" && beyondLimits(sync, planned).length > 0)))
+    if (changed && (policy === "required" || (policy !== "automatic" && isBeyond)))
       return { outcome: "pending", ...result };
     if (options.apply) {
       watching.enterApply();

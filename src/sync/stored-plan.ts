@@ -29,7 +29,7 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
     await narrow(connection, selection);
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
-    if (changes(limited.plan.counts) === 0)
+    if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
       throw new InputError(`nothing of what the run ${run.id} has planned is left by what was chosen of it`);
     return { ...limited, notes: run.notes };
   };

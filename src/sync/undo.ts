@@ -65,6 +65,8 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
       { ...sync.departures, after: 0, renames: "apply", reusedNames: "apply" },
       now,
     );
+    // Who is gone from the sources has not come back by it: their time goes on.
+    await connection.run("INSERT INTO gone FROM leaving_since ANTI JOIN gone USING (kind, name)");
     await combine(connection);
     const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
     const none = { count: 0, examples: [] };

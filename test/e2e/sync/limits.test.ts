@@ -65,6 +65,30 @@ describe("a limit that is tripped", () => {
     expect(await users()).toEqual(["admin", ...names(3, 6)]);
   });
 
+  test("holds a source that has lost too much also where nobody leaves yet, and there is nothing to approve", async () => {
+    const departures = { after: 7 * 24 * hour, renames: "apply", reusedNames: "hold", administrators: [] } as const;
+    const limits = { sources: {}, floor: 2, action: "hold", shrink: { percent: 20, per: "day" } } as const;
+    const sync = syncOf({}, { limits, departures });
+    await people(...names(0, 30));
+    await runIt(sync);
+    await people(...names(0, 10));
+    for (const approval of ["automatic", "automatic-within-limits", "required"] as const) {
+      let kept = 0;
+      const keep = async (): Promise<void> => {
+        kept += 1;
+      };
+      const error = await held(runIt(sync, true, { approval, keep }));
+      expect(error.problems[0]).toBe("shrink: 20 users of company fewer than before, at most 6 (20% of 30)");
+      // So that it can be approved, and is not told of again at every run.
+      expect(kept).toBe(1);
+    }
+    expect(await runIt(sync, true, { approval: "automatic-within-limits", overrides: ["shrink"] })).toMatchObject({
+      outcome: "no change",
+    });
+    expect(await runIt(sync, true, { approval: "automatic-within-limits" })).toMatchObject({ outcome: "no change" });
+    expect(await users()).toHaveLength(31);
+  });
+
   test("creations that wait are neither made nor owned", async () => {
     const sync = limited({ creates: { count: 1, per: "run" }, action: "apply-the-rest" });
     await people(...names(0, 2));

@@ -1,0 +1,43 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { conclude } from "#sync/conclusions.ts";
+import type { Books } from "#sync/conclusions.ts";
+import type { SyncEvent } from "#sync/coordinator.ts";
+import { openJournal } from "#sync/journal.ts";
+import { openStore } from "#sync/store.ts";
+import { runOf } from "../../servers/runs.ts";
+
+let folder: string;
+let books: Books;
+let events: SyncEvent[];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-failures-"));
+  events = [];
+  books = {
+    journal: await openJournal(folder, { keep: 86_400_000, runs: 100, lists: 10 }),
+    store: openStore(folder),
+    audit: { append: async () => {}, head: () => ({ sequence: 1, hash: "" }) },
+    emit: (event) => events.push(event),
+    now: () => Date.parse("2026-11-21T12:00:00.000Z"),
+    isStopping: () => false,
+  };
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const isRecovered = (): unknown => events.at(-1)?.type === "run" && (events.at(-1) as { recovered?: true }).recovered;
+
+test.each(["pending", "held", "expired", "rejected"] as const)(
+  "a run that is %s ends no failures: only a success does",
+  async (state) => {
+    const error = { message: "no answer", problems: [], advice: "retry" };
+    await conclude(runOf({ id: "20261121-110000-000000", state: "failed", error, kept: false }), books);
+    await conclude(runOf({ id: "20261121-111000-000000", state, kept: false }), books);
+    expect(isRecovered()).toBeUndefined();
+    expect(books.journal.state("staff").failures).toEqual({ count: 1, since: "2026-11-21T12:00:00.000Z" });
+    await conclude(runOf({ id: "20261121-112000-000000", state: "no change", kept: false }), books);
+    expect(isRecovered()).toBe(true);
+    expect(books.journal.state("staff").failures).toBeUndefined();
+  },
+);
