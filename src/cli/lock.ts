@@ -1,7 +1,9 @@
+import { readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Configuration } from "#config/configuration.ts";
-import { lockHolder, openDatabase } from "#plan/database.ts";
+import { InputError, messageOf } from "#errors.ts";
 import { makeFolder } from "#plan/folder.ts";
 import { daemonFolder } from "./context.ts";
 import { dataFolderInUse } from "./presence.ts";
@@ -12,26 +14,29 @@ export interface Lock {
 }
 
 /**
- * Claims the data folder for one daemon. The lock is DuckDB's on its file: the operating system's own, so that a
- * killed process leaves nothing that a person must clear away.
+ * Claims the data folder for one daemon. Node has no locks of files; SQLite, which is in it, has: the operating system's
+ * own, so that a killed process leaves nothing that a person must clear away. Nothing is ever written to the file.
  * @param patience how long another process is waited for, in milliseconds
  * @throws {InputError} naming the process that has it
  */
 export async function holdLock(configuration: Configuration, patience = 0): Promise<Lock> {
-  const file = join(daemonFolder(configuration), "lock");
+  const file = join(daemonFolder(configuration), "lock.sqlite");
   await makeFolder(dirname(file), "the daemon's folder");
   const patienceEnds = performance.now() + patience;
   for (;;) {
+    const database = open(file);
     try {
-      const database = await openDatabase({ path: file, memory: 16 * 1024 * 1024, spill: `${file}.spill` });
+      database.exec("BEGIN EXCLUSIVE");
       return {
         release: () => {
-          database.close();
+          if (database.isOpen) database.close();
         },
       };
     } catch (error) {
-      if (lockHolder(error) === undefined) throw error;
-      if (performance.now() >= patienceEnds) throw await dataFolderInUse(configuration.data, error);
+      database.close();
+      if (!isBusy(error)) throw unusable(file, error);
+      if (performance.now() >= patienceEnds)
+        throw await dataFolderInUse(configuration.data, error, await holderOf(file));
     }
     await delay(pause);
   }
@@ -39,3 +44,34 @@ export async function holdLock(configuration: Configuration, patience = 0): Prom
 
 /** How often it is looked whether the other process has ended, in milliseconds. */
 const pause = 200;
+
+function open(file: string): DatabaseSync {
+  try {
+    return new DatabaseSync(file);
+  } catch (error) {
+    throw unusable(file, error);
+  }
+}
+
+function unusable(file: string, cause: unknown): InputError {
+  return new InputError(
+    `the lock ${file} cannot be taken: ${messageOf(cause)}. It holds nothing: remove it when no Rollcall runs, and let ` +
+      "this account write in its folder",
+    { cause },
+  );
+}
+
+/** SQLite's number for a file that another process has. */
+const busy = 5;
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && "errcode" in error && error.errcode === busy;
+}
+
+/** Linux lists who holds what lock, by the number of the file. */
+async function holderOf(file: string): Promise<number | undefined> {
+  const { ino } = await stat(file);
+  const locks = await readFile("/proc/locks", "utf8").catch(() => "");
+  const pid = new RegExp(` WRITE +(\\d+) [^ ]+:${ino} `).exec(locks)?.[1];
+  return pid === undefined ? undefined : Number(pid);
+}

@@ -12,9 +12,13 @@ const presence = z.object({ pid: z.int(), url: z.url(), startedAt: z.iso.datetim
 export type Presence = z.infer<typeof presence>;
 
 /** What a second process on a data folder is told of the first, as far as that is known. */
-export async function dataFolderInUse(data: string, cause: unknown): Promise<InputError> {
+export async function dataFolderInUse(
+  data: string,
+  cause: unknown,
+  holder = lockHolder(cause)?.pid,
+): Promise<InputError> {
   const present = await readPresence(data);
-  const pid = lockHolder(cause)?.pid ?? present?.pid;
+  const pid = holder ?? present?.pid;
   const process = pid === undefined ? "" : `process ${pid}`;
   const known = present === undefined || pid !== present.pid ? "" : `, ${present.url}, started ${present.startedAt}`;
   return new InputError(

@@ -1,10 +1,6 @@
-import { DuckDBInstance } from "@duckdb/node-api";
-import type { DuckDBConnection, DuckDBValue } from "@duckdb/node-api";
-import dataAccessors from "@duckdb/node-api/lib/vectors/dataAccessors.js";
+import type * as duckdb from "@duckdb/node-api";
+import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
-
-// The binding decodes strings with a decoder that drops a leading U+FEFF. Names are compared exactly (B.5).
-(dataAccessors as { textDecoder: TextDecoder }).textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A value bound to `?` or `$name` in a statement. */
 export type Parameter = DuckDBValue;
@@ -51,6 +47,7 @@ export interface DatabaseOptions {
  * @throws the library's error; `lockHolder` says whether it means that another process has the file
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { DuckDBInstance } = await loadLibrary();
   const instance = await DuckDBInstance.create(options.path, {
     memory_limit: `${Math.floor(options.memory / 1024)}KiB`,
     temp_directory: options.spill,
@@ -65,6 +62,17 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
       instance.closeSync();
     },
   };
+}
+
+/** Loaded with the first database: it takes 50 MB and a fifth of a second, and a daemon at rest has none open. */
+async function loadLibrary(): Promise<typeof duckdb> {
+  const [library, { default: dataAccessors }] = await Promise.all([
+    import("@duckdb/node-api"),
+    import("@duckdb/node-api/lib/vectors/dataAccessors.js"),
+  ]);
+  // The binding decodes strings with a decoder that drops a leading U+FEFF. Names are compared exactly (B.5).
+  (dataAccessors as { textDecoder: TextDecoder }).textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  return library;
 }
 
 /**
