@@ -51,6 +51,7 @@ const layers: Record<string, readonly string[]> = {
     "control",
   ],
   "src/cli": ["control", "sync", "client", "exports", "config", "connector", "plan", "principals", "errors"],
+  "src/cli/init": ["cli", "client", "config", "connector", "plan", "principals", "errors"],
   connectors: ["connector", "principals", "errors", "reading"],
   "connectors/scim": [
     "connector",

@@ -47,7 +47,8 @@ export async function embeddedOptions(name: string, embedded: Embedded): Promise
   };
 }
 
-async function readCertificate(file: string, target: string): Promise<string> {
+/** The authorities in a file that `ca` names. @throws {InputError} when it cannot be read */
+export async function readCertificate(file: string, target: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {

@@ -18,8 +18,9 @@ import type { LoadFlags } from "./load-flags.ts";
 import { approve, exceptList, onlyList, reject, undo } from "./decide.ts";
 import { explain } from "./explain.ts";
 import { health } from "./health.ts";
-import { init } from "./init.ts";
-import type { InitFlags } from "./init.ts";
+import { approvals } from "./init/draft.ts";
+import { init } from "./init/init.ts";
+import type { InitFlags } from "./init/init.ts";
 import { addLookCommands, lookStopping } from "./look-commands.ts";
 import { momentText } from "./moments.ts";
 import { openLog } from "./log.ts";
@@ -51,6 +52,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .description(
       "Keeps the users and groups of an analytics service in step with the directories a company already has.",
     )
+    .version(`${composition.version} (Node.js ${process.versions.node})`)
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError("(see --help)")
     .configureOutput(json ? { writeErr: () => {} } : {})
@@ -223,6 +225,9 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .option("--group-id <column>", "the column that identifies a group")
     .option("--member-of <column>", "the column of the users that says what groups they are in")
     .option("--schedule <cron>", "when it runs (default: only on demand)")
+    .addOption(
+      new Option("--approval <by>", "who lets a plan be applied (default: required)").choices(Object.keys(approvals)),
+    )
     .action(({ config, ...options }: CommonOptions & InitFlags) =>
       act(options, (_file, output, log) => {
         const { ROLLCALL_CONFIG: fromEnvironment } = process.env;

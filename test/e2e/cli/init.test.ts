@@ -1,10 +1,12 @@
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { people } from "../../servers/company.ts";
 import { base, noOpenLdap, reader, startOpenLdap } from "../../servers/openldap.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { startScim } from "../../servers/scim.ts";
+import { startService } from "../../servers/service.ts";
 import { atTerminal, keys } from "../../servers/terminal.ts";
 
 let folder: string;
@@ -39,6 +41,46 @@ describe("init without a terminal", () => {
     const forced = await rollcall([...args, "--force"], { cwd: folder });
     expect(JSON.parse(forced.stdout)).toMatchObject({ written: ["rollcall.yaml"], kept: ["rollcall.yaml.1"] });
     expect(await readFile(join(folder, "rollcall.yaml.1"), "utf8")).toBe("service:\n");
+    const { ino } = await stat(join(folder, "rollcall.yaml"));
+    const twice = await rollcall([...args, "--force", "--approval", "automatic"], { cwd: folder });
+    expect(JSON.parse(twice.stdout)).toMatchObject({ kept: ["rollcall.yaml.2"] });
+    // It got a second name before another file got its first one: at no moment was there none.
+    expect((await stat(join(folder, "rollcall.yaml.2"))).ino).toBe(ino);
+    expect((await readdir(folder)).filter((name) => name.startsWith("."))).toEqual([]);
+  });
+
+  test("writes into a folder that is not there yet, and says before it asks when it cannot", async () => {
+    const file = join(folder, "etc", "company", "rollcall.yaml");
+    const args = ["init", "--source", "csv", "--users", "../../people.csv", "--config"];
+    const made = await rollcall([...args, file], { cwd: folder });
+    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining(`plan --config etc/company/rollcall.yaml`) });
+    expect((await rollcall(["plan", "--config", file], { cwd: folder })).code).toBe(2);
+
+    const refused = await rollcall([...args, join(folder, "people.csv", "rollcall.yaml")], { cwd: folder });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("people.csv is no folder") });
+  });
+
+  test("leads to a plan that waits, is approved, and is what the service then has", async () => {
+    await writeFile(join(folder, "people.csv"), people.replaceAll("\n", "\r\n"));
+    expect((await rollcall(["init", "--source", "csv", "--users", "people.csv"], { cwd: folder })).code).toBe(0);
+    expect((await rollcall(["check"], { cwd: folder })).code).toBe(0);
+    expect((await rollcall(["plan"], { cwd: folder })).code).toBe(2);
+    const applied = await rollcall(["apply"], { cwd: folder });
+    expect(applied.code).toBe(3);
+    const { stdout } = await rollcall(["show", "pending", "--json"], { cwd: folder });
+    const { id } = (JSON.parse(stdout) as { run: { id: string } }).run;
+    expect(applied.stdout + applied.stderr).toContain(`rollcall approve ${id}`);
+    expect((await rollcall(["approve", id, "--yes"], { cwd: folder })).code).toBe(0);
+    expect((await rollcall(["plan"], { cwd: folder })).code).toBe(0);
+
+    // Another port: the file's own may be taken here.
+    const file = join(folder, "rollcall.yaml");
+    await writeFile(file, (await readFile(file, "utf8")).replace(":8442", ":0"));
+    const running = startRollcall(["start"], { cwd: folder });
+    await running.wrote(/ready|listening/);
+    expect((await rollcall(["health"], { cwd: folder })).code).toBe(0);
+    running.process.kill("SIGTERM");
+    expect((await running.ended).code).toBe(0);
   });
 
   test("names the columns when the one for the id cannot be guessed, and leaves nothing behind", async () => {
@@ -63,6 +105,7 @@ describe("init at a terminal", () => {
     expect(terminal.shown()).toContain('"name":"ada"');
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When is it to run?", keys.enter);
+    await terminal.answer("Who lets a plan be applied?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).toContain("written: rollcall.yaml");
     expect(await readFile(join(folder, "rollcall.yaml"), "utf8")).toContain('schedule: "*/15 * * * *"');
@@ -77,6 +120,55 @@ describe("init at a terminal", () => {
     expect(await terminal.ended).toBe(1);
     expect(terminal.shown()).toContain("interrupted: nothing was written");
     expect(await readdir(folder)).toEqual(["people.csv"]);
+  });
+});
+
+describe("init with servers", () => {
+  test("a SCIM server and a service elsewhere: secrets from the environment, rules changed by hand, logins tried again", async () => {
+    const users = [{ id: "1", userName: "Ada", displayName: "Ada Lovelace", active: true }];
+    const scim = await startScim({ users, groups: [] }, { authorization: () => "Bearer token-of-ada" });
+    onTestFinished(() => scim.close());
+    await using service = await startService();
+    await writeFile(join(folder, "analytics.secret"), "of another configuration\n");
+    const terminal = atTerminal(["init"], { cwd: folder, env: { SCIM_TOKEN: "token-of-ada" } });
+    await terminal.answer("Where do the users and groups come from?", keys.down + keys.down + keys.enter);
+    await terminal.answer("The server's address", `${scim.url}\r\n`);
+    await terminal.answer("How does one log in?", keys.enter);
+    await terminal.answer("where is it to be?", keys.down + keys.enter);
+    await terminal.answer("Its name:", `NOT_THERE${keys.enter}`);
+    await terminal.answer("NOT_THERE is not set here", `${"\u007F".repeat(9)}SCIM_TOKEN${keys.enter}`);
+    await terminal.answer('"name":"ada"', "");
+    await terminal.answer("Take these rules?", `n${keys.enter}`);
+    await terminal.answer("users.name:", `${"\u007F".repeat(30)}lower(entry.userName${keys.enter}`);
+    await terminal.answer("a ) is expected here", `) + "-x"${keys.enter}`);
+    await terminal.answer("users.displayName:", keys.enter);
+    await terminal.answer('"name":"ada-x"', "");
+    await terminal.answer("Take these rules?", `y${keys.enter}`);
+    await terminal.answer("Which service", keys.down + keys.enter);
+    for (const password of ["wrong-password", service.administrator.password]) {
+      await terminal.answer("Its address", `${password.startsWith("wrong") ? service.url : ""}${keys.enter}`);
+      await terminal.answer(
+        "A user with",
+        `${password.startsWith("wrong") ? service.administrator.name : ""}${keys.enter}`,
+      );
+      await terminal.answer("where is it to be?", keys.enter);
+      await terminal.answer("Password of admin:", `${password}${keys.enter}`);
+      if (password.startsWith("wrong")) await terminal.answer("that does not work", "");
+    }
+    await terminal.answer("with the administration privilege", "");
+    await terminal.answer("When is it to run?", keys.enter);
+    await terminal.answer("Who lets a plan be applied?", keys.down + keys.enter);
+    expect(await terminal.ended).toBe(0);
+    const written = await readFile(join(folder, "rollcall.yaml"), "utf8");
+    expect(written).toContain("bearer: ${env:SCIM_TOKEN}");
+    expect(written).toMatch(/^ {4}approval: automatic-within-limits /m);
+    // What another configuration may need stays as it is.
+    expect(written).toContain("password: ${file:analytics-2.secret}");
+    expect(await readFile(join(folder, "analytics.secret"), "utf8")).toBe("of another configuration\n");
+    for (const secret of ["token-of-ada", service.administrator.password])
+      expect(terminal.shown() + written).not.toContain(secret);
+    const applied = await rollcall(["apply", "--yes"], { cwd: folder, env: { SCIM_TOKEN: "token-of-ada" } });
+    expect(applied).toMatchObject({ code: 0, stdout: expect.stringContaining("ada-x") });
   });
 });
 
@@ -105,6 +197,7 @@ describe.skipIf(reason !== undefined)("init with an LDAP server", () => {
     await terminal.answer("Take these rules?", `y${keys.enter}`);
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When is it to run?", keys.enter);
+    await terminal.answer("Who lets a plan be applied?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).not.toContain(reader.password);
     const written = await readFile(join(folder, "rollcall.yaml"), "utf8");

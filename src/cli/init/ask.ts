@@ -1,9 +1,9 @@
 import { messageOf } from "#errors.ts";
-import type { DraftRule, DraftRules, DraftSource, Draft, Secret } from "./init-draft.ts";
-import { names } from "./init-draft.ts";
-import { columnsOf, openDraft, outcomesOf, problemsOf } from "./init-probe.ts";
-import type { Found } from "./init-probe.ts";
-import { usualAttribute } from "./init-rules.ts";
+import type { Approval, DraftRule, DraftRules, DraftSource, Draft, Secret } from "./draft.ts";
+import { approvals, names } from "./draft.ts";
+import { columnsOf, openDraft, outcomesOf, problemsOf } from "./probe.ts";
+import type { Found } from "./probe.ts";
+import { usualAttribute } from "./rules.ts";
 import type { Setting } from "./init.ts";
 
 /** Only `init` at a terminal has a use for them. */
@@ -125,12 +125,10 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
     (await confirm({ message: "Protect the connection with StartTLS?", default: before.get("starttls") !== "no" }));
   before.set("starttls", starttls ? "yes" : "no");
   const protectedBy = starttls || !plain;
-  const ca = protectedBy
-    ? await ask(before, "ca", "A file with the authority's certificate (PEM; empty: those known already):", optional)
-    : "";
+  const ca = protectedBy ? await askAuthority(before) : {};
   const dn = await ask(before, "dn", "Log in as (a DN, or user@domain; empty: anonymous):", optional);
   const secret = dn === "" ? undefined : await askSecret(`Password of ${dn}`, `${names.source}.secret`);
-  const tls = { ...(starttls ? { starttls } : {}), ...(ca === "" ? {} : { ca }) };
+  const tls = { ...(starttls ? { starttls } : {}), ...ca };
   const connection = {
     url,
     ...(Object.keys(tls).length === 0 ? {} : { tls }),
@@ -153,9 +151,17 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
   };
 }
 
+/** Whom to trust, as the key `ca`. */
+async function askAuthority(before: Before): Promise<{ readonly ca?: string }> {
+  const message = "A file with the authority's certificate (PEM; empty: those known already):";
+  const ca = await ask(before, "ca", message, optional);
+  return ca === "" ? {} : { ca };
+}
+
 async function askScim(_setting: Setting, before: Before): Promise<DraftSource> {
   const { select } = await prompts();
   const url = await ask(before, "url", "The server's address (https://HOST/scim/v2):");
+  const server = { url, ...(url.startsWith("https:") ? await askAuthority(before) : {}) };
   const kind = await select({
     message: "How does one log in?",
     choices: [
@@ -165,15 +171,15 @@ async function askScim(_setting: Setting, before: Before): Promise<DraftSource> 
     ],
   });
   const file = `${names.source}.secret`;
-  if (kind === "none") return { connector: "scim", options: { url }, secrets: [] };
+  if (kind === "none") return { connector: "scim", options: server, secrets: [] };
   if (kind === "bearer") {
     const secret = await askSecret("Token", file);
-    return { connector: "scim", options: { url, auth: { bearer: secret.reference } }, secrets: [secret] };
+    return { connector: "scim", options: { ...server, auth: { bearer: secret.reference } }, secrets: [secret] };
   }
   const username = await ask(before, "username", "User:");
   const secret = await askSecret(`Password of ${username}`, file);
   const basic = { username, password: secret.reference };
-  return { connector: "scim", options: { url, auth: { basic } }, secrets: [secret] };
+  return { connector: "scim", options: { ...server, auth: { basic } }, secrets: [secret] };
 }
 
 /** A secret is never written into the configuration itself. */
@@ -182,7 +188,7 @@ async function askSecret(what: string, file: string): Promise<Secret> {
   const place = await select({
     message: `${what}: where is it to be?`,
     choices: [
-      { name: `in the file ${file} beside the configuration, which only you can read`, value: "file" },
+      { name: `in a file beside the configuration, ${file}, which only you can read`, value: "file" },
       { name: "in an environment variable that is set already", value: "env" },
     ],
   });
@@ -255,7 +261,13 @@ export async function askTarget(
     try {
       const url = await ask(before, "url", "Its address (https://HOST):");
       const username = await ask(before, "username", "A user with the privilege administration:");
-      const target = { url, username, secret: await askSecret(`Password of ${username}`, `${names.target}.secret`) };
+      const ca = url.startsWith("https:") ? await askAuthority(before) : {};
+      const target = {
+        url,
+        ...ca,
+        username,
+        secret: await askSecret(`Password of ${username}`, `${names.target}.secret`),
+      };
       await login(target);
       return target;
     } catch (error) {
@@ -278,4 +290,12 @@ export async function askSchedule(check: (expression: string) => void): Promise<
   });
   if (choice !== "other") return choice === "" ? undefined : choice;
   return (await input({ message: "As a cron expression:", validate: must(check) })).trim();
+}
+
+export async function askApproval(): Promise<Approval> {
+  const { select } = await prompts();
+  return select({
+    message: "Who lets a plan be applied?",
+    choices: (Object.keys(approvals) as Approval[]).map((value) => ({ name: `${value}: ${approvals[value]}`, value })),
+  });
 }

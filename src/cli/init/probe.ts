@@ -1,12 +1,12 @@
-import { readFile } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { parse } from "csv-parse/sync";
 import type { Connector, Entry, ReadContext, Source } from "#connector.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
-import type { DraftRules, DraftSource } from "./init-draft.ts";
-import { withSecrets } from "./init-draft.ts";
-import type { Seen } from "./init-rules.ts";
+import type { DraftRules, DraftSource } from "./draft.ts";
+import { withSecrets } from "./draft.ts";
+import type { Seen } from "./rules.ts";
 
 /** What a source that is being set up delivers. */
 export interface Found {
@@ -93,12 +93,11 @@ const delimiters = [",", ";", "\t", "|"];
 
 /** @throws {InputError} when the file cannot be read or has no header */
 export async function columnsOf(file: string, folder: string): Promise<Columns> {
-  const bytes = await readFile(resolve(folder, file)).catch((error: unknown) => {
+  const start = await startOf(resolve(folder, file)).catch((error: unknown) => {
     throw new InputError(`${file} cannot be read: ${messageOf(error)}`, { cause: error });
   });
-  const isUtf16 = (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff);
-  const start = bytes.subarray(0, 65_536);
-  const encoding = isUtf16 ? (bytes[0] === 0xff ? "utf-16le" : "utf-16be") : "utf-8";
+  const isUtf16 = (start[0] === 0xff && start[1] === 0xfe) || (start[0] === 0xfe && start[1] === 0xff);
+  const encoding = isUtf16 ? (start[0] === 0xff ? "utf-16le" : "utf-16be") : "utf-8";
   const text = new TextDecoder(encoding).decode(start);
   const [first = ""] = text.split(/\r?\n|\r/, 1);
   const delimiter = delimiters.toSorted((one, other) => first.split(other).length - first.split(one).length)[0] ?? ",";
@@ -112,4 +111,11 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
       ...(isUtf16 ? { encoding: "utf-16" } : {}),
     },
   };
+}
+
+/** As much of a file as its header may have. */
+async function startOf(path: string): Promise<Uint8Array> {
+  await using file = await open(path);
+  const { buffer, bytesRead } = await file.read({ buffer: new Uint8Array(65_536), position: 0 });
+  return buffer.subarray(0, bytesRead);
 }

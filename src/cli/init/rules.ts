@@ -1,4 +1,4 @@
-import type { DraftRule, DraftRules } from "./init-draft.ts";
+import type { DraftRule, DraftRules } from "./draft.ts";
 
 /** The attributes that records of each kind were seen with. */
 export interface Seen {

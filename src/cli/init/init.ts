@@ -4,18 +4,19 @@ import { cron } from "#config/schedule.ts";
 import type { Connector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { sizes } from "#plan/render/visible.ts";
-import type { Composition } from "./composition.ts";
-import { load } from "./context.ts";
-import type { Voices } from "./context.ts";
-import { askRules, askSchedule, askSource, askTarget } from "./init-ask.ts";
-import type { Draft, DraftSource, DraftTarget } from "./init-draft.ts";
-import { names } from "./init-draft.ts";
-import { refuseToReplace, writeDraft } from "./init-file.ts";
-import { columnsOf, openDraft, probe } from "./init-probe.ts";
-import type { Found } from "./init-probe.ts";
-import { proposeRules, usualAttribute } from "./init-rules.ts";
-import { describeError, exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { Composition } from "#cli/composition.ts";
+import { readCertificate } from "#cli/client-options.ts";
+import { load } from "#cli/context.ts";
+import type { Voices } from "#cli/context.ts";
+import { askApproval, askRules, askSchedule, askSource, askTarget } from "./ask.ts";
+import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
+import { names } from "./draft.ts";
+import { refuseEarly, writeDraft } from "./file.ts";
+import { columnsOf, openDraft, probe } from "./probe.ts";
+import type { Found } from "./probe.ts";
+import { proposeRules, usualAttribute } from "./rules.ts";
+import { describeError, exitCodes } from "#cli/output.ts";
+import type { ExitCode } from "#cli/output.ts";
 
 /** What the command line says instead of a person at a terminal. */
 export interface InitFlags {
@@ -28,6 +29,7 @@ export interface InitFlags {
   readonly groupId?: string;
   readonly memberOf?: string;
   readonly schedule?: string;
+  readonly approval?: Approval;
 }
 
 /** What questions are asked with. */
@@ -53,7 +55,7 @@ export async function init(
   { output, log }: Voices,
   flags: InitFlags,
 ): Promise<ExitCode> {
-  await refuseToReplace(file, flags.force === true);
+  await refuseEarly(file, flags.force === true);
   const setting = settingOf(composition.connectors, dirname(resolve(file)), output);
   const read = (source: DraftSource): Promise<Found> => readDraft(setting, source, output);
   const asks = output.interactive && flags.yes !== true;
@@ -92,11 +94,12 @@ async function askAll(setting: Setting, read: (source: DraftSource) => Promise<F
     const { source, found } = await askSource(setting, read);
     const rules = await askRules(setting, found, proposeRules(found.seen, hasGroups(source, found)));
     const target = await askTarget(setting, async (remote) => {
-      const reached = await setting.interruptible((signal) => logIn(remote, signal));
+      const reached = await setting.interruptible((signal) => logIn(remote, setting.folder, signal));
       for (const line of reached ?? []) setting.say(`  ${line}`);
     });
     const schedule = await askSchedule(checkCron);
-    return { draft: { source, rules, target, ...(schedule === undefined ? {} : { schedule }) }, found };
+    const approval = await askApproval();
+    return { draft: { source, rules, target, approval, ...(schedule === undefined ? {} : { schedule }) }, found };
   } catch (error) {
     // What the prompts throw at Ctrl-C, and when the terminal is gone.
     if (error instanceof Error && /^(?:ExitPrompt|AbortPrompt)Error$/.test(error.name))
@@ -108,8 +111,15 @@ async function askAll(setting: Setting, read: (source: DraftSource) => Promise<F
   }
 }
 
-async function logIn({ url, username, secret }: DraftTarget, signal: AbortSignal): Promise<readonly string[]> {
-  const target = openTarget({ name: names.target, url, prefix: "", credentials: { username, password: secret.value } });
+async function logIn(remote: DraftTarget, folder: string, signal: AbortSignal): Promise<readonly string[]> {
+  const { url, ca, username, secret } = remote;
+  const target = openTarget({
+    name: names.target,
+    url,
+    prefix: "",
+    credentials: { username, password: secret.value },
+    ...(ca === undefined ? {} : { ca: await readCertificate(resolve(folder, ca), names.target) }),
+  });
   try {
     return await target.check(signal);
   } finally {
@@ -160,7 +170,8 @@ async function fromFlags(
   const found = await read(source);
   const rules = proposeRules(found.seen, hasGroups(source, found));
   const schedule = flags.schedule === undefined ? {} : { schedule: flags.schedule };
-  return { draft: { source, rules, target: "embedded", ...schedule }, found };
+  const { approval = "required" } = flags;
+  return { draft: { source, rules, target: "embedded", approval, ...schedule }, found };
 }
 
 async function readDraft(setting: Setting, source: DraftSource, output: Voices["output"]): Promise<Found> {

@@ -3,9 +3,18 @@ export interface Draft {
   readonly source: DraftSource;
   readonly rules: DraftRules;
   readonly target: "embedded" | DraftTarget;
+  readonly approval: Approval;
   /** Absent: the sync runs on demand. */
   readonly schedule?: string;
 }
+
+/** Who lets a plan be applied, the most careful first, and what that means. */
+export const approvals = {
+  required: "a person, always: every plan waits until `rollcall approve`",
+  "automatic-within-limits": "a person where a plan is beyond its limits; other plans are applied at once",
+  automatic: "nobody; a plan beyond its limits is held all the same",
+} as const;
+export type Approval = keyof typeof approvals;
 
 /** A source as it stands in the file: secrets are references, paths relative to the configuration. */
 export interface DraftSource {
@@ -16,6 +25,8 @@ export interface DraftSource {
 
 export interface DraftTarget {
   readonly url: string;
+  /** A file in PEM form. */
+  readonly ca?: string;
   readonly username: string;
   readonly secret: Secret;
 }
@@ -25,7 +36,7 @@ export interface Secret {
   /** `${file:company.secret}` or `${env:NAME}`. */
   readonly reference: string;
   readonly value: string;
-  /** The name of the file beside the configuration that is to hold it; absent: it is in the environment. */
+  /** The name of the file beside the configuration that holds it, or the next free one; absent: it is in the environment. */
   readonly file?: string;
 }
 

@@ -1,0 +1,31 @@
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { runTool } from "../../servers/process.ts";
+import { rollcall } from "../../servers/rollcall.ts";
+
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+
+test("a Node.js that is too old is told so in a line, before anything is parsed that it does not understand", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-runtime-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await cp(join(root, "bin"), join(folder, "bin"), { recursive: true });
+  // To one that needs the next but nine, this one is old. The rest of the program is not there at all.
+  await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", engines: { node: ">=35.2" } }));
+  const failed = runTool(process.execPath, [join(folder, "bin", "rollcall.js"), "plan"], "", process.env);
+  await expect(failed).rejects.toThrow(`needs Node.js 35.2 or newer; ${process.execPath} is ${process.versions.node}`);
+});
+
+test("--version says which Rollcall, on which Node.js; also through a link", async () => {
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
+  expect(await rollcall(["--version"])).toMatchObject({
+    code: 0,
+    stdout: `${version} (Node.js ${process.versions.node})\n`,
+  });
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-runtime-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await symlink(join(root, "bin", "rollcall.js"), join(folder, "rollcall"));
+  expect(await runTool(process.execPath, [join(folder, "rollcall"), "--version"], "", process.env)).toContain(version);
+});
