@@ -54,16 +54,20 @@ export function byCodePoint(a: string, b: string): number {
 /** Makes a table of principals in the order given. */
 export async function fill(connection: Connection, table: string, principals: readonly Principal[]): Promise<void> {
   await connection.run(`CREATE OR REPLACE TABLE ${identifier(table)} (${principalDdl})`);
-  for (const { kind, name, displayName, description, mail, groupNames } of principals) {
-    await connection.run(`INSERT INTO ${identifier(table)} SELECT ?, ?, ?, ?, ?, from_json(?::JSON, '["VARCHAR"]')`, [
+  if (principals.length === 0) return;
+  // One statement for all: properties fill thousands of tables.
+  const row = `(?, ?, ?, ?, ?, from_json(?::JSON, '["VARCHAR"]'))`;
+  await connection.run(
+    `INSERT INTO ${identifier(table)} VALUES ${principals.map(() => row).join(", ")}`,
+    principals.flatMap(({ kind, name, displayName, description, mail, groupNames }) => [
       kind,
       name,
       displayName,
       description ?? null,
       mail ?? null,
       JSON.stringify(groupNames),
-    ]);
-  }
+    ]),
+  );
 }
 
 /** A connection to a database in memory, for as long as the tests of a file run. */
@@ -73,6 +77,8 @@ export function useConnection(): () => Connection {
   beforeAll(async () => {
     database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
     connection = await database.connect();
+    // For a handful of rows, to share the work costs more than the work.
+    await connection.run("SET threads = 1");
   });
   afterAll(() => {
     connection.close();

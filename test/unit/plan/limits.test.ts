@@ -154,7 +154,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
           expect(names).toEqual([...new Set(names)].sort(byCodePoint));
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
@@ -171,7 +171,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
         const names = new Set((await desiredNow()).map(({ kind, name }) => `${kind}:${name}`));
         for (const { kind, name } of [...actual, ...desired]) expect(names).toContain(`${kind}:${name}`);
       }),
-      { numRuns: 50 },
+      { numRuns: 25 },
     );
   });
 
@@ -183,7 +183,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
         await createPlan(connection());
         expect((await measure(connection())).filter(({ amount }) => amount > 0)).toEqual([]);
       }),
-      { numRuns: 50 },
+      { numRuns: 25 },
     );
   });
 });
