@@ -1,6 +1,7 @@
 import type * as duckdb from "@duckdb/node-api";
 import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
+import { createWhole } from "./whole-file.ts";
 
 /** A value bound to `?` or `$name` in a statement. */
 export type Parameter = DuckDBValue;
@@ -47,6 +48,7 @@ export interface DatabaseOptions {
  * @throws the library's error; `lockHolder` says whether it means that another process has the file
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  if (options.path !== ":memory:" && options.readOnly !== true) await createDatabase(options.path);
   const { DuckDBInstance } = await loadLibrary();
   const instance = await DuckDBInstance.create(options.path, {
     memory_limit: `${Math.floor(options.memory / 1024)}KiB`,
@@ -73,6 +75,15 @@ async function loadLibrary(): Promise<typeof duckdb> {
   // The binding decodes strings with a decoder that drops a leading U+FEFF. Names are compared exactly (B.5).
   (dataAccessors as { textDecoder: TextDecoder }).textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
   return library;
+}
+
+/** Makes the file of a database where there is none. */
+export async function createDatabase(path: string): Promise<void> {
+  const { DuckDBInstance } = await loadLibrary();
+  await createWhole(path, async (beside) => {
+    const instance = await DuckDBInstance.create(beside);
+    instance.closeSync();
+  });
 }
 
 /**

@@ -59,6 +59,7 @@ export async function carryOut(
     sync = await means.open(run.sync);
     const result = await runSync(sync, {
       ...wanted,
+      id: run.id,
       apply: true,
       folder,
       memory,
@@ -102,7 +103,7 @@ export async function carryOut(
   } finally {
     await sync?.target.close();
   }
-  if (run.state === "applied" && storedAs !== undefined && storedAs !== run.id) await store.move(storedAs, run.id);
+  if (run.state === "applied" && storedAs !== undefined && storedAs !== run.id) await store.replaceByPart(run.id);
   if (run.state === "applied" || run.state === "no change") {
     const exported = await means.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };

@@ -21,28 +21,46 @@ export interface Books {
 /**
  * Writes down how a run has ended, and what follows from it: it takes the place of what waited for approval before, or
  * is the same again; the sync has succeeded or failed; after a run was undone, nothing of that sync is applied by itself
- * until a person has approved something; and the oldest goes.
+ * until a person has approved something; and the oldest goes. What follows is written with the end, at once: no end is
+ * ever known without it.
  */
 export async function conclude(run: RunRecord, books: Books): Promise<RunRecord> {
-  const { journal, store, emit, now } = books;
+  const { journal, now } = books;
   const at = new Date(now()).toISOString();
   const twin = isOpen(run) ? journal.document.runs.find((other) => isTwin(run, other)) : undefined;
   if (twin !== undefined) {
-    await journal.put({ ...twin, foundAgain: { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at } });
+    const again = { ...twin, foundAgain: { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at } };
     const same = without(run, ["expiresAt", "heldBy", "error"]);
-    return conclude({ ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, books);
+    return write({ ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again], books, at);
   }
-  if (run.state !== "failed" && run.sameAs === undefined) await supersedeOthers(run, books, at);
-  const entry = run.sameAs === undefined ? auditOfEnd(run) : undefined;
-  if (entry !== undefined) await tell(entry, books);
-  await journal.put(run);
+  const superseded = run.state === "failed" ? [] : supersededBy(run, journal, at);
+  for (const each of [...superseded, run]) {
+    const entry = auditOfEnd(each);
+    if (entry !== undefined) await tell(entry, books);
+  }
+  return write(run, superseded, books, at);
+}
+
+async function write(run: RunRecord, others: readonly RunRecord[], books: Books, at: string): Promise<RunRecord> {
+  const { journal, emit, now, isStopping } = books;
   const failed = run.state === "failed";
   const { failures } = journal.state(run.sync);
-  if (!(failed && books.isStopping())) await journal.change(run.sync, (state) => stateAfter(state, run, at));
+  const change = (state: SyncState): SyncState => (failed && isStopping() ? state : stateAfter(state, run, at));
+  await journal.put([...others, run], { sync: run.sync, change });
+  for (const other of others) if (other.state === "superseded") emit({ type: "run", run: other });
   emit({ type: "run", run, ...(failures !== undefined && hasSucceeded(run) ? { recovered: true } : {}) });
   await journal.prune(now());
-  await store.prune(new Set(journal.document.runs.filter(({ kept }) => kept).map(({ id }) => id)));
+  await tidy(books);
   return run;
+}
+
+/** Removes the lists that no run of the journal needs any more. */
+export async function tidy({ journal, store }: Pick<Books, "journal" | "store">): Promise<void> {
+  const { runs } = journal.document;
+  await store.prune({
+    ended: runs.filter(({ kept }) => kept).map(({ id }) => id),
+    underWay: runs.filter(isUnderWay).map(({ id }) => id),
+  });
 }
 
 /** Appends to the audit file. The journal remembers how far it goes with what is written to it next. */
@@ -63,16 +81,14 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
   );
 }
 
-async function supersedeOthers({ id, sync }: RunRecord, books: Books, endedAt: string): Promise<void> {
-  const { journal, emit } = books;
-  for (const other of journal.document.runs) {
-    if (other.sync !== sync || other.id >= id || !isOpen(other)) continue;
-    const run = { ...other, state: "superseded", endedAt } as const;
-    const entry = auditOfEnd(run);
-    if (entry !== undefined) await tell(entry, books);
-    await journal.put(run);
-    emit({ type: "run", run });
-  }
+function supersededBy({ id, sync }: RunRecord, { document }: Journal, endedAt: string): RunRecord[] {
+  return document.runs
+    .filter((other) => other.sync === sync && other.id < id && isOpen(other))
+    .map((other): RunRecord => Object.assign({}, other, { state: "superseded", endedAt }));
+}
+
+function isUnderWay({ state, endUnknown }: RunRecord): boolean {
+  return state === "running" || endUnknown === true;
 }
 
 function stateAfter(state: SyncState, run: RunRecord, at: string): SyncState {

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { InputError } from "#errors.ts";
 import { carryOut } from "./carry-out.ts";
 import type { Means, Wanted } from "./carry-out.ts";
-import { conclude, tell } from "./conclusions.ts";
+import { conclude, tell, tidy } from "./conclusions.ts";
 import type { Begun, Coordinator, SyncEvent, SyncStatus, Watcher } from "./coordinator.ts";
 import { endedByError, isOpen, without } from "./ending.ts";
 import type { Audit } from "./audit.ts";
@@ -12,7 +12,7 @@ import { createRecovery } from "./recover-runs.ts";
 import { hasApplied, notOpen, refuseUnapprovable, refuseUndoing, trippedOf } from "./refusals.ts";
 import type { Decision, RunRecord, SyncState } from "./record.ts";
 import type { ApprovalPolicy, Report } from "./run.ts";
-import { openStore } from "./store.ts";
+import { openStore, partOf } from "./store.ts";
 import { planFromStore } from "./stored-plan.ts";
 import { planTheWayBack } from "./undo.ts";
 
@@ -201,13 +201,13 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
         ...someOf({ overrides: passing, selection: isPart ? selection : undefined }),
       };
       const decisions = [...run.decisions, decision];
-      const running = { ...without(run, ["error", "endedAt"]), state: "running", decisions } as const;
+      const running = { ...without(run, ["error", "endedAt", "recovery"]), state: "running", decisions } as const;
       const planner = planFromStore(store, run, selection);
       const wanted: Wanted = {
         approvalExpires,
         overrides: passing,
         planner,
-        ...(isPart ? { storedAs: `${id}.part` } : {}),
+        ...(isPart ? { storedAs: partOf(id) } : {}),
       };
       const { digest: approved, overrides: passed, selection: part } = decision;
       const facts = {
@@ -255,6 +255,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     recover: async () => {
       await recovery.ofNeverSent();
       await expire();
+      await tidy(books);
       for (const { sync } of recovery.left()) {
         const place = options.syncs()[sync]?.place ?? "";
         turns.set(

@@ -1,4 +1,4 @@
-import { readFile, rename } from "node:fs/promises";
+import { link, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Low } from "lowdb";
 import { z } from "zod";
@@ -7,6 +7,7 @@ import { writeDurably } from "#plan/durable.ts";
 import { makeFolder } from "#plan/folder.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 import { retain } from "./retention.ts";
+import { setListsAside } from "./store.ts";
 import type { Retention } from "./retention.ts";
 
 /** What the file holds. */
@@ -30,16 +31,21 @@ export interface Journal {
   readonly damaged?: JournalDocument["damaged"];
   readonly document: JournalDocument;
   find(id: string): RunRecord | undefined;
-  /** Adds a run, or replaces the one with its id. */
-  put(run: RunRecord): Promise<void>;
+  /** Adds runs, or replaces those with their ids, and changes what is remembered of a sync: all of it or nothing. */
+  put(
+    runs: RunRecord | readonly RunRecord[],
+    state?: { readonly sync: string; readonly change: Change },
+  ): Promise<void>;
   remove(id: string): Promise<void>;
   state(sync: string): SyncState;
-  change(sync: string, change: (state: SyncState) => SyncState): Promise<void>;
+  change(sync: string, change: Change): Promise<void>;
   /** Remembers the newest line of the audit file, with whatever is written next. */
   audited(head: { readonly sequence: number; readonly hash: string }): void;
   /** Removes runs, and says whose lists are no longer kept, as the retention has it. */
   prune(now: number): Promise<void>;
 }
+
+type Change = (state: SyncState) => SyncState;
 
 const empty: JournalDocument = { version: 1, runs: [], syncs: {} };
 
@@ -91,7 +97,7 @@ export async function readJournal(folder: string): Promise<JournalDocument> {
 
 /**
  * Opens the journal for the one who writes it, and makes the folder where it is missing. One that is damaged is put
- * aside under another name, and a new one is begun that says so.
+ * aside under another name, with the lists of its runs, and a new one is begun that says so.
  * @throws {InputError} when it cannot be read or written, or a newer Rollcall has written it
  */
 export async function openJournal(folder: string, retention: Retention): Promise<Journal> {
@@ -118,6 +124,9 @@ export async function openJournal(folder: string, retention: Retention): Promise
     database.data = { ...database.data, ...change };
   };
   const state = (sync: string): SyncState => database.data.syncs[sync] ?? { skipped: [] };
+  const remember = (sync: string, change: Change): void => {
+    set({ syncs: { ...database.data.syncs, [sync]: change(state(sync)) } });
+  };
   if (damaged !== undefined) await write();
   return {
     ...(damaged === undefined ? {} : { damaged }),
@@ -125,10 +134,14 @@ export async function openJournal(folder: string, retention: Retention): Promise
       return database.data;
     },
     find: (id) => database.data.runs.find((run) => run.id === id),
-    put: (run) => {
-      const { runs } = database.data;
-      const at = runs.findIndex(({ id }) => id === run.id);
-      set({ runs: at === -1 ? [...runs, run] : runs.with(at, run) });
+    put: (changed, of) => {
+      let { runs } = database.data;
+      for (const run of [changed].flat()) {
+        const at = runs.findIndex(({ id }) => id === run.id);
+        runs = at === -1 ? [...runs, run] : runs.with(at, run);
+      }
+      set({ runs });
+      if (of !== undefined) remember(of.sync, of.change);
       return write();
     },
     remove: (id) => {
@@ -137,7 +150,7 @@ export async function openJournal(folder: string, retention: Retention): Promise
     },
     state,
     change: (sync, change) => {
-      set({ syncs: { ...database.data.syncs, [sync]: change(state(sync)) } });
+      remember(sync, change);
       return write();
     },
     audited: (audit) => {
@@ -201,10 +214,13 @@ class DamagedJournal extends InputError {
   }
 }
 
+/** The damaged one stays in its place, too, until the new one that tells of it takes that. */
 async function putAside(folder: string, error: unknown): Promise<JournalDocument["damaged"]> {
   if (!(error instanceof DamagedJournal)) throw error;
   const at = new Date().toISOString();
-  const keptAs = `journal.damaged-${at.replaceAll(/[-:]|\.\d+/g, "")}.json`;
-  await rename(fileOf(folder), join(folder, keptAs));
+  const suffix = `damaged-${at.replaceAll(/[-:]/g, "")}`;
+  const keptAs = `journal.${suffix}.json`;
+  await link(fileOf(folder), join(folder, keptAs));
+  await setListsAside(folder, suffix);
   return { at, keptAs, problem: error.problem };
 }

@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { InputError, UnavailableError, firstLineOf } from "#errors.ts";
-import { literal, lockHolder } from "#plan/database.ts";
+import { createDatabase, literal, lockHolder } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { syncFolder } from "#plan/durable.ts";
 import { exists, makeFolder } from "#plan/folder.ts";
 import type { History } from "#plan/limits.ts";
 import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
@@ -16,10 +17,15 @@ import type { Addition } from "./history.ts";
 export interface Ledger {
   /** What limits remember of earlier runs. */
   readonly history: History;
+  /** The run of the sync that was settled last. */
+  readonly settled?: string;
   /** Writes down, before anything is applied, what the run is about to own as well. */
   claim(): Promise<void>;
-  /** Writes down, after the target was verified, what the sync owns now, and what the run adds to the history. */
-  settle(addition: Addition): Promise<void>;
+  /**
+   * Writes down, after the target was verified, what the sync owns now, and what the run adds to the history: all at
+   * once, and once for a run.
+   */
+  settle(addition: Addition & { readonly run?: string }): Promise<void>;
   /** Gives the lock back. */
   close(): Promise<void>;
 }
@@ -65,10 +71,14 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   await makeFolder(folder, "the folder of the ledgers");
   await attach(connection, file, options);
   let history = noHistory;
+  let settled: string | undefined;
   try {
     if (mode === "write") {
       await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
       await createHistory(connection);
+      await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
+      const [last] = await connection.rows<{ run: string }>(`SELECT run FROM owned.settled WHERE sync = ${sync}`);
+      settled = last?.run;
     }
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${sync}`,
@@ -81,11 +91,15 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   if (mode === "read") return { ...closed, history };
   return {
     history,
-    claim: () =>
-      connection.run(`
+    ...(settled === undefined ? {} : { settled }),
+    claim: async () => {
+      await connection.run(`
         INSERT INTO owned.principal
-        SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`),
-    settle: (addition) =>
+        SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`);
+      // The library writes its files through, but not that there is a new one.
+      await syncFolder(folder);
+    },
+    settle: ({ run, ...addition }) =>
       connection.transaction(async () => {
         await connection.run(`
           DELETE FROM owned.principal WHERE sync = ${sync};
@@ -95,6 +109,8 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
           SELECT ${sync}, l.kind, l.name, l.source, l.source_id
           FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name)`);
         await addHistory(connection, options.sync, addition);
+        await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
+        if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
       }),
     close: async () => {
       await connection.run("DETACH owned");
@@ -107,6 +123,7 @@ async function attach(connection: Connection, file: string, { mode, signal }: Le
   for (;;) {
     signal.throwIfAborted();
     try {
+      if (mode === "write") await createDatabase(file);
       await connection.run(`ATTACH ${literal(file)} AS owned ${mode === "read" ? "(READ_ONLY)" : ""}`);
       return;
     } catch (error) {

@@ -1,7 +1,9 @@
 import { messageOf } from "#errors.ts";
 import { conclude, tell } from "./conclusions.ts";
 import type { Books } from "./conclusions.ts";
-import { without } from "./ending.ts";
+import { isOpen, without } from "./ending.ts";
+import { partOf } from "./store.ts";
+import type { AuditEntry } from "./audit-entry.ts";
 import type { RunRecord } from "./record.ts";
 import { findOut } from "./recovery.ts";
 import type { Sync } from "./sync.ts";
@@ -29,6 +31,8 @@ export interface Recovery {
 const patience = 60_000;
 
 const words = {
+  settled: "it had been applied and verified when its process ended",
+  arrived: "the target was read again: all of it has arrived",
   nothing: "the target was read again: nothing of it was applied",
   neither:
     "the target was read again: it is neither what it was nor what was planned; the next run plans from what it is",
@@ -48,9 +52,10 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     try {
       sync = await open(run.sync);
       const signal = AbortSignal.timeout(patience);
-      const found = await findOut(sync, store, storedAs, { folder, memory, signal, now: now() });
-      if (found !== "arrived") return { ...failed, recovery: words[found] };
-      const recovery = "the target was read again: all of it has arrived";
+      const sentAt = run.sentAt === undefined ? now() : Date.parse(run.sentAt);
+      const found = await findOut(sync, store, run.id, { folder, memory, signal, sentAt, storedAs });
+      const recovery = words[found];
+      if (found === "nothing" || found === "neither") return { ...failed, recovery };
       return { ...without(failed, ["error"]), state: "applied", endedAt: iso(), recovery };
     } catch (error) {
       return { ...failed, endUnknown: true, recovery: `what became of it is not known yet: ${messageOf(error)}` };
@@ -60,27 +65,34 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   };
   const recover = async (run: RunRecord): Promise<void> => {
     const isPart = run.decisions.at(-1)?.selection !== undefined;
-    const ended = await findEnd(run, isPart ? `${run.id}.part` : run.id);
-    if (ended.state === "applied" && isPart) await store.move(`${run.id}.part`, run.id);
-    const { by, id, state: result, digest, recovery: finding = "" } = ended;
-    const entry = { event: "recovered", by, sync: run.sync, run: id, result, finding } as const;
-    if (ended.endUnknown !== true) await tell({ ...entry, ...(digest === undefined ? {} : { digest }) }, options);
+    const ended = await findEnd(run, isPart ? partOf(run.id) : run.id);
+    if (ended.state === "applied" && isPart) await store.replaceByPart(run.id);
+    if (ended.endUnknown !== true) await tell(recovered(ended), options);
     // Its failure is known already.
     if (run.state === "failed" && ended.state === "failed") await journal.put(ended);
     else await conclude(withError(ended), options);
+  };
+  const concludeNeverSent = async (run: RunRecord): Promise<void> => {
+    const ended = neverSent(run, iso());
+    // Of another one that a person has asked for it is told that it has failed, and why.
+    if (isOpen(ended)) await tell(recovered(ended), options);
+    await conclude(ended, options);
   };
   return {
     left,
     findEnd,
     ofNeverSent: async () => {
-      for (const run of left()) if (run.sentAt === undefined) await conclude(neverSent(run, iso()), options);
+      for (const run of left()) if (run.sentAt === undefined) await concludeNeverSent(run);
     },
     before: async (sync) => {
       for (const run of left())
-        if (run.sync === sync)
-          await (run.sentAt === undefined ? conclude(neverSent(run, iso()), options) : recover(run));
+        if (run.sync === sync) await (run.sentAt === undefined ? concludeNeverSent(run) : recover(run));
     },
   };
+}
+
+function recovered({ by, sync, id: run, state: result, digest, recovery: finding = "" }: RunRecord): AuditEntry {
+  return { event: "recovered", by, sync, run, result, finding, ...(digest === undefined ? {} : { digest }) };
 }
 
 /** A run that ended with its process before it sent anything. What was being approved awaits that again. */

@@ -36,7 +36,9 @@ export function retain(
   return staying.map((run) => (losing.has(run) ? Object.assign({}, run, { kept: false }) : run));
 }
 
-/** Under way, or still to be approved. */
-function isOpen({ state, expiresAt }: RunRecord): boolean {
-  return state === "running" || state === "pending" || (state === "held" && expiresAt !== undefined);
+/** Under way, still to be approved, or its end still to be found out. */
+function isOpen({ state, expiresAt, endUnknown }: RunRecord): boolean {
+  return (
+    state === "running" || endUnknown === true || state === "pending" || (state === "held" && expiresAt !== undefined)
+  );
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { HeldError } from "#errors.ts";
 import { changes } from "#plan/change.ts";
@@ -19,9 +18,12 @@ import { compareOpinions } from "./opinions.ts";
 import { planFromSources } from "./planning.ts";
 import type { Planned, Planner } from "./planning.ts";
 import type { Target } from "./ports.ts";
+import { passwordOf } from "./sync.ts";
 import type { Stage, Sync } from "./sync.ts";
 
 export interface RunOptions {
+  /** By which it is known later whether it came to its end. */
+  readonly id?: string;
   /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
   readonly apply: boolean;
   /** Who lets a plan be applied: a person, nobody, or a person where a limit is tripped. Absent: nobody. */
@@ -137,7 +139,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         progress?.("verify");
         await verify(sync.target, workbench, differences, watching.signal());
       }
-      await ledger.settle({ now, ...planned });
+      await ledger.settle({ now, ...planned, ...(options.id === undefined ? {} : { run: options.id }) });
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
@@ -182,7 +184,7 @@ async function prepare(
 ): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
   const principals = workbench.file("desired.json");
   await writePrincipals(workbench.connection, "desired", principals);
-  const defaultPassword = sync.defaultPassword ?? randomBytes(24).toString("base64url");
+  const defaultPassword = passwordOf(sync);
   return async (applyChanges, signal) => {
     const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
     const deleteOthers = !applyChanges || counts.users.delete + counts.groups.delete > 0;

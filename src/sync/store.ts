@@ -1,10 +1,10 @@
-import { readFile, readdir, rename, rm } from "node:fs/promises";
+import { open, readFile, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError, firstLineOf } from "#errors.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { syncFolder, writeDurably } from "#plan/durable.ts";
-import { makeFolder } from "#plan/folder.ts";
+import { exists, makeFolder } from "#plan/folder.ts";
 import type { LimitedPlan } from "./limited.ts";
 
 /**
@@ -47,10 +47,29 @@ export interface Store {
   load(id: string, connection: Connection): Promise<Kept>;
   /** The path of one of its tables, for `read_parquet`. */
   file(id: string, table: keyof typeof tables): string;
-  /** Gives what was kept under one id another one, in place of what has that. */
-  move(from: string, to: string): Promise<void>;
-  /** Removes all but these, and what is only a part of one of these. */
-  prune(keeping: ReadonlySet<string>): Promise<void>;
+  /**
+   * Gives the part that was chosen of a plan the place of the whole; where there is no such part, that has happened
+   * already.
+   */
+  replaceByPart(id: string): Promise<void>;
+  /** Removes what is kept of all other runs; of those that have ended, also what was not finished and the chosen part. */
+  prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void>;
+}
+
+/** As what the part is kept that was chosen of a plan, while it is not known yet whether it was applied. */
+export function partOf(id: string): string {
+  return `${id}.part`;
+}
+
+/** As what it is written: its name shows that it is whole. */
+function halfOf(name: string): string {
+  return `${name}.partial`;
+}
+
+/** Where plans are kept that belong to a journal that was put aside: nothing may take them for superfluous. */
+export async function setListsAside(daemonFolder: string, suffix: string): Promise<void> {
+  const folder = join(daemonFolder, "runs");
+  if (await exists(folder)) await rename(folder, `${folder}.${suffix}`);
 }
 
 export function openStore(daemonFolder: string): Store {
@@ -58,20 +77,21 @@ export function openStore(daemonFolder: string): Store {
   const file = (id: string, table: string): string => join(folder, id, `${table}.parquet`);
   return {
     keep: async (id, connection, { plan, checks, waiting, amounts, scope }) => {
-      const partial = join(folder, `${id}.partial`);
+      const partial = join(folder, halfOf(id));
       await rm(partial, { recursive: true, force: true });
       await makeFolder(partial, "the folder of a run");
-      for (const [table, query] of Object.entries(tables))
-        await connection.run(
-          `COPY (${query}) TO ${literal(join(partial, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
-        );
+      for (const [table, query] of Object.entries(tables)) {
+        const path = join(partial, `${table}.parquet`);
+        await connection.run(`COPY (${query}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);
+        await syncFile(path);
+      }
       await writeDurably(
         join(partial, "plan.json"),
         JSON.stringify({ version: 1, digest: plan.digest, checks, waiting, amounts, scope } satisfies Kept),
       );
       await rm(join(folder, id), { recursive: true, force: true });
       await rename(partial, join(folder, id));
-      await syncFolder(folder);
+      for (const changed of [folder, daemonFolder]) await syncFolder(changed);
     },
     load: async (id, connection) => {
       try {
@@ -87,15 +107,30 @@ export function openStore(daemonFolder: string): Store {
       }
     },
     file,
-    move: async (from, to) => {
-      await rm(join(folder, to), { recursive: true, force: true });
-      await rename(join(folder, from), join(folder, to));
+    replaceByPart: async (id) => {
+      const part = join(folder, partOf(id));
+      if (!(await exists(part))) return;
+      await rm(join(folder, id), { recursive: true, force: true });
+      await rename(part, join(folder, id));
       await syncFolder(folder);
     },
-    prune: async (keeping) => {
+    prune: async ({ ended, underWay }) => {
+      const keeping = new Set([
+        ...ended,
+        ...underWay.flatMap((id) => [id, partOf(id)].flatMap((name) => [name, halfOf(name)])),
+      ]);
       const names = await readdir(folder).catch(() => []);
-      for (const name of names)
-        if (!keeping.has(name.split(".", 1)[0] ?? "")) await rm(join(folder, name), { recursive: true, force: true });
+      for (const name of names) if (!keeping.has(name)) await rm(join(folder, name), { recursive: true, force: true });
     },
   };
+}
+
+/** The library does not wait until a file that it has written would survive a power failure. */
+async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, "r+");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { Source } from "#connector.ts";
 import type { DepartureRules } from "#plan/departures.ts";
 import type { Limits } from "#plan/limits.ts";
@@ -32,6 +33,11 @@ export interface SyncSource {
    */
   readonly fullReadEvery?: number;
   readonly source: Source;
+}
+
+/** The password to give to every user that is created. */
+export function passwordOf({ defaultPassword }: Sync): string {
+  return defaultPassword ?? randomBytes(24).toString("base64url");
 }
 
 /** The stages of a run, in their order. A dry run ends after `preview`. */
