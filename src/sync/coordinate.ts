@@ -53,7 +53,7 @@ export interface LocalCoordinator extends Coordinator {
    * target is waited for by the runs to it, not by the caller.
    */
   recover(): Promise<void>;
-  /** Waits for the runs that are under way. Stop them first. */
+  /** Waits for the runs that are under way, and for what is being found out of earlier ones. Stop them first. */
   close(): Promise<void>;
 }
 
@@ -82,7 +82,8 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
   const store = openStore(options.folder);
   const books = { journal, audit, store, emit, now, isStopping: () => interruption.stop.aborted };
   const { open, folder, memory } = options;
-  const recovery = createRecovery({ ...books, open, folder, memory, isUnderWay: (id) => underWay.has(id) });
+  const { stop } = interruption;
+  const recovery = createRecovery({ ...books, open, folder, memory, stop, isUnderWay: (id) => underWay.has(id) });
   const means: Means = { ...options, ...books, findEnd: recovery.findEnd };
 
   const settingsOf = (sync: string): SyncSettings => {
@@ -270,7 +271,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     },
     close: async () => {
       clearInterval(expiring);
-      await Promise.allSettled([...underWay.values()].map(({ ended }) => ended));
+      await Promise.allSettled(turns.values());
     },
   };
 }

@@ -13,6 +13,8 @@ export interface RecoveryOptions extends Books {
   readonly memory: number;
   readonly open: (name: string) => Promise<Sync>;
   readonly isUnderWay: (id: string) => boolean;
+  /** Ends what is only caught up on. */
+  readonly stop: AbortSignal;
 }
 
 /** What becomes of runs that nobody has seen end. */
@@ -39,19 +41,18 @@ const words = {
 };
 
 export function createRecovery(options: RecoveryOptions): Recovery {
-  const { journal, store, now, open, folder, memory, isUnderWay } = options;
+  const { journal, store, now, open, folder, memory, isUnderWay, stop } = options;
   const iso = (): string => new Date(now()).toISOString();
   const left = (): RunRecord[] =>
     journal.document.runs.filter(
       ({ id, state, endUnknown }) => (state === "running" || endUnknown === true) && !isUnderWay(id),
     );
 
-  const findEnd: Recovery["findEnd"] = async (run, storedAs) => {
+  const find = async (run: RunRecord, storedAs: string, signal: AbortSignal): Promise<RunRecord> => {
     const failed = { ...without(run, ["endUnknown"]), state: "failed", endedAt: run.endedAt ?? iso() } as const;
     let sync: Sync | undefined;
     try {
       sync = await open(run.sync);
-      const signal = AbortSignal.timeout(patience);
       const sentAt = run.sentAt === undefined ? now() : Date.parse(run.sentAt);
       const found = await findOut(sync, store, run.id, { folder, memory, signal, sentAt, storedAs });
       const recovery = words[found];
@@ -65,7 +66,8 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   };
   const recover = async (run: RunRecord): Promise<void> => {
     const isPart = run.decisions.at(-1)?.selection !== undefined;
-    const ended = await findEnd(run, isPart ? partOf(run.id) : run.id);
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(patience)]);
+    const ended = await find(run, isPart ? partOf(run.id) : run.id, signal);
     if (ended.state === "applied" && isPart) await store.replaceByPart(run.id);
     if (ended.endUnknown !== true) await tell(recovered(ended), options);
     // Its failure is known already.
@@ -80,7 +82,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   };
   return {
     left,
-    findEnd,
+    findEnd: (run, storedAs) => find(run, storedAs, AbortSignal.timeout(patience)),
     ofNeverSent: async () => {
       for (const run of left()) if (run.sentAt === undefined) await concludeNeverSent(run);
     },
