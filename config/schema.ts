@@ -4,7 +4,7 @@ import { connectors } from "#connectors/index.ts";
 
 /** Writes `schema.json` beside this file; with `--check` it only says whether the file is what would be written. */
 const place = new URL("schema.json", import.meta.url);
-const text = `${JSON.stringify(jsonSchema(connectors), null, 2)}\n`;
+const text = `${JSON.stringify(jsonSchema(await Promise.all(connectors.map(({ load }) => load()))), null, 2)}\n`;
 if (process.argv.includes("--check")) {
   const written = await readFile(place, "utf8").catch(() => "");
   if (written !== text) {

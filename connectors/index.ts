@@ -1,7 +1,8 @@
-import type { Connector } from "#connector.ts";
-import csv from "./csv/index.ts";
-import ldap from "./ldap/index.ts";
-import scim from "./scim/index.ts";
+import type { BuiltInConnector } from "#connector.ts";
 
 /** The connectors that come with Rollcall. */
-export const connectors: readonly Connector[] = [csv, ldap, scim];
+export const connectors: readonly BuiltInConnector[] = [
+  { name: "csv", load: async () => (await import("./csv/index.ts")).default },
+  { name: "ldap", load: async () => (await import("./ldap/index.ts")).default },
+  { name: "scim", load: async () => (await import("./scim/index.ts")).default },
+];

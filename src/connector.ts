@@ -65,3 +65,9 @@ export interface Connector<Options = unknown> {
   /** Opens the source. Does no I/O: a wrong path or password shows when it is read. */
   open(options: Options, context: OpenContext): Source;
 }
+
+/** A connector that comes with Rollcall. What it needs is loaded when somebody asks for it. */
+export interface BuiltInConnector {
+  readonly name: string;
+  load(): Promise<Connector>;
+}

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { InvalidArgumentError } from "commander";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import type { Head, Sealed } from "#sync/audit-chain.ts";
@@ -94,12 +93,4 @@ async function headInJournal(folder: string): Promise<Head | undefined> {
   } catch {
     return undefined;
   }
-}
-
-/** The value of `--head`: `12:9f86d0…`, as `rollcall audit verify` shows it. */
-export function headText(text: string): Head {
-  const { sequence, hash } = /^(?<sequence>\d{1,15}):(?<hash>[0-9a-f]{64})$/.exec(text)?.groups ?? {};
-  if (sequence === undefined || hash === undefined)
-    throw new InvalidArgumentError("expected NUMBER:HASH, as `rollcall audit verify` shows the last entry.");
-  return { sequence: Number(sequence), hash };
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import type { Connector } from "#connector.ts";
+import type { BuiltInConnector, Connector } from "#connector.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 
 /** What routes beside the interface's ask of the service that they are on. */
@@ -17,7 +17,7 @@ export interface Composition {
   /** Rollcall's. */
   readonly version: string;
   /** The built-in connectors. */
-  readonly connectors: readonly Connector[];
+  readonly connectors: readonly BuiltInConnector[];
   /** Loads a connector of the user's own from a module path. */
   loadConnector(path: string, folder: string): Promise<Connector>;
   /** Starts the embedded service of a configuration that has one. */

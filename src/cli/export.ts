@@ -15,12 +15,6 @@ export interface ExportCommandOptions {
   readonly raw?: boolean;
 }
 
-/** What Ctrl-C means to it. */
-export const exportStopping = {
-  reason: "interrupted",
-  notice: "cancelling the export (press Ctrl-C again not to wait for it)",
-};
-
 /**
  * `rollcall export [sync]`: the users, groups and memberships of a sync's target into the tables of `export:`, or into
  * CSV files. Exit code 1 when any of them did not arrive.

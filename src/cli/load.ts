@@ -10,12 +10,6 @@ import { openConfiguredLoads } from "./open-loads.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
-/** What is said when a load is interrupted. */
-export const loadStopping = {
-  reason: "interrupted: nothing was loaded",
-  notice: "cancelling the load (press Ctrl-C again not to wait for it)",
-};
-
 /** How many errors of rows are shown; `--json` has them all. */
 const shownErrors = 10;
 

@@ -1,17 +1,13 @@
 import { Option } from "commander";
 import type { Command } from "commander";
 import type { Context } from "./context.ts";
-import { history } from "./history.ts";
+import { history, runs, show } from "./commands.ts";
 import { momentText } from "./moments.ts";
 import { wholeNumber } from "./numbers.ts";
 import type { ExitCode } from "./output.ts";
 import { actionList, aspectList, patternList, runsOptionsOf, showOptionsOf, stateList } from "./run-flags.ts";
 import type { RunsFlags, ShowFlags } from "./run-flags.ts";
-import { runs } from "./runs.ts";
-import { formats, show } from "./show.ts";
-
-/** What is said when a command that only looks is interrupted. */
-export const lookStopping = { reason: "interrupted", notice: "stopping" };
+import { formats } from "./show-formats.ts";
 
 /** What the program lends to its commands. */
 interface Lent<Common extends object> {

@@ -4,35 +4,43 @@ import { InputError, messageOf, errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Head } from "#sync/audit-chain.ts";
-import { apply } from "./apply.ts";
-import { audit, auditVerify, headText } from "./audit.ts";
+import { headText } from "./audit-flags.ts";
 import type { AuditFilter } from "./audit.ts";
-import { check } from "./check.ts";
-import { compare } from "./compare.ts";
+import {
+  apply,
+  approve,
+  audit,
+  auditVerify,
+  check,
+  compare,
+  explain,
+  exportCommand,
+  health,
+  init,
+  load,
+  notifyTest,
+  plan,
+  reject,
+  sql,
+  start,
+  undo,
+} from "./commands.ts";
 import type { Composition } from "./composition.ts";
 import { load as loadConfigurationOf, withContext } from "./context.ts";
-import { exportCommand, exportStopping } from "./export.ts";
-import { load, loadStopping } from "./load.ts";
 import { addLoadFlags } from "./load-flags.ts";
 import type { LoadFlags } from "./load-flags.ts";
-import { approve, exceptList, onlyList, reject, undo } from "./decide.ts";
-import { explain } from "./explain.ts";
-import { health } from "./health.ts";
+import { exceptList, onlyList } from "./decide-flags.ts";
 import { approvals } from "./init/draft.ts";
-import { init } from "./init/init.ts";
 import type { InitFlags } from "./init/init.ts";
-import { addLookCommands, lookStopping } from "./look-commands.ts";
+import { addLookCommands } from "./look-commands.ts";
 import { momentText } from "./moments.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
-import { notifyTest } from "./notify.ts";
 import { atLeastOne, wholeNumber } from "./numbers.ts";
 import { digestText, limitList } from "./overrides.ts";
 import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
-import { plan } from "./plan.ts";
-import { sql, sqlStopping } from "./sql.ts";
-import { start } from "./start.ts";
+import { exportStopping, loadStopping, lookStopping, sqlStopping } from "./stopping.ts";
 import type { Only } from "./start.ts";
 
 interface CommonOptions {

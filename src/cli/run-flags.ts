@@ -4,7 +4,8 @@ import { aspects } from "#plan/stored.ts";
 import type { Aspect } from "#plan/stored.ts";
 import type { RunState } from "#sync/record.ts";
 import type { RunsOptions } from "./runs.ts";
-import type { Format, ShowOptions } from "./show.ts";
+import type { ShowOptions } from "./show.ts";
+import type { Format } from "./show-formats.ts";
 
 /** The flags of `rollcall runs`, as they come from the command line. */
 export interface RunsFlags extends Omit<RunsOptions, "states"> {

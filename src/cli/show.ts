@@ -16,12 +16,10 @@ import { openKeptChanges } from "./kept-changes.ts";
 import type { KeptChanges } from "./kept-changes.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
+import type { Format } from "./show-formats.ts";
 import { writeReport } from "./report-file.ts";
 import { factsOf } from "./run-facts.ts";
 import { knownRuns } from "./runs.ts";
-
-export const formats = ["text", "json", "markdown", "html", "csv"] as const;
-export type Format = (typeof formats)[number];
 
 export interface ShowOptions {
   readonly filter: Filter;

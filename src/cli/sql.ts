@@ -13,12 +13,6 @@ export interface SqlOptions {
   readonly csv: boolean;
 }
 
-/** What is said when SQL is interrupted. */
-export const sqlStopping = {
-  reason: "interrupted: the statement that was running was undone",
-  notice: "stopping",
-};
-
 /** `rollcall sql "…"`: runs an administrator's SQL in the databases of the configuration's own service. */
 export async function sql(context: Context, statements: string, { database, csv }: SqlOptions): Promise<ExitCode> {
   const { embedded, interruption, output } = context;

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import type { Connector } from "#connector.ts";
+import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { build } from "./build.ts";
 import type { Configuration } from "./configuration.ts";
@@ -17,7 +17,7 @@ import { validate } from "./validate.ts";
 
 export interface LoadOptions {
   /** The built-in connectors. */
-  readonly connectors: readonly Connector[];
+  readonly connectors: readonly BuiltInConnector[];
   /** Loads a connector of the user's own; `name` is its path as written, `folder` the file's. Absent: there are none. */
   readonly load?: (name: string, folder: string) => Promise<Connector>;
   /** Where `${env:NAME}` looks. Default: the process's. */

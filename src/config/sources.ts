@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Connector } from "#connector.ts";
+import type { BuiltInConnector, Connector } from "#connector.ts";
 import { messageOf } from "#errors.ts";
 import type { SourceConfiguration } from "./configuration.ts";
 import type { ConfigurationDocument } from "./document.ts";
@@ -13,7 +13,7 @@ import { validate } from "./validate.ts";
 /** Where connectors come from. */
 export interface ConnectorSupply {
   /** The built-in ones. */
-  readonly connectors: readonly Connector[];
+  readonly connectors: readonly BuiltInConnector[];
   /** Loads one of the user's own: `path` as it stands in the file, `folder` the file's. Absent: there are none. */
   readonly load?: (path: string, folder: string) => Promise<Connector>;
 }
@@ -72,7 +72,7 @@ async function find(
   { connectors, load }: ConnectorSupply,
 ): Promise<Connector | Problem> {
   const builtIn = connectors.find(({ name }) => name === word);
-  if (builtIn !== undefined) return builtIn;
+  if (builtIn !== undefined) return builtIn.load();
   const origins = document.origins(path);
   const from = origins.length > 0 ? `that comes from ${alternatives(origins)}` : undefined;
   if (load === undefined || !/^\.{0,2}\/|\.[cm]?[jt]s$/.test(word)) {

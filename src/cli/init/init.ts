@@ -1,7 +1,7 @@
 import { dirname, relative, resolve } from "node:path";
 import { openTarget } from "#client/target.ts";
 import { cron } from "#config/schedule.ts";
-import type { Connector } from "#connector.ts";
+import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { sizes } from "#plan/render/visible.ts";
 import type { Composition } from "#cli/composition.ts";
@@ -34,7 +34,7 @@ export interface InitFlags {
 
 /** What questions are asked with. */
 export interface Setting {
-  readonly connectors: readonly Connector[];
+  readonly connectors: readonly BuiltInConnector[];
   /** The configuration's. */
   readonly folder: string;
   say(line: string): void;
@@ -190,7 +190,7 @@ async function readDraft(setting: Setting, source: DraftSource, output: Voices["
   return found;
 }
 
-function settingOf(connectors: readonly Connector[], folder: string, output: Voices["output"]): Setting {
+function settingOf(connectors: readonly BuiltInConnector[], folder: string, output: Voices["output"]): Setting {
   return {
     connectors,
     folder,

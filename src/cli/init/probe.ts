@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { parse } from "csv-parse/sync";
-import type { Connector, Entry, ReadContext, Source } from "#connector.ts";
+import type { BuiltInConnector, Entry, ReadContext, Source } from "#connector.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
 import type { DraftRules, DraftSource } from "./draft.ts";
@@ -26,11 +26,11 @@ const sampled = { shown: 3, looked: 500 };
  * @throws {InputError} naming each option that is
  */
 export async function openDraft(
-  connectors: readonly Connector[],
+  connectors: readonly BuiltInConnector[],
   { connector: name, options, secrets }: DraftSource,
   folder: string,
 ): Promise<Source> {
-  const connector = connectors.find((each) => each.name === name);
+  const connector = await connectors.find((each) => each.name === name)?.load();
   if (connector === undefined) throw new InputError(`no connector is called ${name}`);
   const parsed = await connector.options.safeParseAsync(withSecrets(options, secrets));
   if (!parsed.success) {

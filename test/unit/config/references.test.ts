@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { z } from "zod";
-import { connector, load, problemsOf, valid, withSync } from "./support.ts";
+import { builtIn, connector, load, problemsOf, valid, withSync } from "./support.ts";
 
 test("a sync names sources that there are, each once", async () => {
   expect(await problemsOf(valid.replace("[corp]", "[corp2, corp, corp, hr]"))).toEqual([
@@ -95,7 +95,7 @@ test.each(options)("the connector's schema validates its options: %s", async (li
 test("unknown options are errors, also where a connector's schema lets them pass", async () => {
   const loose: Connector = { ...connector, options: z.object({ file: z.string() }) };
   expect(
-    await problemsOf("sources:\n  corp: { connector: list, file: x, fiel: y }\n", { connectors: [loose] }),
+    await problemsOf("sources:\n  corp: { connector: list, file: x, fiel: y }\n", { connectors: [builtIn(loose)] }),
   ).toEqual(['rollcall.yaml:2:37: sources.corp.fiel: unknown key; did you mean "file"?']);
 });
 
@@ -108,7 +108,7 @@ test("a connector's own words are kept, at the place it names", async () => {
     }),
   };
   const text = "sources:\n  corp:\n    connector: list\n    file: x\n    id: y\n";
-  expect(await problemsOf(text, { connectors: [strict] })).toEqual([
+  expect(await problemsOf(text, { connectors: [builtIn(strict)] })).toEqual([
     "rollcall.yaml:2:3: sources.corp.quote: is also the delimiter",
     "rollcall.yaml:5:9: sources.corp.id: is no column of the file",
   ]);

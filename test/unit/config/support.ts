@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { LoadOptions } from "#config/load.ts";
-import type { Connector } from "#connector.ts";
+import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 
 /** A connector with an option of every type; it reads nothing. */
@@ -51,7 +51,7 @@ export async function load(
       await writeFile(join(folder, name), content);
     }
     const configuration = await loadConfiguration(join(folder, "rollcall.yaml"), {
-      connectors: [connector],
+      connectors: [builtIn(connector)],
       environment: {},
       ...options,
     });
@@ -103,4 +103,8 @@ export function withSync(lines: string): string {
     .split("\n")
     .map((line) => `    ${line}\n`)
     .join("")}`;
+}
+
+export function builtIn(connector: Connector): BuiltInConnector {
+  return { name: connector.name, load: async () => connector };
 }
