@@ -5,6 +5,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#plan/alive.ts";
 import type { Composition, RunningService } from "./composition.ts";
+import { refuseForeignFolder } from "./owner.ts";
 import { readPresence } from "./presence.ts";
 
 /** How the service of this data folder is reached from this machine. */
@@ -45,6 +46,7 @@ export function openEmbedded(
         `no service is running on the data folder ${configuration.data}: start it with \`rollcall start --only service\``,
       );
     }
+    await refuseForeignFolder(configuration.data);
     started = await composition.startService(configuration, { log: options.log, private: true });
     if (started.generatedPassword !== undefined) options.announcePassword(started.generatedPassword);
     own = { url: started.url, session: await started.openLocalSession() };

@@ -6,6 +6,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { makeFolder } from "#plan/folder.ts";
 import { daemonFolder } from "./context.ts";
+import { refuseForeignFolder } from "./owner.ts";
 import { dataFolderInUse } from "./presence.ts";
 
 /** A claim to the data folder. The kernel gives it back whatever way the process ends. */
@@ -17,10 +18,11 @@ export interface Lock {
  * Claims the data folder for one daemon. Node has no locks of files; SQLite, which is in it, has: the operating system's
  * own, so that a killed process leaves nothing that a person must clear away. Nothing is ever written to the file.
  * @param patience how long another process is waited for, in milliseconds
- * @throws {InputError} naming the process that has it
+ * @throws {InputError} naming the process that has it, or the account that the folder belongs to
  */
 export async function holdLock(configuration: Configuration, patience = 0): Promise<Lock> {
   const file = join(daemonFolder(configuration), "lock.sqlite");
+  await refuseForeignFolder(configuration.data);
   await makeFolder(dirname(file), "the daemon's folder");
   const patienceEnds = performance.now() + patience;
   for (;;) {

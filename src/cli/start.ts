@@ -17,6 +17,7 @@ import { holdLock } from "./lock.ts";
 import type { Lock } from "./lock.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
+import { refuseForeignFolder } from "./owner.ts";
 import { announce, dataFolderInUse, withdraw } from "./presence.ts";
 import { openRecords } from "./records.ts";
 import type { Records } from "./records.ts";
@@ -144,6 +145,7 @@ async function startService(
   metrics: Metrics,
   hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {
+  await refuseForeignFolder(configuration.data);
   const { data } = configuration;
   const service = await composition
     .startService(configuration, {

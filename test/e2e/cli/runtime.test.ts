@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chown, cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -28,4 +28,22 @@ test("--version says which Rollcall, on which Node.js; also through a link", asy
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await symlink(join(root, "bin", "rollcall.js"), join(folder, "rollcall"));
   expect(await runTool(process.execPath, [join(folder, "rollcall"), "--version"], "", process.env)).toContain(version);
+});
+
+test.skipIf(process.getuid?.() !== 0)("root leaves nothing in another account's data folder", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-runtime-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(join(folder, "rollcall.yaml"), "service: { listen: 127.0.0.1:0, data: data }\n");
+  expect(await rollcall(["sql", "SELECT 1"], { cwd: folder })).toMatchObject({ code: 0 });
+  const owned = join(folder, "data", "service", "service.duckdb");
+  const before = await readFile(owned);
+  await chown(owned, 54_321, 54_321);
+  for (const command of [["sql", "SELECT 1"], ["start"], ["start", "--only", "service"]]) {
+    const { code, stderr, stdout } = await rollcall(command, { cwd: folder });
+    expect({ code, said: stderr + stdout }).toEqual({
+      code: 1,
+      said: expect.stringContaining("belongs to account 54321, which could not read what root leaves there"),
+    });
+  }
+  expect(await readFile(owned)).toEqual(before);
 });
