@@ -1,18 +1,22 @@
 import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Coordinator } from "#sync/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
+import { refuseUnapprovable } from "#sync/refusals.ts";
+import type { Report } from "#sync/run.ts";
 import { localActor } from "./actor.ts";
 import { chosenRun } from "./chosen-run.ts";
 import { confirmed } from "./confirm.ts";
 import type { Context } from "./context.ts";
 import { withCoordinator } from "./coordinator.ts";
 import { openDocuments } from "./documents.ts";
+import type { RunDocument } from "./documents.ts";
 import { progressOf } from "./dry-run.ts";
 import { exitCodeOf, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { showKept, showRun } from "./run-shown.ts";
+import { showEnd, showKept, showRun } from "./run-shown.ts";
+import { selectionWords } from "./run-words.ts";
+import { knownRuns } from "./runs.ts";
 
 export interface ApproveOptions {
   readonly limit?: number;
@@ -24,22 +28,28 @@ export interface ApproveOptions {
 
 /**
  * `rollcall approve RUN`: applies what a pending or held run has planned, or a part of it; nothing else. At a terminal it
- * shows the plan and asks first. Exit code 3 when the changes are no longer those.
+ * shows the plan and asks first, and is in nobody's way while it does. Exit code 3 when the changes are no longer those,
+ * or a limit holds them.
  */
 export async function approve(context: Context, id: string, options: ApproveOptions): Promise<ExitCode> {
-  return deciding(context, id, options, async (coordinator, run, document) => {
-    const { digest } = run;
-    if (context.output.interactive && !options.yes) {
+  const { overrides = [], selection } = options;
+  const run = chosenRun(await knownRuns(context), id);
+  const { digest } = run;
+  const isAsked = context.output.interactive && !options.yes;
+  return showing(context, run, options, async (document) => {
+    const approval = { by: localActor(), overrides, selection, ...(digest === undefined ? {} : { digest }) };
+    if (isAsked) {
+      refuseUnapprovable(run, approval);
       await showKept(context, run, document);
-      if (!(await confirmed(context, "Apply these changes?"))) {
+      if (!(await confirmed(context, questionAbout(selection)))) {
         await document.end({ outcome: "declined", run: run.id });
         return exitCodes.done;
       }
     }
-    const { overrides = [], selection } = options;
-    const approval = { by: localActor(), overrides, selection, ...(digest === undefined ? {} : { digest }) };
-    const begun = await coordinator.approve(run.id, approval, { progress: progressOf(context, run.sync) });
-    return showRun(context, coordinator, document, { begun, isShown: () => context.output.interactive });
+    return withCoordinator(context, async (coordinator) => {
+      const begun = await coordinator.approve(run.id, approval, { progress: progressOf(context, run.sync) });
+      return showRun(context, coordinator, document, { begun, isShown: () => isAsked });
+    });
   });
 }
 
@@ -61,54 +71,57 @@ export async function reject(context: Context, id: string, reason: string | unde
  * `rollcall undo RUN`: plans the way back to what was before a run. It awaits approval, at a terminal here.
  */
 export async function undo(context: Context, id: string, options: { readonly limit?: number }): Promise<ExitCode> {
-  return deciding(context, id, options, async (coordinator, run, document) => {
+  const run = chosenRun(await knownRuns(context), id);
+  const by = localActor();
+  return showing(context, run, options, async (document) => {
     let isShown = false;
-    const begun = await coordinator.undo(
-      run.id,
-      { by: localActor() },
-      {
-        progress: progressOf(context, run.sync),
-        warn: document.warn,
-        report: async (report) => {
-          isShown = true;
-          await document.report(report);
-        },
+    const watcher = {
+      progress: progressOf(context, run.sync),
+      warn: document.warn,
+      report: async (report: Report) => {
+        isShown = true;
+        await document.report(report);
       },
-    );
-    const ended = await begun.ended;
-    const isAsked = ended.state === "pending" && context.output.interactive;
-    if (isAsked && (await confirmed(context, "Apply these changes?"))) {
-      const { digest = "" } = ended;
-      const approved = await coordinator.approve(ended.id, { by: localActor(), digest });
-      return showRun(context, coordinator, document, { begun: approved, isShown: () => true });
-    }
-    return showRun(context, coordinator, document, { begun, isShown: () => isShown });
+    };
+    const planned = await withCoordinator(context, async (coordinator) => {
+      const begun = await coordinator.undo(run.id, { by }, watcher);
+      const ended = await begun.ended;
+      if (ended.state === "pending" && context.output.interactive) return ended;
+      return showRun(context, coordinator, document, { begun, isShown: () => isShown });
+    });
+    if (typeof planned === "number") return planned;
+    context.output.progress();
+    if (!isShown) await showKept(context, planned, document);
+    if (!(await confirmed(context, questionAbout({})))) return showEnd(document, planned);
+    return withCoordinator(context, async (coordinator) => {
+      const { progress } = watcher;
+      const begun = await coordinator.approve(planned.id, { by, digest: planned.digest ?? "" }, { progress });
+      return showRun(context, coordinator, document, { begun, isShown: () => true });
+    });
   });
 }
 
-/** Finds the run, shows what comes of it as the one run of a document. */
-async function deciding(
+/** Shows what comes of a run as the one run of a document. */
+async function showing(
   context: Context,
-  id: string,
+  run: RunRecord,
   options: { readonly limit?: number },
-  work: (
-    coordinator: Coordinator,
-    run: RunRecord,
-    document: ReturnType<ReturnType<typeof openDocuments>["next"]>,
-  ) => Promise<ExitCode>,
+  work: (document: RunDocument) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  return withCoordinator(context, async (coordinator) => {
-    const run = chosenRun(coordinator.runs(), id);
-    const documents = openDocuments(context.output, options);
-    const document = documents.next(run.sync);
-    let code: ExitCode;
-    try {
-      code = await work(coordinator, run, document);
-    } catch (error) {
-      await document.fail(errorDocument(error), run.id);
-      code = exitCodeOf(error);
-    }
-    await documents.end();
-    return code;
-  });
+  const documents = openDocuments(context.output, options);
+  const document = documents.next(run.sync);
+  let code: ExitCode;
+  try {
+    code = await work(document);
+  } catch (error) {
+    await document.fail(errorDocument(error), run.id);
+    code = exitCodeOf(error);
+  }
+  await documents.end();
+  return code;
+}
+
+function questionAbout(selection: Selection): string {
+  const part = selectionWords(selection);
+  return part.length === 0 ? "Apply these changes?" : `Apply a part of these changes (${part.join("; ")})?`;
 }

@@ -1,6 +1,7 @@
 import type { Fact } from "#plan/render/sections.ts";
 import { isOpen } from "#sync/ending.ts";
 import type { RunRecord } from "#sync/record.ts";
+import { passedOver } from "#sync/refusals.ts";
 import { exactly, lasting, relatively } from "./moments.ts";
 import { counted } from "#plan/render/visible.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./run-words.ts";
@@ -63,8 +64,8 @@ function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]
 function possibilities(run: RunRecord): string[] {
   const { id, sync, state, kept } = run;
   if (isOpen(run)) {
-    const tripped = new Set(run.limits.filter((check) => check.tripped && !check.overridden).map(({ limit }) => limit));
-    const override = tripped.size === 0 ? "" : ` --override ${[...tripped].join(",")}`;
+    const beyond = run.state === "held" ? passedOver(run) : [];
+    const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
     return [`rollcall approve ${id}${override}`, `rollcall reject ${id} --reason "…"`];
   }
   if (state === "held" || state === "failed" || state === "expired") return [`rollcall plan ${sync}`];

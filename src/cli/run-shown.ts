@@ -46,10 +46,14 @@ export async function showRun(
  * Shows how a run has ended.
  * @param others the runs of the journal: one that found the same as another is shown as that
  */
-async function showEnd(document: RunDocument, run: RunRecord, others: readonly RunRecord[]): Promise<ExitCode> {
+export async function showEnd(
+  document: RunDocument,
+  run: RunRecord,
+  others: readonly RunRecord[] = [],
+): Promise<ExitCode> {
   const { id, state, sameAs, error, waiting, expiresAt } = run;
   const same = sameAs === undefined ? undefined : others.find((other) => other.id === sameAs);
-  if (same !== undefined) return showEnd(document, same, []);
+  if (same !== undefined) return showEnd(document, same);
   if (error !== undefined) {
     await document.fail(error, id);
     return state === "held" || error.advice === "stop" ? exitCodes.held : exitCodes.failed;

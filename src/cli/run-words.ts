@@ -1,5 +1,6 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/sections.ts";
+import type { Selection } from "#plan/selection.ts";
 import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";
 
 /** How each state is to be felt about. */
@@ -58,14 +59,20 @@ function signsOf(kind: KindCounts): string {
 
 /** What somebody decided: `approved by ada (command line), overriding deletes; only create`. */
 export function decisionWords({ decision, by, overrides = [], selection, reason }: Decision): string {
-  const { only, except = [] } = selection ?? {};
   return [
     `${decision} by ${whoIs(by)}`,
     ...(overrides.length === 0 ? [] : [`overriding ${overrides.join(", ")}`]),
-    ...(only === undefined ? [] : [`only ${only.join(", ")}`]),
-    ...(except.length === 0 ? [] : [`all but ${except.map(({ kind, name }) => `${kind} ${name}`).join(", ")}`]),
+    ...selectionWords(selection),
     ...(reason === undefined ? [] : [`because: ${reason}`]),
   ].join("; ");
+}
+
+/** What part of a plan it is; nothing where it is all of it. */
+export function selectionWords({ only, except = [] }: Selection = {}): string[] {
+  return [
+    ...(only === undefined ? [] : [`only ${only.join(", ")}`]),
+    ...(except.length === 0 ? [] : [`all but ${except.map(({ kind, name }) => `${kind} ${name}`).join(", ")}`]),
+  ];
 }
 
 /** How long it took in milliseconds, as far as it has ended. */

@@ -96,7 +96,9 @@ const personal: ReadonlySet<Cause> = new Set(["demand", "undo"]);
  */
 export function auditOfEnd(run: RunRecord): AuditEntry | undefined {
   const { by, sync, id, state, digest, counts, heldBy, waiting, error } = run;
-  if (state === "running" || state === "pending" || state === "rejected") return undefined;
+  if (state === "running" || state === "rejected") return undefined;
+  // What awaits approval has not ended; but an approval that came to nothing has.
+  if (state === "pending" && (error === undefined || run.decisions.length === 0)) return undefined;
   const reachedTarget = run.stages.some(({ stage }) => stage === "apply");
   const decidedAbout = run.decisions.length > 0 || personal.has(run.cause);
   const eventful = state !== "no change" && state !== "failed";

@@ -1,7 +1,7 @@
 import type { Watcher } from "./coordinator.ts";
 import { conclude } from "./conclusions.ts";
 import type { Books } from "./conclusions.ts";
-import { endedByError, endedWith } from "./ending.ts";
+import { endedByError, endedWith, isOpen } from "./ending.ts";
 import type { Interruption } from "./interruption.ts";
 import { createRecorder } from "./recorder.ts";
 import type { RunRecord } from "./record.ts";
@@ -31,12 +31,14 @@ export interface Wanted extends Pick<RunOptions, "approval" | "digest" | "overri
   readonly storedAs?: string;
   /** How long it can be approved, in milliseconds. */
   readonly approvalExpires: number;
+  /** What a person should know beside what the plan says, one line each. */
+  readonly notes?: readonly string[];
 }
 
 /** Carries a run out to its end, and writes it down. Never rejects: a failure is in the record. */
 export async function carryOut(
   began: RunRecord,
-  { storedAs, approvalExpires, ...wanted }: Wanted,
+  { storedAs, approvalExpires, notes: remarks = [], ...wanted }: Wanted,
   means: Means,
   watcher: Watcher = {},
 ): Promise<RunRecord> {
@@ -77,9 +79,10 @@ export async function carryOut(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, notes } = report;
+        const { plan, limits, waiting } = report;
+        const notes = [...report.notes, ...remarks];
         update({ digest: plan.digest, counts: plan.counts, limits, waiting, notes });
-        await watcher.report?.(report);
+        await watcher.report?.({ ...report, notes });
       },
       ...(storedAs === undefined
         ? {}
@@ -99,6 +102,8 @@ export async function carryOut(
   } catch (error) {
     const { at, expiresAt } = end();
     run = endedByError(run, error, at, expiresAt);
+    // What waits is what was shown, not the part of it that was tried.
+    if (isOpen(run) && began.expiresAt !== undefined) run = { ...run, ...plannedBy(began) };
     if (run.sentAt !== undefined && run.state === "failed") run = await means.findEnd(run, storedAs ?? run.id);
   } finally {
     await sync?.target.close();
@@ -109,4 +114,15 @@ export async function carryOut(
     if (exported !== undefined) run = { ...run, export: exported };
   }
   return conclude(run, means);
+}
+
+function plannedBy({ digest, counts, limits, waiting, notes, kept }: RunRecord): Partial<RunRecord> {
+  return {
+    ...(digest === undefined ? {} : { digest }),
+    ...(counts === undefined ? {} : { counts }),
+    limits,
+    waiting,
+    notes,
+    kept,
+  };
 }

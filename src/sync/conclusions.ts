@@ -16,6 +16,18 @@ export interface Books {
   readonly now: () => number;
   /** Whether the process is being stopped: what fails then has not failed by itself. */
   readonly isStopping: () => boolean;
+  /** Does one thing after the other: what is decided about runs, and how they end, must not come between each other. */
+  readonly inOrder: <Result>(work: () => Promise<Result>) => Promise<Result>;
+}
+
+/** What does one thing after the other. */
+export function createOrder(): Books["inOrder"] {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const next = last.then(work);
+    last = next.catch(() => undefined);
+    return next;
+  };
 }
 
 /**
@@ -25,24 +37,32 @@ export interface Books {
  * ever known without it.
  */
 export async function conclude(run: RunRecord, books: Books): Promise<RunRecord> {
-  const { journal, now } = books;
-  const at = new Date(now()).toISOString();
-  const twin = isOpen(run) ? journal.document.runs.find((other) => isTwin(run, other)) : undefined;
-  if (twin !== undefined) {
-    const again = { ...twin, foundAgain: { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at } };
+  return books.inOrder(async () => {
+    const { journal, now } = books;
+    // It was being approved, which has failed; that it waits is known.
+    if (isOpen(run) && journal.find(run.id)?.expiresAt !== undefined) return close(run, books);
+    const at = new Date(now()).toISOString();
+    const twin = isOpen(run) ? journal.document.runs.find((other) => isTwin(run, other)) : undefined;
+    if (twin === undefined) return close(run, books, supersededBy(run, journal, at));
+    const foundAgain = { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at };
+    const again = { ...without(twin, ["error"]), ...errorOf(run, twin.id), foundAgain };
     const same = without(run, ["expiresAt", "heldBy", "error"]);
-    return write({ ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again], books, at);
-  }
-  const superseded = run.state === "failed" ? [] : supersededBy(run, journal, at);
+    return write({ ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again], books);
+  });
+}
+
+/** Writes down how a run has ended, and others by it, if any. To be called in order. */
+export async function close(run: RunRecord, books: Books, superseded: readonly RunRecord[] = []): Promise<RunRecord> {
   for (const each of [...superseded, run]) {
     const entry = auditOfEnd(each);
     if (entry !== undefined) await tell(entry, books);
   }
-  return write(run, superseded, books, at);
+  return write(run, superseded, books);
 }
 
-async function write(run: RunRecord, others: readonly RunRecord[], books: Books, at: string): Promise<RunRecord> {
+async function write(run: RunRecord, others: readonly RunRecord[], books: Books): Promise<RunRecord> {
   const { journal, emit, now, isStopping } = books;
+  const at = new Date(now()).toISOString();
   const failed = run.state === "failed";
   const { failures } = journal.state(run.sync);
   const change = (state: SyncState): SyncState => (failed && isStopping() ? state : stateAfter(state, run, at));
@@ -74,6 +94,7 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
   return (
     other.id < run.id &&
     other.sync === run.sync &&
+    other.undoes === run.undoes &&
     other.digest === run.digest &&
     other.state === run.state &&
     other.kept &&
@@ -81,10 +102,26 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
   );
 }
 
-function supersededBy({ id, sync }: RunRecord, { document }: Journal, endedAt: string): RunRecord[] {
+/** Why it waits; what came of an attempt to approve it is over. */
+function errorOf({ id, error }: RunRecord, twin: string): Pick<RunRecord, "error"> {
+  if (error === undefined) return {};
+  return { error: { ...error, problems: error.problems.map((problem) => problem.replaceAll(id, twin)) } };
+}
+
+function supersededBy(run: RunRecord, { document }: Journal, endedAt: string): RunRecord[] {
   return document.runs
-    .filter((other) => other.sync === sync && other.id < id && isOpen(other))
+    .filter((other) => isOpen(other) && supersedes(run, other))
     .map((other): RunRecord => Object.assign({}, other, { state: "superseded", endedAt }));
+}
+
+/**
+ * Is what another run has planned no longer what is to be done? It is not when something else was applied, nor when the
+ * same was planned anew, with another result. The way back from a run, and what the sources say, are not the same.
+ */
+function supersedes(run: RunRecord, other: RunRecord): boolean {
+  if (other.sync !== run.sync || other.id === run.id || run.state === "failed") return false;
+  if (run.state === "applied" || run.heldBy === "verification") return true;
+  return other.id < run.id && other.undoes === run.undoes && other.digest !== run.digest;
 }
 
 function isUnderWay({ state, endUnknown }: RunRecord): boolean {
@@ -107,7 +144,7 @@ function hasSucceeded({ state }: RunRecord): boolean {
 
 function cautionAfter(before: Pick<SyncState, "caution">, run: RunRecord, at: string): Pick<SyncState, "caution"> {
   if (run.state !== "applied") return before;
-  const approved = run.decisions.find(({ decision }) => decision === "approved");
+  const approved = run.decisions.findLast(({ decision }) => decision === "approved");
   if (run.undoes === undefined) return approved === undefined ? before : {};
   return { caution: { since: at, reason: `${(approved?.by ?? run.by).name} has undone the run ${run.undoes}` } };
 }

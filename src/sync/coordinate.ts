@@ -1,15 +1,23 @@
-import { randomBytes } from "node:crypto";
 import { InputError } from "#errors.ts";
 import { carryOut } from "./carry-out.ts";
 import type { Means, Wanted } from "./carry-out.ts";
-import { conclude, tell, tidy } from "./conclusions.ts";
+import { close, createOrder, tell, tidy } from "./conclusions.ts";
 import type { Begun, Coordinator, SyncEvent, SyncStatus, Watcher } from "./coordinator.ts";
 import { endedByError, isOpen, without } from "./ending.ts";
 import type { Audit } from "./audit.ts";
 import type { AuditEntry } from "./audit-entry.ts";
 import type { Journal } from "./journal.ts";
 import { createRecovery } from "./recover-runs.ts";
-import { hasApplied, notOpen, refuseUnapprovable, refuseUndoing, trippedOf } from "./refusals.ts";
+import { idAfter } from "./run-id.ts";
+import {
+  hasApplied,
+  isPart,
+  notOpen,
+  passedOver,
+  refuseOtherTarget,
+  refuseUnapprovable,
+  refuseUndoing,
+} from "./refusals.ts";
 import type { Decision, RunRecord, SyncState } from "./record.ts";
 import type { ApprovalPolicy, Report } from "./run.ts";
 import { openStore, partOf } from "./store.ts";
@@ -80,7 +88,8 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     }
   };
   const store = openStore(options.folder);
-  const books = { journal, audit, store, emit, now, isStopping: () => interruption.stop.aborted };
+  const inOrder = createOrder();
+  const books = { journal, audit, store, emit, now, inOrder, isStopping: () => interruption.stop.aborted };
   const { open, folder, memory } = options;
   const { stop } = interruption;
   const recovery = createRecovery({ ...books, open, folder, memory, stop, isUnderWay: (id) => underWay.has(id) });
@@ -131,7 +140,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     return inTurn(run, wanted, watcher);
   };
   const newRun = (sync: string, rest: Pick<RunRecord, "cause" | "by" | "undoes" | "decisions">): RunRecord => ({
-    id: idOf(now()),
+    id: idAfter(journal.document.runs.at(-1)?.id, now()),
     sync,
     target: settingsOf(sync).target,
     startedAt: iso(),
@@ -147,7 +156,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
   const expire = async (): Promise<void> => {
     for (const run of journal.document.runs) {
       if (!isOpen(run) || run.expiresAt === undefined || Date.parse(run.expiresAt) > now()) continue;
-      await conclude({ ...run, state: "expired", endedAt: iso() }, books);
+      await close({ ...run, state: "expired", endedAt: iso() }, books);
     }
   };
   const statusOf = (sync: string): SyncStatus => {
@@ -164,7 +173,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     };
   };
   const expiring = setInterval(() => {
-    void expire().catch(() => undefined);
+    void inOrder(expire).catch(() => undefined);
   }, expiryInterval);
   expiring.unref();
 
@@ -172,90 +181,105 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     emit,
     state: journal.state,
     change: journal.change,
-    begin: async ({ sync, cause, by, digest, overrides = [] }, watcher) => {
-      const settings = settingsOf(sync);
-      await expire();
-      const approved: Decision[] =
-        digest === undefined ? [] : [{ decision: "approved", at: iso(), by, digest, ...someOf({ overrides }) }];
-      const run = newRun(sync, { cause, by, decisions: approved });
-      const { caution } = journal.state(sync);
-      const approval = caution === undefined ? settings.approval : "required";
-      const wanted = { approval, approvalExpires: settings.approvalExpires, storedAs: run.id, overrides };
-      const of = { by, sync, run: run.id };
-      const entries: AuditEntry[] = cause === "demand" ? [{ event: "asked", ...of, cause, ...someOf({ digest }) }] : [];
-      if (digest !== undefined && overrides.length > 0) entries.push({ event: "overridden", ...of, digest, overrides });
-      return start(run, { ...wanted, ...someOf({ digest }) }, entries, watcher);
-    },
-    approve: async (id, { by, digest, overrides = [], selection }, watcher) => {
-      await expire();
-      const run = runOf(id);
-      refuseUnapprovable(run, digest, overrides);
-      const { approvalExpires } = settingsOf(run.sync);
-      // What was shown to be beyond the limits, and is approved all the same, passes them.
-      const passing = [...new Set([...overrides, ...trippedOf(run)])];
-      const isPart = selection?.only !== undefined || (selection?.except?.length ?? 0) > 0;
-      const decision: Decision = {
-        decision: "approved",
-        at: iso(),
-        by,
-        digest: run.digest ?? "",
-        ...someOf({ overrides: passing, selection: isPart ? selection : undefined }),
-      };
-      const decisions = [...run.decisions, decision];
-      const running = { ...without(run, ["error", "endedAt", "recovery"]), state: "running", decisions } as const;
-      const planner = planFromStore(store, run, selection);
-      const wanted: Wanted = {
-        approvalExpires,
-        overrides: passing,
-        planner,
-        ...(isPart ? { storedAs: partOf(id) } : {}),
-      };
-      const { digest: approved, overrides: passed, selection: part } = decision;
-      const facts = {
-        by,
-        sync: run.sync,
-        run: id,
-        digest: approved,
-        ...someOf({ overrides: passed, selection: part }),
-      };
-      return start(running, wanted, [{ event: "approved", ...facts }], watcher);
-    },
-    reject: async (id, { by, reason }) => {
-      await expire();
-      const run = runOf(id);
-      if (!isOpen(run)) throw notOpen(run, "rejected");
-      const decision = {
-        decision: "rejected",
-        at: iso(),
-        by,
-        digest: run.digest ?? "",
-        ...someOf({ reason }),
-      } as const;
-      const facts = { by, sync: run.sync, run: id, ...someOf({ digest: run.digest, reason }) };
-      await tell({ event: "rejected", ...facts }, books);
-      const rejected = { ...run, state: "rejected", endedAt: iso(), decisions: [...run.decisions, decision] } as const;
-      return conclude(rejected, books);
-    },
-    undo: async (id, { by }, watcher) => {
-      const undone = runOf(id);
-      const later = journal.document.runs.filter(
-        (other) => other.sync === undone.sync && other.id >= id && hasApplied(other),
-      );
-      refuseUndoing(undone, later);
-      const run = newRun(undone.sync, { cause: "undo", by, undoes: id, decisions: [] });
-      const planner = planTheWayBack(
-        store,
-        later.map((each) => each.id),
-      );
-      const { approvalExpires } = settingsOf(undone.sync);
-      const entry = { event: "undone", by, sync: run.sync, run: run.id, undoes: id } as const;
-      return start(run, { approval: "required", approvalExpires, storedAs: run.id, planner }, [entry], watcher);
-    },
+    begin: ({ sync, cause, by, digest, overrides = [] }, watcher) =>
+      inOrder(async () => {
+        const settings = settingsOf(sync);
+        await expire();
+        const approved: Decision[] =
+          digest === undefined ? [] : [{ decision: "approved", at: iso(), by, digest, ...someOf({ overrides }) }];
+        const run = newRun(sync, { cause, by, decisions: approved });
+        const { caution } = journal.state(sync);
+        const approval = caution === undefined ? settings.approval : "required";
+        const isCautious = caution !== undefined && settings.approval !== "required" && digest === undefined;
+        const notes = isCautious ? [`${caution.reason}: until somebody approves a run, none is applied without`] : [];
+        const wanted = { approval, approvalExpires: settings.approvalExpires, storedAs: run.id, overrides, notes };
+        const of = { by, sync, run: run.id };
+        const entries: AuditEntry[] =
+          cause === "demand" ? [{ event: "asked", ...of, cause, ...someOf({ digest }) }] : [];
+        if (digest !== undefined && overrides.length > 0)
+          entries.push({ event: "overridden", ...of, digest, overrides });
+        return start(run, { ...wanted, ...someOf({ digest }) }, entries, watcher);
+      }),
+    approve: (id, { by, digest, overrides = [], selection }, watcher) =>
+      inOrder(async () => {
+        await expire();
+        const run = runOf(id);
+        refuseUnapprovable(run, { ...someOf({ digest, selection }), overrides });
+        const { approvalExpires, target } = settingsOf(run.sync);
+        refuseOtherTarget(run, target, "approved");
+        // What was shown to be beyond the limits, and is approved all the same, passes them.
+        const passing = [...new Set([...overrides, ...(run.state === "pending" ? passedOver(run) : [])])];
+        const decision: Decision = {
+          decision: "approved",
+          at: iso(),
+          by,
+          digest: run.digest ?? "",
+          ...someOf({ overrides: passing, selection: isPart(selection) ? selection : undefined }),
+        };
+        const decisions = [...run.decisions, decision];
+        const running = { ...without(run, ["error", "endedAt", "recovery"]), state: "running", decisions } as const;
+        const planner = planFromStore(store, run, selection);
+        const wanted: Wanted = {
+          approvalExpires,
+          overrides: passing,
+          planner,
+          ...(isPart(selection) ? { storedAs: partOf(id) } : {}),
+        };
+        const { digest: approved, overrides: passed, selection: part } = decision;
+        const facts = {
+          by,
+          sync: run.sync,
+          run: id,
+          digest: approved,
+          ...someOf({ overrides: passed, selection: part }),
+        };
+        return start(running, wanted, [{ event: "approved", ...facts }], watcher);
+      }),
+    reject: (id, { by, reason }) =>
+      inOrder(async () => {
+        await expire();
+        const run = runOf(id);
+        if (!isOpen(run)) throw notOpen(run, "rejected");
+        const decision = {
+          decision: "rejected",
+          at: iso(),
+          by,
+          digest: run.digest ?? "",
+          ...someOf({ reason }),
+        } as const;
+        const facts = { by, sync: run.sync, run: id, ...someOf({ digest: run.digest, reason }) };
+        await tell({ event: "rejected", ...facts }, books);
+        const rejected = {
+          ...run,
+          state: "rejected",
+          endedAt: iso(),
+          decisions: [...run.decisions, decision],
+        } as const;
+        return close(rejected, books);
+      }),
+    undo: (id, { by }, watcher) =>
+      inOrder(async () => {
+        await expire();
+        const undone = runOf(id);
+        const later = journal.document.runs.filter(
+          (other) => other.sync === undone.sync && other.id >= id && hasApplied(other),
+        );
+        refuseUndoing(undone, later);
+        for (const each of later) refuseOtherTarget(each, settingsOf(undone.sync).target, "undone");
+        const run = newRun(undone.sync, { cause: "undo", by, undoes: id, decisions: [] });
+        const planner = planTheWayBack(
+          store,
+          later.map((each) => each.id),
+        );
+        const { approvalExpires } = settingsOf(undone.sync);
+        const entry = { event: "undone", by, sync: run.sync, run: run.id, undoes: id } as const;
+        return start(run, { approval: "required", approvalExpires, storedAs: run.id, planner }, [entry], watcher);
+      }),
     runs: () => journal.document.runs.toReversed(),
     syncs: () => Object.keys(options.syncs()).map(statusOf),
     recover: async () => {
       await recovery.ofNeverSent();
-      await expire();
+      await inOrder(expire);
       await tidy(books);
       for (const { sync } of recovery.left()) {
         const place = options.syncs()[sync]?.place ?? "";
@@ -283,13 +307,4 @@ function someOf<Values extends Record<string, unknown>>(
   return Object.fromEntries(
     Object.entries(values).filter(([, value]) => value !== undefined && !(Array.isArray(value) && value.length === 0)),
   ) as never;
-}
-
-/** Sorts by time. */
-function idOf(now: number): string {
-  const [date = "", time = ""] = new Date(now)
-    .toISOString()
-    .replaceAll(/[-:]|\.\d+Z/g, "")
-    .split("T");
-  return `${date}-${time}-${randomBytes(3).toString("hex")}`;
 }

@@ -46,9 +46,9 @@ export interface LedgerOptions {
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
 
-/** Every record that an assembled principal was made of. */
+/** Every record that an assembled principal was made of. What comes from no source, as it was, is nobody's. */
 const origins = `
-  SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor`;
+  SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL SELECT kind, name, source, source_id FROM contributor`;
 
 /** How long another run to the same target is waited for, and how often it is looked after, in milliseconds. */
 const patience = { limit: 5000, pause: 200 };

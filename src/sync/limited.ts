@@ -65,19 +65,26 @@ export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">
   return sync.limits.action === "hold" ? checks.filter(({ tripped, overridden }) => tripped && !overridden) : [];
 }
 
-/** @throws {HeldError} naming every limit that is tripped, and how a person lets exactly this plan pass */
-export function holdBeyondLimits(sync: Sync, limited: LimitedPlan): void {
+/**
+ * @param run the id under which the plan is kept, where it is
+ * @throws {HeldError} naming every limit that is tripped, and how a person lets exactly this plan pass
+ */
+export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string): void {
   const { plan, checks } = limited;
   const tripped = beyondLimits(sync, limited);
   if (tripped.length === 0) return;
   const names = [...new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit))];
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
+  const pass = `--override ${names.join(",")}`;
+  const command =
+    run === undefined
+      ? `rollcall apply ${sync.name} ${pass} --digest ${plan.digest}`
+      : `rollcall approve ${run} ${pass}`;
   throw new HeldError(
     `target ${sync.target.name}: held by ${holding.length === 1 ? "the limit" : "the limits"} ${holding.join(", ")}; nothing was applied`,
     [
       ...tripped.map(describeCheck),
-      "look at the sources and the rules first; if it is meant, this applies exactly this plan: " +
-        `rollcall apply ${sync.name} --override ${names.join(",")} --digest ${plan.digest}`,
+      `look at the sources and the rules first; if it is meant, this applies exactly this plan: ${command}`,
     ],
     "limits",
   );

@@ -1,10 +1,18 @@
 import { InputError } from "#errors.ts";
-import type { LimitName, Overridable } from "#plan/limits.ts";
+import type { LimitName } from "#plan/limits.ts";
+import type { Selection } from "#plan/selection.ts";
+import type { Approval } from "./coordinator.ts";
 import { isOpen } from "./ending.ts";
 import type { RunRecord } from "./record.ts";
 
-/** The limits that stopped a run, or would have. */
-export function trippedOf({ limits }: RunRecord): LimitName[] {
+/** Does it choose some of a plan, rather than all? */
+export function isPart({ only, except = [] }: Selection = {}): boolean {
+  return only !== undefined || except.length > 0;
+}
+
+/** The limits that a run is beyond. Where what they are about was left out of the plan, the plan is beyond none. */
+export function passedOver({ limits, waiting }: RunRecord): LimitName[] {
+  if (waiting.length > 0) return [];
   return [...new Set(limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit))];
 }
 
@@ -23,23 +31,33 @@ const heldFor: Record<NonNullable<RunRecord["heldBy"]>, string> = {
   digest: "because the changes were no longer those that were shown",
 };
 
-/** @throws {InputError} when a run cannot be approved so */
-export function refuseUnapprovable(
-  run: RunRecord,
-  digest: string | undefined,
-  overrides: readonly Overridable[],
-): void {
+/**
+ * Of a part of a plan it is not known yet whether it is within the limits.
+ * @throws {InputError} when a run cannot be approved so
+ */
+export function refuseUnapprovable(run: RunRecord, { digest, overrides = [], selection }: Omit<Approval, "by">): void {
   const { id } = run;
   if (!isOpen(run)) throw notOpen(run, "approved");
   if (digest !== undefined && digest !== run.digest)
     throw new InputError(
       `the run ${id} has another plan: its digest is ${run.digest}, not ${digest}; look at it again: rollcall show ${id}`,
     );
-  const missing = run.state === "held" ? trippedOf(run).filter((limit) => !overrides.includes(limit)) : [];
-  if (missing.length > 0)
+  const beyond = run.state === "held" && !isPart(selection) ? passedOver(run) : [];
+  if (beyond.some((limit) => !overrides.includes(limit)))
     throw new InputError(
-      `the run ${id} is held by limits: name those that do not count for this plan: rollcall approve ${id} --override ${trippedOf(run).join(",")}`,
+      `the run ${id} is held by limits: name those that do not count for this plan: rollcall approve ${id} --override ${beyond.join(",")}`,
     );
+}
+
+/**
+ * @param target of its sync, as it is configured now
+ * @throws {InputError} when that is another one than the run was for
+ */
+export function refuseOtherTarget(run: RunRecord, target: string, what: "approved" | "undone"): void {
+  if (run.target === target) return;
+  throw new InputError(
+    `the run ${run.id} cannot be ${what}: it was for the target ${run.target}, and ${run.sync} has another one now (${target})`,
+  );
 }
 
 /** May the target have been changed by it? */

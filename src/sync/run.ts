@@ -22,7 +22,7 @@ import { passwordOf } from "./sync.ts";
 import type { Stage, Sync } from "./sync.ts";
 
 export interface RunOptions {
-  /** By which it is known later whether it came to its end. */
+  /** Under which it is written down, and by which it is known later whether it came to its end; absent: it is not. */
   readonly id?: string;
   /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
   readonly apply: boolean;
@@ -124,7 +124,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
     const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
     // Sources that have lost too much are held also where the plan has nothing, yet, that could await approval.
-    if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned);
+    if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned, options.id);
     const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
     if (changed && !options.apply) return { outcome: "planned", ...result };
     if (changed && (policy === "required" || (policy !== "automatic" && isBeyond)))

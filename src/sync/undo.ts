@@ -1,6 +1,7 @@
 import { InputError, firstLineOf } from "#errors.ts";
 import { depart } from "#plan/departures.ts";
 import { literal } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import { counted } from "#plan/render/visible.ts";
 import { useThreads } from "#plan/threads.ts";
@@ -44,7 +45,7 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
       CREATE OR REPLACE TEMP TABLE origin_then AS
       SELECT * FROM owned_then
       UNION ALL
-      SELECT kind, name, source, source_id FROM ledger ANTI JOIN owned_then USING (kind, name);
+      SELECT kind, name, source, source_id FROM ledger ANTI JOIN way_back USING (kind, name);
       CREATE OR REPLACE TABLE contributor AS
       SELECT * EXCLUDE (r) FROM (
         SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY source, source_id) AS r FROM origin_then) WHERE r > 1;
@@ -58,7 +59,6 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
         FROM actual a SEMI JOIN ledger USING (kind, name) ANTI JOIN way_back USING (kind, name))
       SELECT s.*, coalesce(o.source, ''), coalesce(o.source_id, ''), 'as it was', 0
       FROM state s LEFT JOIN first_origin o USING (kind, name)`);
-    // Whom nobody owned before goes back to being nobody's only where a later run finds no record; nobody else is touched.
     await freeze(connection, { ...sync.protection, manage: "owned", makesGroups: true });
     const departures = await depart(
       connection,
@@ -67,6 +67,7 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
     );
     // Who is gone from the sources has not come back by it: their time goes on.
     await connection.run("INSERT INTO gone FROM leaving_since ANTI JOIN gone USING (kind, name)");
+    const lost = await forgetLostGroups(connection);
     await combine(connection);
     const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
     const none = { count: 0, examples: [] };
@@ -80,11 +81,36 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
           : [
               `${counted(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
             ]),
+        ...(lost === 0
+          ? []
+          : [
+              `${counted(lost, "membership")} left out: somebody has deleted the group since, and it does not come back`,
+            ]),
         `as long as the sources and the rules are what they are, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
       ],
       departures,
     };
   };
+}
+
+/**
+ * Takes groups that will not be there out of `assembled`: those that the way back deletes, and those that somebody else
+ * has deleted since. Returns how many memberships that were there then do not come back. Expects the tables of `depart`.
+ */
+async function forgetLostGroups(connection: Connection): Promise<number> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE lost_membership AS
+    SELECT m.kind, m.name, m.g FROM (SELECT kind, name, unnest(group_names) AS g FROM assembled) m
+    ANTI JOIN (
+      SELECT name FROM assembled ANTI JOIN held_back USING (kind, name) WHERE kind = 'group' AND NOT is_protected(kind, name)
+      UNION SELECT name FROM frozen WHERE kind = 'group') there ON there.name = m.g;
+    UPDATE assembled SET group_names = list_filter(assembled.group_names, lambda g: NOT list_contains(l.names, g))
+    FROM (SELECT kind, name, list(g) AS names FROM lost_membership GROUP BY kind, name) l
+    WHERE l.kind = assembled.kind AND l.name = assembled.name`);
+  const [row] = await connection.rows<{ n: bigint }>(
+    "SELECT count(*) AS n FROM lost_membership SEMI JOIN way_back USING (kind, name)",
+  );
+  return Number(row?.n ?? 0);
 }
 
 /** A table of several runs, as rows with their place `n` among them. */

@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { makeCompany, people } from "../../servers/company.ts";
+import type { CompanyFolder } from "../../servers/company.ts";
+import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { atTerminal, keys } from "../../servers/terminal.ts";
+
+let company: CompanyFolder;
+beforeEach(async () => {
+  company = await makeCompany((yaml) => `${yaml}    approval: required\n    limits: { deletes: 0 }\n`);
+});
+afterEach(() => company.remove());
+
+const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
+const json = async (...args: readonly string[]) => {
+  const { code, stdout } = await command(...args, "--json");
+  return { code, document: JSON.parse(stdout), run: JSON.parse(stdout).runs?.[0] };
+};
+
+test("from pending to applied, held, in part and back: exit codes, what is said, and what the audit file tells", async () => {
+  const first = await command("apply");
+  expect(first.code).toBe(3);
+  const [, id = ""] =
+    /nothing was applied: the run (\S+) awaits approval until \S+Z\n {2}rollcall approve \1\n {2}rollcall reject \1\n$/.exec(
+      first.stdout,
+    ) ?? [];
+  const again = await json("apply");
+  expect(again).toMatchObject({ code: 3, run: { outcome: "pending", run: id } });
+
+  for (const [wrong, words] of [
+    ["20270101", /there is no run 20270101: `rollcall runs` lists those that are known/],
+    ["", /there is no run/],
+  ] as const)
+    expect(await command("approve", wrong)).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
+  expect(await command("approve", id, "--only", "changes")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("Expected some of creates, updates, deletes."),
+  });
+  const nobody = await json("approve", id, "--except", "nobody");
+  expect(nobody).toMatchObject({
+    code: 1,
+    run: { error: { message: "the plan does not change the user nobody: it cannot be left out of it" } },
+  });
+  expect(await command("undo", id)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("has applied nothing (it is pending)"),
+  });
+
+  const part = await json("approve", id.slice(0, -2), "--except", "zoe");
+  expect(part).toMatchObject({
+    code: 0,
+    run: { outcome: "applied", run: id, plan: { counts: { users: { create: 2 } } } },
+  });
+  expect((await command("approve", id)).stderr).toContain(`the run ${id} cannot be approved: it is applied`);
+
+  await company.write(
+    "people.csv",
+    people.replace("2,grace,Grace Hopper,grace@example.com,active", "2,grace,Grace Hopper,grace@example.com,left"),
+  );
+  const held = await command("apply");
+  const [, heldId = ""] = /rollcall approve (\S+) --override deletes$/m.exec(held.stderr) ?? [];
+  expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("held by the limit deletes") });
+  expect(await command("approve", heldId)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`rollcall approve ${heldId} --override deletes`),
+  });
+  expect(await json("approve", heldId, "--override", "deletes")).toMatchObject({
+    code: 0,
+    run: { outcome: "applied" },
+  });
+
+  const back = await json("undo", heldId);
+  expect(back).toMatchObject({
+    code: 3,
+    run: { error: { message: expect.stringContaining("held by the limit deletes") } },
+  });
+  const rejected = await json("reject", back.run.run, "--reason", "she has left");
+  expect(rejected).toMatchObject({
+    code: 0,
+    document: { run: { state: "rejected", decisions: [{ reason: "she has left" }] } },
+  });
+  expect((await command("reject", back.run.run)).code).toBe(1);
+
+  const { stdout } = await command("audit");
+  for (const words of [
+    /approved run \S+ of staff\n +digest [0-9a-f]{64}\n +passing over: deletes/,
+    "all but: user zoe",
+    "rejected run",
+    "she has left",
+    "asked for the way back",
+  ])
+    expect(stdout).toMatch(words);
+  expect(await command("audit", "verify")).toMatchObject({ code: 0 });
+});
+
+test("nobody else has to wait while a person is asked; what is asked is what is approved", async () => {
+  await command("apply");
+  const asked = atTerminal(["approve", "pending", "--only", "creates", "-c", company.config], { cwd: company.folder });
+  await asked.answer("Apply a part of these changes (only create)? [y/N]", "");
+  const { code, stdout } = await command("apply");
+  expect(code, stdout).toBe(3);
+  await asked.answer("", `y${keys.enter}`);
+  expect(await asked.ended, asked.shown()).toBe(0);
+  expect(asked.shown()).toContain("staff: applied and verified");
+});
+
+test("Ctrl-C while something is approved: nothing is applied, and it still waits", async () => {
+  await command("apply");
+  const approving = startRollcall(["approve", "pending", "-v", "-c", company.config]);
+  await approving.wrote("listing the target");
+  approving.process.kill("SIGINT");
+  const { code, stderr } = await approving.ended;
+  expect(code, stderr).toBe(1);
+  expect(stderr).toContain("interrupted: nothing was applied");
+  expect(await json("approve", "pending")).toMatchObject({ code: 0, run: { outcome: "applied" } });
+});
