@@ -1,0 +1,241 @@
+import { describe, expect, test } from "vitest";
+import { UnavailableError } from "#errors.ts";
+import { ada, byHand, coordinated, directoryOf } from "./coordinated.ts";
+import { useStaff } from "./staff.ts";
+
+const staff = useStaff();
+const url = (): string => staff.syncOf().place;
+const user = (name: string, displayName = name) => ({
+  name,
+  displayName,
+  principalTypeEnum: "LOCAL_USER",
+  password: "x",
+});
+
+describe("what waits for approval", () => {
+  test("is applied as it was shown, also when the source has changed since; the same again is not a second one", async () => {
+    const { run, approve, find, events, told } = await coordinated(staff);
+    await staff.people("ada", "grace");
+    const { id, state, digest, counts } = await run();
+    expect(state).toBe("pending");
+    expect(await run()).toMatchObject({ state: "superseded", sameAs: id });
+    expect(find(id)).toMatchObject({ state: "pending", foundAgain: { count: 1 } });
+    expect(await staff.users()).not.toContain("ada");
+
+    await staff.people("ada", "zoe");
+    const applied = await approve(id, digest === undefined ? {} : { digest });
+    expect(applied).toMatchObject({ id, state: "applied", digest, counts });
+    expect(applied.decisions).toMatchObject([{ decision: "approved", by: ada, digest }]);
+    expect((await staff.users()).filter((name) => ["ada", "grace", "zoe"].includes(name))).toEqual(["ada", "grace"]);
+    expect(await told()).toEqual(["approved", "ended applied"]);
+    expect(events.map((event) => event.type === "run" && event.run.state)).toEqual([
+      "running",
+      "pending",
+      "running",
+      "superseded",
+      "running",
+      "applied",
+    ]);
+    // What the next run finds is what the source says now.
+    expect(await run()).toMatchObject({ state: "pending", counts: { users: { create: 1, delete: 1 } } });
+  });
+
+  test("is refused when the target has changed since, with what is different; and still waits", async () => {
+    const { run, approve, find, told, coordinator } = await coordinated(staff);
+    await staff.people("ada", "grace");
+    const { id, digest } = await run();
+    await byHand(url(), user("ada", "Somebody else"));
+    const refused = await approve(id);
+    expect(refused).toMatchObject({ state: "pending", digest, error: { advice: "stop" } });
+    expect(refused.error?.message).toMatch(
+      /no longer those that the run .* has shown: somebody has changed the target/,
+    );
+    expect(refused.error?.problems).toEqual(["user ada: it was to be created, and would be updated now"]);
+    expect(await staff.users()).not.toContain("grace");
+    expect(await told()).toEqual(["approved", "ended pending"]);
+    expect(coordinator.syncs()[0]).toMatchObject({ pending: id });
+    // The next run plans from what there is now.
+    const next = await run();
+    expect(next).toMatchObject({ state: "pending", counts: { users: { create: 1, update: 1 } } });
+    expect(find(id)?.state).toBe("superseded");
+  });
+
+  test("is as it was shown after a part of it could not be applied", async () => {
+    let isAway = false;
+    const { run, approve } = await coordinated(staff, {}, () => {
+      const { target } = staff.syncOf();
+      const sync: typeof target.sync = (request, ...rest) =>
+        isAway ? Promise.reject(new UnavailableError("the target is away")) : target.sync(request, ...rest);
+      return { target: { ...target, sync } };
+    });
+    await staff.people("ada", "grace");
+    const { id, digest, counts } = await run();
+    isAway = true;
+    const selection = { except: [{ kind: "user", name: "grace" }] } as const;
+    const failed = await approve(id, { selection });
+    expect(failed).toMatchObject({ state: "pending", digest, counts, error: { message: "the target is away" } });
+    isAway = false;
+    expect(await approve(id)).toMatchObject({ state: "applied", digest });
+  });
+
+  test("in part: that is applied, and the next run finds the rest", async () => {
+    const { run, approve, find } = await coordinated(staff, {}, () => ({
+      limits: { sources: {}, floor: 0, action: "hold", deletes: { count: 0, per: "run" } },
+    }));
+    await staff.people("ada", "grace");
+    await approve((await run()).id);
+    await staff.people("ada", "zoe", "eve");
+    const { id, state, digest } = await run();
+    expect(state).toBe("held");
+    await expect(approve(id)).rejects.toThrow(`rollcall approve ${id} --override deletes`);
+    // Without the deletions there is nothing that a limit is about.
+    const selection = { only: ["create"], except: [{ kind: "user", name: "eve" }] } as const;
+    const part = await approve(id, { selection });
+    expect(part).toMatchObject({ state: "applied", counts: { users: { create: 1, delete: 0 } } });
+    expect(part.digest).not.toBe(digest);
+    expect(part.decisions[0]).toMatchObject({ digest, selection });
+    expect(part.decisions[0]?.overrides).toBeUndefined();
+    const next = await run();
+    expect(next).toMatchObject({ state: "held", counts: { users: { create: 1, delete: 1 } } });
+    expect(find(id)).toMatchObject({ state: "applied", kept: true });
+
+    await expect(approve(next.id, { overrides: ["updates"] })).rejects.toThrow(/--override deletes/);
+    const passed = await approve(next.id, { overrides: ["deletes"] });
+    expect(passed).toMatchObject({ state: "applied", decisions: [{ overrides: ["deletes"] }] });
+    expect(await run()).toMatchObject({ state: "no change" });
+  });
+
+  test("can be decided about once: of two at once, one is told what the other did", async () => {
+    const { run, coordinator, find } = await coordinated(staff);
+    await staff.people("ada");
+    const { id } = await run();
+    const [first, ...others] = await Promise.allSettled([
+      coordinator.approve(id, { by: ada }),
+      coordinator.approve(id, { by: ada }),
+      coordinator.reject(id, { by: ada }),
+    ]);
+    expect(first.status).toBe("fulfilled");
+    for (const each of others)
+      expect(each).toMatchObject({ status: "rejected", reason: { message: expect.stringMatching(/it is running/) } });
+    if (first.status === "fulfilled") await first.value.ended;
+    expect(find(id)?.state).toBe("applied");
+    expect(find(id)?.decisions).toHaveLength(1);
+  });
+
+  test("expires, and is then found anew; or is rejected with a reason", async () => {
+    const { run, approve, find, ahead, coordinator, told } = await coordinated(staff, { approvalExpires: 60_000 });
+    await staff.people("ada");
+    const { id } = await run();
+    ahead(59_000);
+    expect(await run()).toMatchObject({ sameAs: id });
+    ahead(61_000);
+    await expect(approve(id)).rejects.toThrow(`the run ${id} cannot be approved: it is expired`);
+    const next = await run();
+    expect(next.state).toBe("pending");
+    const rejected = await coordinator.reject(next.id, { by: ada, reason: "not today" });
+    expect(rejected).toMatchObject({
+      state: "rejected",
+      decisions: [{ decision: "rejected", by: ada, reason: "not today" }],
+    });
+    await expect(approve(next.id)).rejects.toThrow(/it is rejected/);
+    await expect(coordinator.reject(next.id, { by: ada })).rejects.toThrow(/cannot be rejected: it is rejected/);
+    expect(find(next.id)?.endedAt).toBeDefined();
+    expect(await told()).toEqual(["ended expired", "rejected"]);
+  });
+});
+
+describe("automatic-within-limits", () => {
+  test("applies what is within the limits, and leaves pending what is not: an approval passes them", async () => {
+    const { run, approve } = await coordinated(staff, { approval: "automatic-within-limits" }, () => ({
+      limits: { sources: {}, floor: 0, action: "hold", creates: { count: 1, per: "run" } },
+    }));
+    await staff.people("ada");
+    expect(await run()).toMatchObject({ state: "applied", decisions: [] });
+    await staff.people("ada", "grace", "zoe");
+    const beyond = await run();
+    expect(beyond).toMatchObject({ state: "pending", limits: [{ limit: "creates", tripped: true }, {}] });
+    expect(await approve(beyond.id)).toMatchObject({ state: "applied", decisions: [{ overrides: ["creates"] }] });
+  });
+});
+
+test("a digest is an approval, where one is required; of another plan, nothing that waits is lost", async () => {
+  const { run, coordinator, find, told } = await coordinated(staff);
+  await staff.people("ada");
+  const { id, digest = "" } = await run();
+  const begin = async (wanted: string) =>
+    (await coordinator.begin({ sync: "staff", cause: "demand", by: ada, digest: wanted, overrides: ["deletes"] }))
+      .ended;
+  expect(await begin("f".repeat(64))).toMatchObject({ state: "held", heldBy: "digest", digest });
+  expect(find(id)?.state).toBe("pending");
+  expect(await begin(digest)).toMatchObject({
+    state: "applied",
+    decisions: [{ by: ada, digest, overrides: ["deletes"] }],
+  });
+  expect(find(id)?.state).toBe("superseded");
+  const passing = ["asked", "overridden"];
+  expect(await told()).toEqual([...passing, "ended held", ...passing, "ended superseded", "ended applied"]);
+});
+
+describe("the way back", () => {
+  test("waits for approval, and the directory is what it was; what others have changed stays; then caution", async () => {
+    const { run, approve, undo, find, coordinator } = await coordinated(staff, { approval: "automatic" });
+    await byHand(url(), user("local"));
+    await staff.people("ada", "grace");
+    await run();
+    const before = await directoryOf(url());
+    await staff.people("ada", "zoe");
+    const changed = await run();
+    await staff.people("ada", "zoe", "eve");
+    await run();
+    await byHand(url(), user("another"));
+
+    const back = await undo(changed.id);
+    expect(back).toMatchObject({ state: "pending", cause: "undo", undoes: changed.id });
+    expect(back).toMatchObject({ counts: { users: { create: 1, delete: 2 } } });
+    expect(back.notes[0]).toMatch(/^1 user created anew: their passwords do not come back/);
+    // A run that finds nothing to do does not take it away.
+    expect(await run()).toMatchObject({ state: "no change" });
+    expect(await approve(back.id)).toMatchObject({ state: "applied" });
+    await staff.people("ada", "grace");
+    expect((await directoryOf(url())).replace(/^.*"another".*\n?/m, "").trim()).toBe(before);
+
+    await staff.people("ada", "grace", "zoe");
+    const next = await run();
+    expect(next).toMatchObject({
+      state: "pending",
+      notes: expect.arrayContaining([
+        `ada has undone the run ${changed.id}: until somebody approves a run, none is applied without`,
+      ]),
+    });
+    expect(coordinator.state("staff").caution).toBeDefined();
+    await approve(next.id);
+    expect(coordinator.state("staff").caution).toBeUndefined();
+    // The way back from the way back.
+    expect(await undo(back.id)).toMatchObject({ state: "pending" });
+    expect(find(changed.id)?.state).toBe("applied");
+  });
+
+  test("whom the sync only took over is nobody's again: gone from the source, they stay", async () => {
+    const { run, approve, undo } = await coordinated(staff, { approval: "automatic" });
+    await byHand(url(), user("local", "By hand"));
+    await staff.people("local", "ada");
+    const taken = await run();
+    expect(taken).toMatchObject({ state: "applied", counts: { users: { create: 1, update: 1 } } });
+    await approve((await undo(taken.id)).id);
+    expect(await directoryOf(url())).toContain("By hand");
+    await staff.people("ada");
+    await approve((await run()).id);
+    expect(await staff.users()).toContain("local");
+  });
+
+  test("is refused for what applied nothing, and for what is no longer kept", async () => {
+    const { run, undo } = await coordinated(staff, { approval: "automatic" }, undefined, { lists: 1 });
+    await staff.people("ada");
+    const first = await run();
+    const nothing = await run();
+    await expect(undo(nothing.id)).rejects.toThrow(/has applied nothing \(it is no change\)/);
+    await staff.people("ada", "grace");
+    await run();
+    await expect(undo(first.id)).rejects.toThrow(/is no longer kept \(see journal\.lists in the configuration\)/);
+  });
+});

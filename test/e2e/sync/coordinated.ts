@@ -1,0 +1,108 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach } from "vitest";
+import { openAudit } from "#sync/audit.ts";
+import { openCoordinator } from "#sync/coordinate.ts";
+import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinate.ts";
+import type { Approval, SyncEvent } from "#sync/coordinator.ts";
+import { openJournal } from "#sync/journal.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { Sync } from "#sync/sync.ts";
+import { call, login, post } from "../../servers/service.ts";
+import type { Staff } from "./staff.ts";
+
+export const ada = { name: "ada", from: "command line" } as const;
+
+/** A coordinator of the staff's sync, with a clock that the test sets. */
+export interface Coordinated {
+  readonly coordinator: LocalCoordinator;
+  /** How far ahead of the real clock it is, in milliseconds. */
+  ahead(milliseconds: number): void;
+  /** A run of the schedule, to its end. */
+  run(): Promise<RunRecord>;
+  approve(id: string, approval?: Partial<Approval>): Promise<RunRecord>;
+  undo(id: string): Promise<RunRecord>;
+  /** As the journal has it. */
+  find(id: string): RunRecord | undefined;
+  readonly events: readonly SyncEvent[];
+  /** What the audit file tells: `event run`, with its result. */
+  told(): Promise<string[]>;
+}
+
+/** Opens a coordinator for one test: `change` replaces parts of the settings, `rest` of the sync. */
+export async function coordinated(
+  staff: Staff,
+  change: Partial<SyncSettings> = {},
+  rest: () => Partial<Sync> = () => ({}),
+  options: Partial<CoordinatorOptions> & { lists?: number } = {},
+): Promise<Coordinated> {
+  const folder = join(staff.folder(), "daemon");
+  const journal = await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: options.lists ?? 20 });
+  const audit = await openAudit(folder, { redact: (text: string) => text, warn: () => {} });
+  opened.push(audit);
+  let ahead = 0;
+  const events: SyncEvent[] = [];
+  const never = new AbortController().signal;
+  const coordinator = await openCoordinator({
+    folder,
+    memory: 256 * 1024 * 1024,
+    interruption: { stop: never, abandon: never },
+    journal,
+    audit,
+    now: () => Date.now() + ahead,
+    open: async () => staff.syncOf({}, rest()),
+    syncs: () => ({
+      staff: { target: "analytics", place: "here", approval: "required", approvalExpires: 86_400_000, ...change },
+    }),
+    ...options,
+  });
+  opened.push(coordinator);
+  coordinator.subscribe((event) => {
+    if (event.type !== "stage") events.push(event);
+  });
+  const ended = async (begun: ReturnType<LocalCoordinator["begin"]>): Promise<RunRecord> => (await begun).ended;
+  return {
+    coordinator,
+    ahead: (milliseconds) => {
+      ahead = milliseconds;
+    },
+    run: () =>
+      ended(coordinator.begin({ sync: "staff", cause: "schedule", by: { name: "rollcall", from: "schedule" } })),
+    approve: (id, approval = {}) => ended(coordinator.approve(id, { by: ada, ...approval })),
+    undo: (id) => ended(coordinator.undo(id, { by: ada })),
+    find: (id) => coordinator.runs().find((run) => run.id === id),
+    events,
+    told: async () => {
+      const text = await readFile(join(folder, "audit.jsonl"), "utf8");
+      return text
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as { event: string; result?: string })
+        .map(({ event, result }) => (result === undefined ? event : `${event} ${result}`));
+    },
+  };
+}
+
+const opened: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of opened.splice(0).toReversed()) await each.close();
+});
+
+/** The whole directory of the staff's service but for what is in it from the start: what it is, without what it counts. */
+export async function directoryOf(url: string): Promise<string> {
+  const { text } = await call(`${url}/tspublic/v1/user/list`, { session: await login(url) });
+  const list = JSON.parse(text) as Record<string, unknown>[];
+  return list
+    .map(({ name, displayName, principalTypeEnum, groupNames, mail, description }) =>
+      JSON.stringify({ name, displayName, principalTypeEnum, groupNames, mail, description }),
+    )
+    .toSorted()
+    .join("\n");
+}
+
+/** Somebody else changes the service by hand: adds these principals, or changes them. */
+export async function byHand(url: string, ...principals: readonly object[]): Promise<void> {
+  const form = { applyChanges: "true", remoteDeleted: "false", principals: JSON.stringify(principals) };
+  const { status } = await post(`${url}/tspublic/v1/user/sync`, form, { session: await login(url) });
+  if (status !== 200) throw new Error(`the service answered ${status}`);
+}

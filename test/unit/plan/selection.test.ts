@@ -1,0 +1,109 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { applyOf } from "./applying.ts";
+import type { Change } from "#plan/change.ts";
+import { createPlan } from "#plan/plan.ts";
+import { narrow } from "#plan/selection.ts";
+import type { Selection } from "#plan/selection.ts";
+import type { Principal } from "#principals/principal.ts";
+import { directory, fill, keyOf, useConnection } from "./directories.ts";
+
+const connection = useConnection();
+
+/** As a target has it: nobody is in a group that is not there. */
+const valid = directory.map((principals) => {
+  const groups = new Set(principals.filter(({ kind }) => kind === "group").map(({ name }) => name));
+  return principals.map((each) => ({ ...each, groupNames: each.groupNames.filter((name) => groups.has(name)) }));
+});
+
+const actions = ["create", "update", "delete"] as const;
+
+async function planned(actual: readonly Principal[], desired: readonly Principal[]): Promise<Change[]> {
+  await fill(connection(), "actual", actual);
+  await fill(connection(), "desired", desired);
+  await fill(connection(), "managed", desired);
+  return Array.fromAsync((await createPlan(connection())).changes());
+}
+
+async function narrowed(selection: Selection): Promise<Change[]> {
+  await narrow(connection(), selection);
+  return Array.fromAsync((await createPlan(connection())).changes());
+}
+
+const principal = (kind: Principal["kind"], name: string, ...groupNames: string[]): Principal => ({
+  kind,
+  name,
+  displayName: name,
+  groupNames,
+});
+
+test("what is narrowed is a part of the plan, leaves what is not chosen as it is, and what comes of it is whole", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      valid,
+      valid,
+      fc.option(fc.subarray([...actions], { minLength: 1 }), { nil: undefined }),
+      fc.array(fc.nat(), { maxLength: 3 }),
+      async (actual, desired, only, picks) => {
+        const whole = await planned(actual, desired);
+        const except = picks.flatMap((pick) => {
+          const change = whole[pick % Math.max(1, whole.length)];
+          return change === undefined ? [] : [{ kind: change.kind, name: change.name }];
+        });
+        const part = await narrowed({ except, ...(only === undefined ? {} : { only }) });
+        const isExcluded = ({ kind, name, action }: Change): boolean =>
+          except.some((each) => each.kind === kind && each.name === name) || only?.includes(action) === false;
+
+        for (const change of part) {
+          const shown = whole.find(({ kind, name }) => kind === change.kind && name === change.name);
+          expect(shown?.action).toBe(change.action);
+          expect(isExcluded(change)).toBe(false);
+          if (shown === undefined) continue;
+          for (const attribute of change.attributes) expect(shown.attributes).toContainEqual(attribute);
+          expect(shown.groupsAdded).toEqual(expect.arrayContaining([...change.groupsAdded]));
+          expect(shown.groupsRemoved).toEqual(expect.arrayContaining([...change.groupsRemoved]));
+        }
+        const becomes = applyOf(actual, part);
+        const groups = new Set(becomes.filter(({ kind }) => kind === "group").map(({ name }) => name));
+        for (const { groupNames } of becomes) for (const name of groupNames) expect(groups).toContain(name);
+        // What is not chosen is what it was; who is not created is no member, nor is any group missing that has one.
+        const there = new Map(becomes.map((each) => [keyOf(each), each]));
+        for (const change of whole.filter(isExcluded)) {
+          const key = `${change.kind}:${change.name}`;
+          expect(there.get(key)).toEqual(actual.find((each) => keyOf(each) === key));
+        }
+        // Everything else of the plan that can be done is.
+        if (only === undefined && except.length === 0) expect(part).toEqual(whole);
+        for (const change of whole)
+          if (!isExcluded(change) && change.action === "create")
+            expect(part.map(({ kind, name }) => `${kind}:${name}`)).toContain(`${change.kind}:${change.name}`);
+      },
+    ),
+    { numRuns: 100 },
+  );
+}, 180_000);
+
+describe("a part of a plan", () => {
+  test("a group of which a member stays as it is stays too; without its other members", async () => {
+    await planned(
+      [principal("group", "old"), principal("user", "ada", "old"), principal("user", "bob", "old")],
+      [principal("user", "bob")],
+    );
+    const part = await narrowed({ except: [{ kind: "user", name: "ada" }] });
+    // Bob would have left it with the group: while it is there, he stays in it.
+    expect(part).toEqual([]);
+  });
+
+  test("who is not created is not in the groups of others, and owned by nobody", async () => {
+    await planned([principal("user", "ada")], [principal("group", "new"), principal("user", "ada", "new")]);
+    expect(await narrowed({ except: [{ kind: "group", name: "new" }] })).toEqual([]);
+    expect(await connection().rows("SELECT name FROM managed")).toEqual([{ name: "ada" }]);
+  });
+
+  test("a principal that the plan does not change cannot be left out", async () => {
+    await planned([], [principal("user", "ada")]);
+    await expect(narrowed({ except: [{ kind: "group", name: "ada" }] })).rejects.toThrow(
+      "the plan does not change the group ada: it cannot be left out of it",
+    );
+  });
+});
