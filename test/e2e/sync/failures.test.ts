@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { conclude } from "#sync/conclusions.ts";
+import { conclude, createOrder } from "#sync/conclusions.ts";
 import type { Books } from "#sync/conclusions.ts";
 import type { SyncEvent } from "#sync/coordinator.ts";
 import { openJournal } from "#sync/journal.ts";
@@ -22,6 +22,7 @@ beforeEach(async () => {
     emit: (event) => events.push(event),
     now: () => Date.parse("2026-11-21T12:00:00.000Z"),
     isStopping: () => false,
+    inOrder: createOrder(),
   };
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
