@@ -79,7 +79,7 @@ test("what is narrowed is a part of the plan, leaves what is not chosen as it is
             expect(part.map(({ kind, name }) => `${kind}:${name}`)).toContain(`${change.kind}:${change.name}`);
       },
     ),
-    { numRuns: 100 },
+    { numRuns: 50 },
   );
 }, 180_000);
 
