@@ -140,8 +140,8 @@ describe("load", () => {
         expect(JSON.parse(stdout).bytes).toBe(block.length * megabytes);
         return highest;
       };
-      const few = await load(100);
-      const many = await load(400);
+      const few = await load(40);
+      const many = await load(240);
       expect(many - few).toBeLessThan(100);
     } finally {
       service.process.kill("SIGTERM");
