@@ -1,5 +1,9 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import csv from "#connectors/csv/index.ts";
 import { UnavailableError } from "#errors.ts";
+import { compileRules } from "#principals/compile.ts";
 import { ada, byHand, coordinated, directoryOf } from "./coordinated.ts";
 import { useStaff } from "./staff.ts";
 
@@ -226,6 +230,35 @@ describe("the way back", () => {
     await staff.people("ada");
     await approve((await run()).id);
     expect(await staff.users()).toContain("local");
+  });
+
+  test("deletes a group that a run made, also when somebody has put another into it by hand since", async () => {
+    const options = csv.options.parse({
+      users: { file: "people.csv", id: "login" },
+      groups: { file: "groups.csv", id: "id" },
+    });
+    const { run, approve, undo } = await coordinated(staff, { approval: "automatic" }, () => ({
+      sources: [{ name: "company", source: csv.open(options, { name: "company", folder: staff.folder() }) }],
+      rules: compileRules({
+        users: { name: "entry.login", displayName: "entry.login" },
+        groups: { name: "entry.id", displayName: "entry.id" },
+      }),
+      protection: { manage: "owned", makesGroups: true, users: ["admin"], groups: ["Administrator", "All"] },
+    }));
+    const groups = (...ids: string[]): Promise<void> =>
+      writeFile(join(staff.folder(), "groups.csv"), ["id", ...ids, ""].join("\n"));
+    await staff.people("ada");
+    await groups("old");
+    await run();
+    const before = await directoryOf(url());
+    await groups("old", "new");
+    const made = await run();
+    expect(made).toMatchObject({ state: "applied", counts: { groups: { create: 1 } } });
+    await byHand(url(), { ...user("ada"), groupNames: ["new"] });
+    const back = await undo(made.id);
+    expect(back).toMatchObject({ state: "pending", counts: { groups: { delete: 1 }, membershipsRemoved: 1 } });
+    expect(await approve(back.id)).toMatchObject({ state: "applied" });
+    expect(await directoryOf(url())).toBe(before);
   });
 
   test("is refused for what applied nothing, and for what is no longer kept", async () => {
