@@ -1,4 +1,14 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import type { Configuration, ExportConfiguration } from "#config/configuration.ts";
 import { daemonFolder } from "./context.ts";
@@ -39,7 +49,12 @@ export function exportRecord(configuration: Configuration, place: string): Expor
       renameSync(temporary, file);
     },
     invalidate: () => {
-      rmSync(file, { force: true });
+      if (!existsSync(file)) return;
+      rmSync(file);
+      // Also after a power failure the tables must not be taken for what the target is then.
+      const folder = openSync(dirname(file), "r");
+      fsyncSync(folder);
+      closeSync(folder);
     },
   };
 }

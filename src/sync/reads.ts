@@ -120,5 +120,6 @@ async function store(
   await writeFile(`${file}.${own}`, JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
   await rename(`${file}.${own}`, file);
   for (const other of await readdir(folder))
-    if (other !== own && other.startsWith(`${name}@`)) await rm(join(folder, other), { recursive: true, force: true });
+    if (other !== own && (other.startsWith(`${name}@`) || other.startsWith(`${name}.json.`)))
+      await rm(join(folder, other), { recursive: true, force: true });
 }

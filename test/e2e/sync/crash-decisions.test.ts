@@ -1,0 +1,118 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { useCrashes } from "./crashes.ts";
+import { by } from "./premises.ts";
+
+/** Processes that are killed while they do what a person has decided. */
+
+const { premises, next, settle, crash, goOn, waiting } = useCrashes({
+  partners: { approval: "required" },
+  guarded: { limits: { creates: 0 } },
+  undone: {},
+});
+
+describe("a plan that a person approves", () => {
+  beforeAll(() => settle("partners"));
+  test.each([
+    "audit approved:before",
+    "audit approved:after",
+    "journal running:after",
+    "stage preview:before",
+    "journal running sent:after",
+    "request bodySent",
+    "apply:after",
+    "audit ended:before",
+    "journal applied:before",
+    "journal applied:after",
+  ])("%s", async (point) => {
+    const sides = await next("partners");
+    const { id } = await waiting("partners");
+    const run = await crash("partners", { action: { do: "approve", run: id }, point }, sides);
+    if (run?.sentAt === undefined) expect(run?.state).toBe("pending");
+    expect(await goOn("partners", run)).toEqual(sides.after);
+  });
+
+  test.each([
+    "file:^runs/.*.part.partial/desired.parquet",
+    "file:^runs/.*.part$",
+    "journal running sent:before",
+    "journal running sent:after",
+    "request bodySent",
+    "apply:after",
+    "export:before",
+    "journal applied:before",
+    "journal applied:after",
+  ])("a part of it: %s", async (point) => {
+    const sides = await next("partners");
+    const { id } = await waiting("partners");
+    const name = `partners-${sides.n}`;
+    const after = { ...sides.before, [name]: sides.after[name] ?? "" };
+    const action = { do: "approve", run: id, selection: { only: ["create"] } } as const;
+    const run = await crash("partners", { action, point }, { before: sides.before, after });
+    const applied = await premises().converge("partners");
+    expect(applied).toHaveLength(1);
+    expect(applied[0]?.counts?.users.create).toBe(run?.state === "applied" ? 0 : 1);
+    expect(await premises().directory("partners")).toEqual(sides.after);
+  });
+
+  test.each(["audit rejected:before", "audit rejected:after", "journal rejected:before", "journal rejected:after"])(
+    "rejected: %s",
+    async (point) => {
+      const sides = await next("partners");
+      const { id } = await waiting("partners");
+      const run = await crash("partners", { action: { do: "reject", run: id }, point }, sides);
+      expect(run?.state).toBe(point === "journal rejected:after" ? "rejected" : "pending");
+      expect(await goOn("partners", run)).toEqual(sides.after);
+    },
+  );
+});
+
+describe("a held run that a person lets pass", () => {
+  beforeAll(() => settle("guarded"));
+  test.each(["audit approved:after", "journal running sent:after", "request bodySent", "audit ended:before"])(
+    "%s",
+    async (point) => {
+      const sides = await next("guarded");
+      const { id } = await waiting("guarded");
+      const action = { do: "approve", run: id, overrides: ["creates"] } as const;
+      const run = await crash("guarded", { action, point }, sides);
+      if (run?.sentAt === undefined) expect(run).toMatchObject({ state: "held", heldBy: "limits" });
+      expect(await goOn("guarded", run)).toEqual(sides.after);
+    },
+  );
+});
+
+describe("a run that is undone", () => {
+  beforeAll(() => settle("undone"));
+
+  test.each(["audit undone:after", "stage plan:before", "journal pending:before", "journal pending:after"])(
+    "its way back is planned: %s",
+    async (point) => {
+      const { after } = await next("undone");
+      const [applied] = await premises().converge("undone");
+      const action = { do: "undo", run: applied?.id ?? "" } as const;
+      await crash("undone", { action, point }, { before: after, after });
+      expect(await premises().converge("undone")).toEqual([]);
+    },
+  );
+
+  test.each([
+    "journal running sent:after",
+    "request bodySent",
+    "apply:after",
+    "audit ended:after",
+    "journal applied:after",
+  ])("its way back is taken: %s", async (point) => {
+    const { before, after } = await next("undone");
+    const [applied] = await premises().converge("undone");
+    const undoing = await premises().work(
+      async (coordinator) => (await coordinator.undo(applied?.id ?? "", { by })).ended,
+    );
+    expect(undoing.state).toBe("pending");
+    const sides = { before: after, after: before };
+    const run = await crash("undone", { action: { do: "approve", run: undoing.id }, point }, sides);
+    // What a person has taken back is not applied again before a person says so.
+    if (run?.state === "applied") expect((await waiting("undone")).state).toBe("pending");
+    expect(await premises().converge("undone")).toHaveLength(run?.state === "applied" ? 1 : 0);
+    expect(await premises().directory("undone")).toEqual(after);
+  });
+});

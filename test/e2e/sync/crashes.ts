@@ -1,0 +1,117 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { RunRecord } from "#sync/record.ts";
+import { startService } from "../../servers/service.ts";
+import type { TestService } from "../../servers/service.ts";
+import type { Killing } from "../../servers/killed.ts";
+import { by, openPremises, versionOf } from "./premises.ts";
+import type { People, Premises, Syncs } from "./premises.ts";
+
+/** What a sync has in the directory before and after what is done. */
+export interface Sides {
+  readonly before: People;
+  readonly after: People;
+}
+
+/** Processes that are killed while they work for some syncs, on the premises of a file of tests, and one service for them. */
+export interface Crashes {
+  premises(): Premises;
+  /** Works on premises of its own, where nothing has ever been. */
+  anew(syncs: Syncs, work: () => Promise<void>): Promise<void>;
+  servicePid(): number;
+  /** Starts the service again, once it has ended. */
+  restartService(): Promise<void>;
+  /** The source of a sync has changed. */
+  next(sync: string): Promise<Sides & { readonly n: number }>;
+  /** Brings a sync to its first versions, so that the next one creates, changes and deletes. */
+  settle(sync: string): Promise<void>;
+  /**
+   * Kills and recovers. The directory must be one of both sides, and the run must say which.
+   * @param survived called instead of expecting that the process was killed
+   * @returns the run, if it had begun
+   */
+  crash(
+    sync: string,
+    killing: Omit<Killing, "folder">,
+    sides: Sides,
+    survived?: () => Promise<void>,
+  ): Promise<RunRecord | undefined>;
+  /** What is left to do is done by the next runs, all of it and nothing else. @returns the directory then */
+  goOn(sync: string, run: RunRecord | undefined): Promise<People>;
+  /** A run that awaits approval, or is held. */
+  waiting(sync: string): Promise<RunRecord>;
+}
+
+export function useCrashes(syncs: Syncs): Crashes {
+  let data: string;
+  let service: TestService;
+  let premises: Premises;
+  beforeAll(async () => {
+    data = await mkdtemp(join(tmpdir(), "rollcall-service-"));
+    service = await startService({ data });
+    premises = await openPremises(() => service, syncs);
+  });
+  afterAll(async () => {
+    await service.stop();
+    await premises.remove();
+    await rm(data, { recursive: true });
+  });
+  const versions = new Map<string, number>();
+  const next: Crashes["next"] = async (sync) => {
+    const n = (versions.get(sync) ?? 0) + 1;
+    versions.set(sync, n);
+    await premises.write(sync, n);
+    return { n, before: n === 1 ? {} : versionOf(sync, n - 1), after: versionOf(sync, n) };
+  };
+  return {
+    premises: () => premises,
+    next,
+    anew: async (others, work) => {
+      const shared = premises;
+      premises = await openPremises(() => service, others);
+      try {
+        await work();
+      } finally {
+        await premises.remove();
+        premises = shared;
+      }
+    },
+    servicePid: () => service.running.process.pid ?? 0,
+    restartService: async () => {
+      const listen = new URL(service.url).host;
+      await service.running.ended;
+      service = await startService({ data, service: { listen } });
+    },
+    settle: async (sync) => {
+      while ((versions.get(sync) ?? 0) < 3) {
+        await next(sync);
+        await premises.converge(sync);
+      }
+    },
+    crash: async (sync, killing, sides, survived) => {
+      const known = new Set((await premises.runsOf(sync)).map(({ id }) => id));
+      const { signal, said } = await premises.kill(killing);
+      if (survived === undefined) expect(signal, `${killing.point} is not reached: ${said}`).toBe("SIGKILL");
+      await survived?.();
+      const runs = await premises.recover(sync);
+      const { action } = killing;
+      const decided = action.do === "approve" || action.do === "reject" ? action.run : undefined;
+      const run = runs.find(({ id }) => (decided === undefined ? !known.has(id) : id === decided));
+      expect(await premises.directory(sync)).toEqual(run?.state === "applied" ? sides.after : sides.before);
+      return run;
+    },
+    goOn: async (sync, run) => {
+      const applied = await premises.converge(sync);
+      expect(applied).toHaveLength(run?.state === "applied" ? 0 : 1);
+      return premises.directory(sync);
+    },
+    waiting: (sync) =>
+      premises.work(async (coordinator) => {
+        const run = await (await coordinator.begin({ sync, cause: "schedule", by })).ended;
+        expect(run.expiresAt, JSON.stringify(run)).toBeDefined();
+        return run;
+      }),
+  };
+}

@@ -1,0 +1,225 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
+import { openDatabase } from "#plan/database.ts";
+import { readJournal } from "#sync/journal.ts";
+import type { LocalCoordinator } from "#sync/coordinate.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { verifyAudit } from "#sync/audit-verify.ts";
+import { withCoordinatorIn } from "../../servers/crashing.ts";
+import type { Killing } from "../../servers/killed.ts";
+import { administrator, call, login } from "../../servers/service.ts";
+import type { TestService } from "../../servers/service.ts";
+
+/** Who is in the directory, by name: what they are called and which groups they are in. */
+export type People = Readonly<Record<string, string>>;
+
+/**
+ * What the rules make of a source at its version `n`: three people and their group. From one version to the next somebody
+ * comes, somebody leaves, and all the others change.
+ */
+export function versionOf(sync: string, n: number): People {
+  const people = [n - 2, n - 1, n].filter((index) => index > 0).map((index) => `${sync}-${index}`);
+  return {
+    [`${sync}-team`]: `Team ${n}: `,
+    ...Object.fromEntries(people.map((name) => [name, `${name} at ${n}: ${sync}-team`])),
+  };
+}
+
+export const by = { name: "ada", from: "command line" };
+
+/** A data folder with a configuration whose syncs go to one service. */
+export interface Premises {
+  readonly folder: string;
+  /** Writes the source of a sync. */
+  write(sync: string, n: number): Promise<void>;
+  /** What the service has that belongs to a sync. */
+  directory(sync: string): Promise<People>;
+  /** Does something in another process, which does not live to its end. */
+  kill(killing: Omit<Killing, "folder">): Promise<{ readonly signal: string | null; readonly said: string }>;
+  work<Result>(work: (coordinator: LocalCoordinator, told: readonly string[]) => Promise<Result>): Promise<Result>;
+  /** Finds out what became of the runs before; checks everything that is kept. @returns those of the sync */
+  recover(sync: string): Promise<readonly RunRecord[]>;
+  runsOf(sync: string): Promise<readonly RunRecord[]>;
+  /** Runs a sync until nothing is left to do, and approves what must be. @returns the runs that were applied */
+  converge(sync: string): Promise<RunRecord[]>;
+  remove(): Promise<void>;
+}
+
+export type Syncs = Readonly<Record<string, { readonly approval?: string; readonly limits?: object }>>;
+
+export async function openPremises(service: () => TestService, syncs: Syncs): Promise<Premises> {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-crash-"));
+  const daemon = join(folder, "data", "daemon");
+  const unlimited = { deletes: "none", updates: "none", membershipsLost: "none", blanked: "none", shrink: "none" };
+  const { name: username, password } = administrator;
+  const configuration = {
+    targets: { analytics: { url: service().url, username, password } },
+    sources: Object.fromEntries(
+      Object.keys(syncs).map((sync) => [
+        sync,
+        {
+          connector: "csv",
+          users: { file: `${sync}.csv`, id: "id", memberOf: { column: "team" } },
+          groups: { file: `${sync}-teams.csv`, id: "id" },
+        },
+      ]),
+    ),
+    syncs: Object.fromEntries(
+      Object.entries(syncs).map(([sync, { limits, ...rest }]) => [
+        sync,
+        {
+          from: [sync],
+          to: "analytics",
+          users: { name: "entry.id", displayName: "entry.name" },
+          groups: { name: "entry.id", displayName: "entry.name" },
+          limits: { ...unlimited, ...limits },
+          ...rest,
+        },
+      ]),
+    ),
+  };
+  // JSON is YAML.
+  await writeFile(join(folder, "rollcall.yaml"), JSON.stringify(configuration));
+  let session: string | undefined;
+
+  const directory = async (sync: string): Promise<People> => {
+    const url = `${service().url}/tspublic/v1/user/list`;
+    let answer = await call(url, session === undefined ? {} : { session });
+    if (answer.status === 401) answer = await call(url, { session: (session = await login(service().url)) });
+    const list = JSON.parse(answer.text) as { name: string; displayName: string; groupNames: string[] }[];
+    const own = list.filter(({ name }) => name.startsWith(`${sync}-`));
+    return Object.fromEntries(
+      own.map(({ name, displayName, groupNames }) => [
+        name,
+        `${displayName}: ${groupNames.filter((group) => group !== "All").join()}`,
+      ]),
+    );
+  };
+  const work: Premises["work"] = (what) => withCoordinatorIn(folder, what);
+  const runsOf = async (sync: string): Promise<readonly RunRecord[]> =>
+    (await readJournal(daemon)).runs.filter((run) => run.sync === sync);
+
+  /** Nothing is left that belongs to no run. */
+  const checkLists = async (): Promise<void> => {
+    const { runs } = await readJournal(daemon);
+    const kept = runs.filter((run) => run.kept).map(({ id }) => id);
+    const lists = join(daemon, "runs");
+    expect(existsSync(lists) ? readdirSync(lists).sort() : []).toEqual(kept.sort());
+  };
+  /** Nothing is left of what was only begun. */
+  const checkFiles = (): void => {
+    expect(readdirSync(join(daemon, "work"))).toEqual([]);
+    const others = readdirSync(daemon, { recursive: true }).map(String);
+    expect(others.filter((name) => /\.(new|partial|part|wal|spill)$/.test(name))).toEqual([]);
+  };
+  /** The chain is whole as far as the journal knows it, and has everything that was applied. */
+  const checkAudit = async (): Promise<void> => {
+    const { audit, runs } = await readJournal(daemon);
+    const applied = new Set<unknown>();
+    const { broken, damages } = await verifyAudit(daemon, {
+      ...(audit === undefined ? {} : { expected: audit }),
+      tell: ({ facts }) => {
+        if (facts["result"] === "applied") applied.add(facts["digest"]);
+      },
+    });
+    expect(broken).toBeUndefined();
+    expect(damages).toEqual([]);
+    const digests = runs.filter(({ state }) => state === "applied").map(({ digest }) => digest);
+    expect([...applied]).toEqual(expect.arrayContaining(digests));
+  };
+  /** What counts for limits is what was applied, once. */
+  const checkHistory = async (sync: string): Promise<void> => {
+    const folder = join(daemon, "ledgers");
+    const ledger = existsSync(folder) ? readdirSync(folder).find((name) => name.endsWith(".duckdb")) : undefined;
+    if (ledger === undefined) return;
+    const path = join(folder, ledger);
+    const database = await openDatabase({ path, memory: 32 * 1024 * 1024, spill: `${path}.spill` });
+    const connection = await database.connect();
+    const tables = await connection.rows("FROM duckdb_tables() WHERE table_name = 'applied'");
+    const rows = await connection.rows<{ measure: string; amount: number }>(
+      tables.length === 0
+        ? "SELECT '' AS measure, 0 AS amount"
+        : `SELECT measure, sum(amount)::INTEGER AS amount FROM applied WHERE sync = '${sync}' GROUP BY ALL`,
+    );
+    connection.close();
+    database.close();
+    const counted = Object.fromEntries(rows.map(({ measure, amount }) => [measure, amount]));
+    const applied = (await runsOf(sync)).filter(({ state }) => state === "applied");
+    const sum = (action: "create" | "update" | "delete", but: string): number =>
+      applied
+        .filter(({ limits }) => !limits.some(({ limit, overridden }) => limit === but && overridden))
+        .reduce((all, { counts }) => all + (counts?.users[action] ?? 0) + (counts?.groups[action] ?? 0), 0);
+    expect({ creates: 0, updates: 0, deletes: 0, ...pick(counted) }).toEqual({
+      creates: sum("create", "creates"),
+      updates: sum("update", "updates"),
+      deletes: sum("delete", "deletes"),
+    });
+  };
+
+  return {
+    folder,
+    directory,
+    runsOf,
+    work,
+    write: async (sync, n) => {
+      const version = versionOf(sync, n);
+      const people = Object.entries(version).filter(([name]) => name !== `${sync}-team`);
+      const rows = people.map(([name, is]) => `${name},${is.split(":", 1)[0]},${sync}-team`);
+      await writeFile(join(folder, `${sync}.csv`), ["id,name,team", ...rows, ""].join("\n"));
+      await writeFile(join(folder, `${sync}-teams.csv`), `id,name\n${sync}-team,Team ${n}\n`);
+    },
+    kill: async (killing) => {
+      const program = fileURLToPath(new URL("../../servers/killed.ts", import.meta.url));
+      const child = spawn(process.execPath, [program, JSON.stringify({ folder, ...killing })], {
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      const said = Promise.all([text(child.stdout), text(child.stderr)]);
+      const [, signal] = (await once(child, "exit")) as [number | null, string | null];
+      return { signal, said: (await said).join("") };
+    },
+    recover: async (sync) => {
+      const before = await readJournal(daemon);
+      const unseen = before.runs.filter(({ state, endUnknown }) => state === "running" || endUnknown === true);
+      await work((coordinator) => coordinator.recover());
+      const runs = await runsOf(sync);
+      expect(runs.filter(({ state, endUnknown }) => state === "running" || endUnknown === true)).toEqual([]);
+      for (const { id } of unseen) expect(runs.find((run) => run.id === id)?.recovery).toMatch(/\w/);
+      await checkLists();
+      await checkAudit();
+      await checkHistory(sync);
+      return runs;
+    },
+    converge: async (sync) => {
+      const applied = await work(async (coordinator) => {
+        const all: RunRecord[] = [];
+        for (let round = 0; round < 3; round++) {
+          const found = await (await coordinator.begin({ sync, cause: "schedule", by })).ended;
+          const open = found.sameAs ?? (found.expiresAt === undefined ? undefined : found.id);
+          const overrides = sync === "guarded" ? (["creates"] as const) : [];
+          const run = open === undefined ? found : await (await coordinator.approve(open, { by, overrides })).ended;
+          if (run.state === "no change") return all;
+          expect(run, JSON.stringify(run, undefined, 1)).toMatchObject({ state: "applied" });
+          all.push(run);
+        }
+        throw new Error("it does not come to rest");
+      });
+      await checkLists();
+      checkFiles();
+      await checkAudit();
+      await checkHistory(sync);
+      return applied;
+    },
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+function pick({ creates = 0, updates = 0, deletes = 0 }: Readonly<Record<string, number>>): Record<string, number> {
+  return { creates, updates, deletes };
+}

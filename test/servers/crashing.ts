@@ -1,0 +1,79 @@
+import { join } from "node:path";
+import pino from "pino";
+import csv from "#connectors/csv/index.ts";
+import { daemonFolder } from "#cli/context.ts";
+import { holdLock } from "#cli/lock.ts";
+import { openSync, placeOf } from "#cli/open-sync.ts";
+import { openRecords } from "#cli/records.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { loadConfiguration } from "#config/load.ts";
+import type { Audit } from "#sync/audit.ts";
+import { openCoordinator } from "#sync/coordinate.ts";
+import type { LocalCoordinator } from "#sync/coordinate.ts";
+import type { Journal } from "#sync/journal.ts";
+import type { Target } from "#sync/ports.ts";
+
+/** What stands between the coordinator and what it is given. */
+export interface Wrapping {
+  journal(journal: Journal): Journal;
+  audit(audit: Audit): Audit;
+  target(target: Target): Target;
+  after(): void;
+}
+
+const asTheyAre: Wrapping = {
+  journal: (journal) => journal,
+  audit: (audit) => audit,
+  target: (target) => target,
+  after: () => undefined,
+};
+
+const never = new AbortController().signal;
+
+function configurationIn(folder: string): Promise<Configuration> {
+  const path = join(folder, "rollcall.yaml");
+  return loadConfiguration(path, { connectors: [csv], load: () => Promise.reject(new Error("no such connector")) });
+}
+
+/** Works with the coordinator of a folder's configuration, as a command or the daemon does, and closes everything. */
+export async function withCoordinatorIn<Result>(
+  folder: string,
+  work: (coordinator: LocalCoordinator, told: readonly string[]) => Promise<Result>,
+  wrapping: Wrapping = asTheyAre,
+): Promise<Result> {
+  const configuration = await configurationIn(folder);
+  const told: string[] = [];
+  const log = pino({ level: "error" }, { write: (line: string) => told.push(line) });
+  const embedded = { access: () => Promise.reject(new Error("the target is elsewhere")), close: async () => {} };
+  const lock = await holdLock(configuration);
+  const { journal, audit, close } = await openRecords(configuration, log);
+  const coordinator = await openCoordinator({
+    folder: daemonFolder(configuration),
+    memory: 64 * 1024 * 1024,
+    journal: wrapping.journal(journal),
+    audit: wrapping.audit(audit),
+    interruption: { stop: never, abandon: never },
+    syncs: () =>
+      Object.fromEntries(
+        Object.entries(configuration.syncs).map(([name, { to, approval, approvalExpires }]) => [
+          name,
+          { target: to, place: placeOf(configuration, to), approval, approvalExpires },
+        ]),
+      ),
+    open: async (name) => {
+      const sync = await openSync(configuration, name, embedded);
+      return { ...sync, target: wrapping.target(sync.target) };
+    },
+    after: async () => {
+      wrapping.after();
+      return undefined;
+    },
+  });
+  try {
+    return await work(coordinator, told);
+  } finally {
+    await coordinator.close();
+    await close();
+    lock.release();
+  }
+}

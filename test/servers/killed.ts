@@ -1,0 +1,120 @@
+import { existsSync, readdirSync } from "node:fs";
+import { subscribe } from "node:diagnostics_channel";
+import { join } from "node:path";
+import type { Selection } from "#plan/selection.ts";
+import type { Overridable } from "#plan/limits.ts";
+import { withCoordinatorIn } from "./crashing.ts";
+import type { Wrapping } from "./crashing.ts";
+
+/** A process that does one thing with a coordinator, and kills itself, the service or both at a point on the way. */
+export interface Killing {
+  readonly folder: string;
+  readonly action:
+    | { readonly do: "begin"; readonly sync: string }
+    | {
+        readonly do: "approve";
+        readonly run: string;
+        readonly overrides?: readonly Overridable[];
+        readonly selection?: Selection;
+      }
+    | { readonly do: "reject" | "undo"; readonly run: string };
+  /** `WHAT:before`, `WHAT:after`, `file:PATTERN`, or a number: so many milliseconds after the action has begun. */
+  readonly point: string;
+  /** The process of the service, where that is killed, or stopped (SIGSTOP) when the apply begins. */
+  readonly service?: { readonly pid: number; readonly and: "kill alone" | "kill both" | "halt it before" };
+}
+
+const { folder, action, point, service } = JSON.parse(process.argv[2] ?? "") as Killing;
+const data = join(folder, "data", "daemon");
+
+function at(reached: string): void {
+  if (reached === "stage apply:before" && service?.and === "halt it before") process.kill(service.pid, "SIGSTOP");
+  if (reached !== point) return;
+  if (service !== undefined && service.and !== "halt it before") process.kill(service.pid, "SIGKILL");
+  if (service?.and !== "kill alone") process.kill(process.pid, "SIGKILL");
+}
+
+async function around<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
+  at(`${what}:before`);
+  const result = await work();
+  at(`${what}:after`);
+  return result;
+}
+
+/** Of the requests under way, the one that is to be applied. */
+let applying = false;
+
+const wrapping: Wrapping = {
+  journal: (journal) => ({
+    ...journal,
+    get document() {
+      return journal.document;
+    },
+    put: (runs, state) => {
+      const run = [runs].flat().at(-1);
+      const sent = run?.state === "running" && run.sentAt !== undefined && !applying ? " sent" : "";
+      return around(`journal ${run?.state}${sent}`, () => journal.put(runs, state));
+    },
+  }),
+  audit: (audit) => ({
+    ...audit,
+    append: (entry) => around(`audit ${entry.event}`, () => audit.append(entry)),
+  }),
+  target: (target) => ({
+    ...target,
+    list: (destination, signal) => around("list", () => target.list(destination, signal)),
+    sync: (request, destination, signal) =>
+      around(request.applyChanges ? "apply" : "preview", async () => {
+        applying = request.applyChanges;
+        await target.sync(request, destination, signal);
+        applying = false;
+      }),
+  }),
+  after: () => {
+    at("export:before");
+  },
+};
+
+// The client's own steps of the request that applies.
+for (const step of ["sendHeaders", "bodyChunkSent", "bodySent", "headers", "trailers"])
+  subscribe(`undici:${step === "sendHeaders" ? "client" : "request"}:${step}`, (message) => {
+    const { request } = message as { request: { path: string } };
+    if (applying && request.path.endsWith("/user/sync")) at(`request ${step}`);
+  });
+
+/** Looks at every turn of the event loop whether there is a file whose name matches. */
+function lookFor(pattern: RegExp): void {
+  const names = (path: string): string[] =>
+    existsSync(path) ? readdirSync(path, { recursive: true }).map(String) : [];
+  const before = new Set(names(data));
+  const look = (): void => {
+    if (names(data).some((name) => !before.has(name) && pattern.test(name))) at(point);
+    setImmediate(look);
+  };
+  look();
+}
+
+if (point.startsWith("file:") || point.startsWith("start:")) lookFor(new RegExp(point.slice(point.indexOf(":") + 1)));
+
+const ended = await withCoordinatorIn(
+  folder,
+  async (coordinator) => {
+    coordinator.subscribe((event) => {
+      if (event.type === "stage" && event.records === undefined) at(`stage ${event.stage}:before`);
+      if (event.type === "run") at(`told ${event.run.state}`);
+    });
+    if (/^\d+$/.test(point)) setTimeout(() => at(point), Number(point));
+    const by = { name: "ada", from: "command line" };
+    if (action.do === "reject") return coordinator.reject(action.run, { by, reason: "not now" });
+    const begun =
+      action.do === "begin"
+        ? await coordinator.begin({ sync: action.sync, cause: "schedule", by })
+        : action.do === "undo"
+          ? await coordinator.undo(action.run, { by })
+          : await coordinator.approve(action.run, { ...action, by });
+    return begun.ended;
+  },
+  wrapping,
+);
+process.stdout.write(`${JSON.stringify(ended)}\n`);
+process.exit(0);
