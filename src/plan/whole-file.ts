@@ -12,9 +12,9 @@ import { exists } from "./folder.ts";
  * @param create makes it under another name, so that it survives a power failure
  */
 export async function createWhole(path: string, create: (beside: string) => Promise<void>): Promise<void> {
-  if (await exists(path)) return;
   const folder = dirname(path);
   await removeAbandoned(folder, basename(path));
+  if (await exists(path)) return;
   const beside = `${path}.${process.pid}-${randomUUID()}.new`;
   await create(beside);
   try {

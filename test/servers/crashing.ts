@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import pino from "pino";
-import csv from "#connectors/csv/index.ts";
+import { connectors } from "#connectors/index.ts";
 import { daemonFolder } from "#cli/context.ts";
 import { holdLock } from "#cli/lock.ts";
 import { openSync, placeOf } from "#cli/open-sync.ts";
@@ -32,7 +32,7 @@ const never = new AbortController().signal;
 
 function configurationIn(folder: string): Promise<Configuration> {
   const path = join(folder, "rollcall.yaml");
-  return loadConfiguration(path, { connectors: [csv], load: () => Promise.reject(new Error("no such connector")) });
+  return loadConfiguration(path, { connectors, load: () => Promise.reject(new Error("no such connector")) });
 }
 
 /** Works with the coordinator of a folder's configuration, as a command or the daemon does, and closes everything. */
