@@ -236,9 +236,9 @@ test("after a run that was applied the tables hold what it made; a run without c
   expect((await exporting.rows("users"))[2]).toEqual(["grace", "Grace B. M. Hopper", "grace@example.com", null]);
 });
 
-test("the daemon exports what it applied; what was stopped before it was exported, the next start exports", async () => {
+test("the daemon exports what it applied; what was stopped before it was exported, the next run exports", async () => {
   exporting = await startExporting();
-  const start = () => startRollcall(["start", "--only", "daemon", "--config", exporting.company.config]);
+  const start = () => startRollcall(["start", "--only", "daemon", "--verbose", "--config", exporting.company.config]);
   const first = start();
   await first.wrote(
     "exported analytics to database directory: 4 users, 4 groups, 5 memberships, 4 effective_memberships",
@@ -248,10 +248,14 @@ test("the daemon exports what it applied; what was stopped before it was exporte
 
   await exporting.company.write("people.csv", people.replace("Grace Hopper", "Grace B. M. Hopper"));
   const second = start();
-  await second.wrote("applied and verified");
+  await second.wrote("its next slot is at");
+  second.process.kill("SIGUSR1");
+  await second.wrote("export: loading");
   second.process.kill("SIGKILL");
   await second.ended;
   const third = start();
+  await third.wrote("all of it has arrived");
+  third.process.kill("SIGUSR1");
   await third.wrote("exported analytics");
   third.process.kill("SIGTERM");
   await third.ended;

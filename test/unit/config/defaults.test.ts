@@ -40,6 +40,7 @@ test.each([
       targets: {},
       sources: {},
       syncs: {},
+      journal: { keep: 90 * 24 * hour, runs: 1000, lists: 20 },
       notifications: {},
       metrics: { open: false },
       secrets: [],
@@ -76,6 +77,8 @@ test("a sync that says no more than it must manages what it owns and protects no
       from: ["corp"],
       optional: [],
       to: "analytics",
+      approval: "automatic",
+      approvalExpires: 24 * hour,
       catchUp: true,
       retries: { attempts: 3, first: 60_000, most: 900_000 },
       rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
@@ -105,6 +108,8 @@ jitter: 30s
 catchUp: false
 retries: { attempts: 0, first: 10s, most: 1h }
 overdueAfter: 26h
+approval: required
+approvalExpires: 2d
 groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups: '"all"', include: "true", exclude: "false", rename: { a: b } }
 staticGroups: { everyone: { displayName: All, description: Every one, groups: [top] }, top: }
 defaultGroups: [everyone]
@@ -161,6 +166,8 @@ defaultPassword: change-me`)
     schedule: "*/15 * * * *",
     timezone: "Europe/Amsterdam",
     jitter: 30_000,
+    approval: "required",
+    approvalExpires: 48 * hour,
     catchUp: false,
     retries: { attempts: 0, first: 10_000, most: hour },
     overdueAfter: 26 * hour,

@@ -229,8 +229,12 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ["limits: { per: week }", '14:20: syncs.staff.limits.per: expected run or day, not "week"'],
   ["limits: { action: apply }", '14:23: syncs.staff.limits.action: expected hold or apply-the-rest, not "apply"'],
   [
-    "approval: required",
-    "14:5: syncs.staff.approval: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, manage, protect, deletions, renames, reusedNames, limits, defaultPassword, export, heartbeat",
+    "owner: ada",
+    "14:5: syncs.staff.owner: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, manage, protect, deletions, renames, reusedNames, limits, approval, approvalExpires, defaultPassword, export, heartbeat",
+  ],
+  [
+    "approval: sometimes",
+    '14:15: syncs.staff.approval: expected required, automatic or automatic-within-limits, not "sometimes"',
   ],
   ["export: directory", '14:13: syncs.staff.export: expected keys with values, not "directory"'],
   ["export: {}", "14:5: syncs.staff.export.database: missing; expected the name of a database"],
@@ -316,7 +320,7 @@ test("rules that are no CEL are problems at the place in the expression", async 
 test("an unknown section is a problem at its key", async () => {
   expect(await problemsOf("servce:\n  listen: x\nexports:\n")).toEqual([
     'rollcall.yaml:1:1: servce: unknown key; did you mean "service"?',
-    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, control, targets, sources, syncs, notifications, metrics",
+    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, control, targets, sources, syncs, journal, notifications, metrics",
   ]);
 });
 
