@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { cp, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -6,7 +7,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { machine, median, mebibytes, seconds, table, wholeNumber } from "./measure.ts";
+import { megabytes, resting } from "./at-rest.ts";
+import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
@@ -14,8 +16,19 @@ const pathOf = (relative: string): string => fileURLToPath(new URL(relative, imp
 interface Rest {
   readonly ready: number;
   readonly resident: number;
+  /** The part of it that is pages of files (the programs of Node and DuckDB), which other processes share. */
+  readonly ofFiles: number;
   /** Processor time of an hour, extrapolated. */
   readonly hour: number;
+}
+
+interface Kind {
+  /** Node's arguments. */
+  readonly command: readonly string[];
+  /** Those of another process that it needs. */
+  readonly beside?: readonly string[];
+  /** A run is asked for once it is ready. */
+  readonly runs?: boolean;
 }
 
 /** What must be there whatever Rollcall does: Node with an instance of DuckDB. It says when it is ready. */
@@ -28,7 +41,8 @@ const bare = `
 
 /**
  * `npm run bench -- idle [--rounds 5] [--settle 10] [--watch 60]`: a process that has synced the sample company and has
- * nothing to do, beside a bare Node with DuckDB. Times of settling and watching are in seconds. Linux only.
+ * nothing to do, as it is after a start and after a run, beside a bare Node with DuckDB. A slot of the sample's schedule
+ * (every quarter of an hour) that falls into the watched time spoils it. Times of settling and watching are in seconds. Linux only.
  */
 export async function idle(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
@@ -50,27 +64,38 @@ export async function idle(args: readonly string[]): Promise<void> {
     const config = join(folder, "rollcall.yaml");
     const shipped = await readFile(config, "utf8");
     await writeFile(config, shipped.replace("127.0.0.1:8442", "127.0.0.1:0").replace("data: ../data", "data: data"));
-    const program = ["--max-semi-space-size=2", pathOf("../../bin/rollcall.js"), "start", "--config", config];
-    const kinds: Record<string, readonly string[]> = {
-      "service and daemon": program,
-      "service alone": [...program, "--only", "service"],
-      "Node with DuckDB": ["--input-type=module", "--eval", bare],
+    const program = [...resting.flags, pathOf("../../bin/rollcall.js"), "start", "--config", config];
+    const service = [...program, "--only", "service"];
+    const daemon = { command: [...program, "--only", "daemon"], beside: service };
+    const kinds: Record<string, Kind> = {
+      "service and daemon": { command: program },
+      "service and daemon, after a run": { command: program, runs: true },
+      "service alone": { command: service },
+      "daemon alone": daemon,
+      "daemon alone, after a run": { ...daemon, runs: true },
+      "Node with DuckDB": { command: ["--input-type=module", "--eval", bare] },
     };
     const rests: Record<string, Rest[]> = {};
     // The first start makes the data folder and the cache of compiled files.
     for (let round = 0; round <= rounds; round++) {
-      for (const [kind, command] of Object.entries(kinds)) {
+      for (const [name, kind] of Object.entries(kinds)) {
         const last = round === rounds;
-        const rest = await measure(folder, command, { settle: last ? settle : 2, watch: last ? watch : 1 });
-        if (round > 0) (rests[kind] ??= []).push(rest);
+        const rest = await measure(folder, kind, { settle: last ? settle : 2, watch: last ? watch : 1 });
+        if (round > 0) (rests[name] ??= []).push(rest);
       }
     }
     const rows = Object.entries(rests).map(([kind, all]) => {
-      const { resident, hour } = all.at(-1) ?? { resident: 0, hour: 0 };
-      return [kind, seconds(median(all.map(({ ready }) => ready))), mebibytes(resident), seconds(hour)];
+      const { resident, ofFiles, hour } = all.at(-1) ?? { resident: 0, ofFiles: 0, hour: 0 };
+      const ready = median(all.map((rest) => rest.ready));
+      return [kind, seconds(ready), megabytes(resident), megabytes(ofFiles), seconds(hour)];
     });
     console.log(`${machine()}.\n`);
-    console.log(table(["nothing to do", "start to ready", "resident memory", "processor time an hour"], rows));
+    console.log(
+      table(
+        ["nothing to do", "start to ready", "resident memory", "of it, pages of files", "processor time an hour"],
+        rows,
+      ),
+    );
     console.log(`Starts are medians of ${rounds}; the hour is extrapolated from ${watch} s.`);
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -79,30 +104,47 @@ export async function idle(args: readonly string[]): Promise<void> {
 
 async function measure(
   folder: string,
-  command: readonly string[],
+  { command, beside, runs = false }: Kind,
   { settle, watch }: { readonly settle: number; readonly watch: number },
 ): Promise<Rest> {
-  const file = join(folder, "log");
+  await using _beside = beside === undefined ? undefined : await startProcess(join(folder, "log beside"), beside);
+  await using started = await startProcess(join(folder, "log"), command);
+  const { child, ready } = started;
+  if (runs) child.kill("SIGUSR1");
+  await sleep(settle * 1000);
+  const before = await cpuTime(child.pid);
+  await sleep(watch * 1000);
+  const hour = (((await cpuTime(child.pid)) - before) * 3600) / watch;
+  const status = await readFile(`/proc/${child.pid}/status`, "utf8");
+  const line = (what: string): number => Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
+  return { ready, hour, resident: line("VmRSS"), ofFiles: line("RssFile") };
+}
+
+interface Started extends AsyncDisposable {
+  readonly child: ChildProcess;
+  /** How long it took to be ready, in milliseconds. */
+  readonly ready: number;
+}
+
+async function startProcess(file: string, command: readonly string[]): Promise<Started> {
   await rm(file, { force: true });
   await using log = await open(file, "a");
   const started = performance.now();
   const child = spawn(process.execPath, command, {
     cwd: pathOf("../.."),
     stdio: ["ignore", log.fd, log.fd],
-    env: { ...process.env, MALLOC_MMAP_THRESHOLD_: "1048576" },
+    env: { ...process.env, ...resting.environment },
   });
   const ended = once(child, "exit");
-  try {
-    const ready = await isReady(file, started);
-    await sleep(settle * 1000);
-    const before = await cpuTime(child.pid);
-    await sleep(watch * 1000);
-    const hour = (((await cpuTime(child.pid)) - before) * 3600) / watch;
-    const status = await readFile(`/proc/${child.pid}/status`, "utf8");
-    return { ready, hour, resident: Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024 };
-  } finally {
+  const stop = async (): Promise<void> => {
     child.kill("SIGTERM");
     await ended;
+  };
+  try {
+    return { child, ready: await isReady(file, started), [Symbol.asyncDispose]: stop };
+  } catch (error) {
+    await stop();
+    throw error;
   }
 }
 
@@ -110,7 +152,7 @@ async function measure(
 async function isReady(file: string, started: number): Promise<number> {
   for (;;) {
     const text = await readFile(file, "utf8");
-    const url = /the service is listening on (http:[^"\s]+)/.exec(text)?.[1];
+    const url = /the (?:service|daemon) is listening on (http:[^"\s]+)/.exec(text)?.[1];
     if (text.includes("is ready")) return performance.now() - started;
     if (url !== undefined && (await fetch(`${url}/readyz`)).ok) return performance.now() - started;
     if (performance.now() - started > 60_000) throw new Error(text);

@@ -3,6 +3,7 @@ import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
 import { pinboards } from "./pinboard.ts";
 import { sync } from "./sync.ts";
+import { unchanged } from "./unchanged.ts";
 
 /** `npm run bench -- NAME [options]`: each bench prints a Markdown table for README to standard output. */
 const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
@@ -10,6 +11,7 @@ const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
   ldap,
   load,
   sync,
+  unchanged,
   pinboard: pinboards,
 };
 

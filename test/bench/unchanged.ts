@@ -1,0 +1,198 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { megabytes, resting } from "./at-rest.ts";
+import type { ClientRequest, Timing } from "./client.ts";
+import { machine, median, runApart, seconds, table, wholeNumber } from "./measure.ts";
+import type { UnchangedLimitRequest, UnchangedLimitTiming } from "./unchanged-limit.ts";
+
+const rollcall = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
+
+/** One run: its time in milliseconds, the peak of the resident memory of its process and that a moment later in bytes. */
+interface Sample {
+  readonly milliseconds: number;
+  readonly peak: number;
+  readonly after?: number;
+}
+
+/**
+ * `npm run bench -- unchanged [--n 100000] [--rounds 5]`: a run that finds nothing to change in a directory of so many
+ * users, read from CSV files: by `rollcall apply` alone, which starts the service for itself, and by a service and daemon
+ * that run, with the settings of memory of `npm start` and without; beside DuckDB alone, which reads the same files and
+ * the same list and joins them. Linux only.
+ */
+export async function unchanged(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { n: { type: "string", default: "100000" }, rounds: { type: "string", default: "5" } },
+  });
+  const [users, rounds] = [wholeNumber(values.n), wholeNumber(values.rounds)];
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
+  try {
+    const limit = await prepare(folder, users);
+    const samples: Record<string, Sample[]> = {};
+    const add = (name: string, sample: Sample): void => {
+      (samples[name] ??= []).push(sample);
+      console.error(`${name}: ${seconds(sample.milliseconds)}, ${megabytes(sample.peak)}`);
+    };
+    await apply(folder);
+    for (let round = 0; round < rounds; round++) {
+      add("`rollcall apply` by itself", await apply(folder));
+      for (const sample of await inDaemon(folder, resting, limit.list)) add("in a service and daemon", sample);
+      for (const sample of await inDaemon(folder, { flags: [], environment: {} }))
+        add("the same, with Node's settings of memory", sample);
+      const alone = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
+      if (alone.differences !== 0) throw new Error(`DuckDB finds ${alone.differences} differences`);
+      add("DuckDB alone", alone);
+    }
+    console.log(`${machine()}, ${users.toLocaleString("en")} users.\n`);
+    const middle = (all: readonly (number | undefined)[]): number => median(all.filter((each) => each !== undefined));
+    const rows = Object.entries(samples).map(([name, all]) => [
+      name,
+      seconds(middle(all.map(({ milliseconds }) => milliseconds))),
+      megabytes(Math.max(...all.map(({ peak }) => peak))),
+      all.some(({ after }) => after !== undefined) ? megabytes(middle(all.map(({ after }) => after))) : "",
+    ]);
+    console.log(table(["a run without change", "time", "peak memory", "10 s later"], rows));
+    console.log(`Medians of ${rounds}, peaks the worst. \`rollcall apply\` counts from its start to its end.`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** A company with a group for every 50 users, and five memberships each. */
+async function prepare(folder: string, users: number): Promise<UnchangedLimitRequest> {
+  const file = (name: string): string => join(folder, name);
+  const groups = Math.max(10, Math.floor(users / 50));
+  const rows = (count: number, row: (index: number) => string): string =>
+    Array.from({ length: count }, (_, i) => row(i)).join("");
+  await writeFile(file("groups.csv"), `unit,title\n${rows(groups, (i) => `g${i},Team ${i}\n`)}`);
+  await writeFile(
+    file("users.csv"),
+    `employee,login,display_name,mail\n${rows(users, (i) => `e${i},u${String(i).padStart(7, "0")},Ada Lovelace ${i},u${i}@example.com\n`)}`,
+  );
+  const unit = (user: number, nth: number): number => (user * 7 + nth * 13 * (1 + (user % 11))) % groups;
+  const membershipsOf = (user: number): string =>
+    [...new Set([0, 1, 2, 3, 4].map((nth) => unit(user, nth)))].map((each) => `g${each},e${user}\n`).join("");
+  await writeFile(file("memberships.csv"), `unit,person\n${rows(users, membershipsOf)}`);
+  // JSON is YAML.
+  const configuration = {
+    service: {
+      listen: "127.0.0.1:0",
+      data: "data",
+      administrator: { name: "admin", password: "a-password-for-a-bench" },
+    },
+    targets: { here: "embedded" },
+    sources: {
+      company: {
+        connector: "csv",
+        users: { file: "users.csv", id: "employee" },
+        groups: { file: "groups.csv", id: "unit" },
+        memberships: { file: "memberships.csv", group: "unit", member: "person" },
+      },
+    },
+    syncs: {
+      all: {
+        from: ["company"],
+        to: "here",
+        users: { name: "lower(entry.login)", displayName: "entry.display_name", mail: "entry.mail" },
+        groups: { name: "entry.title", displayName: "entry.title" },
+      },
+    },
+  };
+  await writeFile(file("rollcall.yaml"), JSON.stringify(configuration));
+  const [list, memory] = [file("list.json"), 1024 ** 3];
+  return { users: file("users.csv"), groups: file("groups.csv"), memberships: file("memberships.csv"), list, memory };
+}
+
+async function apply(folder: string): Promise<Sample> {
+  const started = performance.now();
+  const child = spawn(process.execPath, [rollcall, "apply", "--yes", "--config", join(folder, "rollcall.yaml")], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  let peak = 0;
+  const exit = once(child, "exit");
+  while (child.exitCode === null && child.signalCode === null) {
+    peak = Math.max(peak, await memoryOf(child.pid, "VmHWM").catch(() => 0));
+    await sleep(20);
+  }
+  await exit;
+  if (child.exitCode !== 0) throw new Error(`rollcall apply ended with ${child.exitCode ?? child.signalCode}`);
+  return { milliseconds: performance.now() - started, peak };
+}
+
+/** Two runs in one process: the first finds nothing loaded. @param list the file that the service's list is written to */
+async function inDaemon(folder: string, { flags, environment }: Settings, list?: string): Promise<Sample[]> {
+  await using log = await open(join(folder, "log"), "w");
+  const config = join(folder, "rollcall.yaml");
+  const child = spawn(process.execPath, [...flags, rollcall, "start", "--config", config], {
+    stdio: ["ignore", log.fd, log.fd],
+    env: { ...process.env, ...environment },
+  });
+  const exit = once(child, "exit");
+  try {
+    await until(async () => (await present(folder)).pid === child.pid);
+    const before = new Set((await runs(folder)).map(({ id }) => id));
+    const { url, session } = await present(folder);
+    if (list !== undefined) await runApart<Timing>("client.ts", { url, session, answer: list } satisfies ClientRequest);
+    const samples: Sample[] = [];
+    for (let nth = 0; nth < 2; nth++) {
+      await writeFile(`/proc/${child.pid}/clear_refs`, "5");
+      child.kill("SIGUSR1");
+      const found = await until(async () => (await runs(folder)).find(({ id, endedAt }) => !before.has(id) && endedAt));
+      if (found.state !== "no change") throw new Error(`the run has ended as ${found.state}`);
+      before.add(found.id);
+      const milliseconds = Date.parse(found.endedAt ?? "") - Date.parse(found.startedAt);
+      const peak = await memoryOf(child.pid, "VmHWM");
+      await sleep(10_000);
+      samples.push({ milliseconds, peak, after: await memoryOf(child.pid, "VmRSS") });
+    }
+    return samples;
+  } finally {
+    child.kill("SIGTERM");
+    await exit;
+  }
+}
+
+interface Settings {
+  readonly flags: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+interface Run {
+  readonly id: string;
+  readonly state: string;
+  readonly startedAt: string;
+  readonly endedAt?: string;
+}
+
+async function runs(folder: string): Promise<readonly Run[]> {
+  const text = await readFile(join(folder, "data", "daemon", "journal.json"), "utf8");
+  return (JSON.parse(text) as { runs: Run[] }).runs;
+}
+
+async function present(folder: string): Promise<{ pid?: number; url: string; session: string }> {
+  const text = await readFile(join(folder, "data", "service.json"), "utf8").catch(() => "{}");
+  return JSON.parse(text) as { pid?: number; url: string; session: string };
+}
+
+/** A line of the process's status, in bytes. */
+async function memoryOf(pid: number | undefined, what: "VmHWM" | "VmRSS"): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
+}
+
+async function until<Value>(look: () => Promise<Value | undefined | false>): Promise<Value> {
+  const end = performance.now() + 120_000;
+  while (performance.now() < end) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    await sleep(50);
+  }
+  throw new Error("nothing came of it within two minutes");
+}
