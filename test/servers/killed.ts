@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { subscribe } from "node:diagnostics_channel";
 import { join } from "node:path";
 import type { Selection } from "#plan/selection.ts";
@@ -84,8 +84,14 @@ for (const step of ["sendHeaders", "bodyChunkSent", "bodySent", "headers", "trai
 
 /** Looks at every turn of the event loop whether there is a file whose name matches. */
 function lookFor(pattern: RegExp): void {
-  const names = (path: string): string[] =>
-    existsSync(path) ? readdirSync(path, { recursive: true }).map(String) : [];
+  const names = (path: string): string[] => {
+    try {
+      return readdirSync(path, { recursive: true }).map(String);
+    } catch {
+      // It is not there yet, or a folder in it has got another name meanwhile.
+      return [];
+    }
+  };
   const before = new Set(names(data));
   const look = (): void => {
     if (names(data).some((name) => !before.has(name) && pattern.test(name))) at(point);
