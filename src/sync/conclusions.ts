@@ -115,13 +115,14 @@ function supersededBy(run: RunRecord, { document }: Journal, endedAt: string): R
 }
 
 /**
- * Is what another run has planned no longer what is to be done? It is not when something else was applied, nor when the
- * same was planned anew, with another result. The way back from a run, and what the sources say, are not the same.
+ * Is what another run has planned no longer what is to be done? It is not when something else was applied, nor when it was
+ * planned anew with another result, be it that the same changes are held now, or that a source which had lost too much
+ * has everything again: both plans are empty. The way back from a run, and what the sources say, are not the same.
  */
 function supersedes(run: RunRecord, other: RunRecord): boolean {
   if (other.sync !== run.sync || other.id === run.id || run.state === "failed") return false;
   if (run.state === "applied" || run.heldBy === "verification") return true;
-  return other.id < run.id && other.undoes === run.undoes && other.digest !== run.digest;
+  return other.id < run.id && other.undoes === run.undoes && (other.digest !== run.digest || other.state !== run.state);
 }
 
 function isUnderWay({ state, endUnknown }: RunRecord): boolean {

@@ -42,3 +42,12 @@ test.each(["pending", "held", "expired", "rejected"] as const)(
     expect(books.journal.state("staff").failures).toBeUndefined();
   },
 );
+
+test.each(["no change", "pending"] as const)(
+  "a held run is superseded by one that finds the same and is %s",
+  async (state) => {
+    await conclude(runOf({ id: "20261121-110000-000000", state: "held", heldBy: "limits", kept: true }), books);
+    await conclude(runOf({ id: "20261121-111000-000000", state, kept: false }), books);
+    expect(books.journal.find("20261121-110000-000000")).toMatchObject({ state: "superseded" });
+  },
+);
