@@ -22,11 +22,11 @@ const env = { INITIAL: "initial-user-secret" };
 const folder = () => join(company.folder, "data", "daemon");
 const file = () => join(folder(), "audit.jsonl");
 
-/** Starts the daemon; once it has synced, ends it with a signal. */
+/** Starts the daemon; once it has synced, or knows when it will, ends it with a signal. */
 async function daemon(signal: NodeJS.Signals = "SIGTERM", environment: NodeJS.ProcessEnv = env): Promise<Ended> {
   const each = startRollcall(["start", "--config", company.config], { env: environment });
   running.push(each);
-  await each.wrote(/applied and verified|no change/);
+  await each.wrote(/applied and verified|its next slot is at/);
   each.process.kill(signal);
   return each.ended;
 }
