@@ -122,7 +122,8 @@ function supersededBy(run: RunRecord, { document }: Journal, endedAt: string): R
 function supersedes(run: RunRecord, other: RunRecord): boolean {
   if (other.sync !== run.sync || other.id === run.id || run.state === "failed") return false;
   if (run.state === "applied" || run.heldBy === "verification") return true;
-  return other.id < run.id && other.undoes === run.undoes && (other.digest !== run.digest || other.state !== run.state);
+  const takesItsPlace = run.state === "no change" || isOpen(run);
+  return other.id < run.id && other.undoes === run.undoes && (other.digest !== run.digest || takesItsPlace);
 }
 
 function isUnderWay({ state, endUnknown }: RunRecord): boolean {
