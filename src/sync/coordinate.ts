@@ -90,9 +90,8 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
   const store = openStore(options.folder);
   const inOrder = createOrder();
   const books = { journal, audit, store, emit, now, inOrder, isStopping: () => interruption.stop.aborted };
-  const { open, folder, memory } = options;
   const { stop } = interruption;
-  const recovery = createRecovery({ ...books, open, folder, memory, stop, isUnderWay: (id) => underWay.has(id) });
+  const recovery = createRecovery({ ...options, ...books, stop, isUnderWay: (id) => underWay.has(id) });
   const means: Means = { ...options, ...books, findEnd: recovery.findEnd };
 
   const settingsOf = (sync: string): SyncSettings => {

@@ -1,4 +1,5 @@
 import { messageOf } from "#errors.ts";
+import type { Means } from "./carry-out.ts";
 import { conclude, tell } from "./conclusions.ts";
 import type { Books } from "./conclusions.ts";
 import { isOpen, without } from "./ending.ts";
@@ -8,7 +9,7 @@ import type { RunRecord } from "./record.ts";
 import { findOut } from "./recovery.ts";
 import type { Sync } from "./sync.ts";
 
-export interface RecoveryOptions extends Books {
+export interface RecoveryOptions extends Books, Pick<Means, "after"> {
   readonly folder: string;
   readonly memory: number;
   readonly open: (name: string) => Promise<Sync>;
@@ -64,6 +65,11 @@ export function createRecovery(options: RecoveryOptions): Recovery {
       await sync?.target.close();
     }
   };
+  /** What came after it may have been done, but for its being written down. */
+  const withExport = async (run: RunRecord): Promise<RunRecord> => {
+    const exported = run.state === "applied" ? await options.after?.(run.sync, "no change") : undefined;
+    return exported === undefined ? run : { ...run, export: exported };
+  };
   const recover = async (run: RunRecord): Promise<void> => {
     const isPart = run.decisions.at(-1)?.selection !== undefined;
     const signal = AbortSignal.any([stop, AbortSignal.timeout(patience)]);
@@ -72,7 +78,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     if (ended.endUnknown !== true) await tell(recovered(ended), options);
     // Its failure is known already.
     if (run.state === "failed" && ended.state === "failed") await journal.put(ended);
-    else await conclude(withError(ended), options);
+    else await conclude(withError(await withExport(ended)), options);
   };
   const concludeNeverSent = async (run: RunRecord): Promise<void> => {
     const ended = neverSent(run, iso());
