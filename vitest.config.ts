@@ -1,8 +1,11 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 /** The three kinds of test: `unit` does no I/O, `contract` holds implementations to one suite, `e2e` runs real processes. */
 export default defineConfig({
   test: {
+    // As many files at once as there are cores, not one less: most wait for servers and processes of their own.
+    maxWorkers: availableParallelism(),
     projects: [
       {
         test: {

@@ -38,7 +38,12 @@ export async function holdLock(configuration: Configuration, patience = 0): Prom
       database.close();
       if (!isBusy(error)) throw unusable(file, error);
       if (performance.now() >= patienceEnds)
-        throw await dataFolderInUse(configuration.data, error, await holderOf(file));
+        throw await dataFolderInUse(
+          configuration.data,
+          error,
+          await holderOf(file),
+          ...(patience > 0 ? ["wait until it has ended, then try again"] : []),
+        );
     }
     await delay(pause);
   }

@@ -11,19 +11,22 @@ import { lockHolder } from "#plan/database.ts";
 const presence = z.object({ pid: z.int(), url: z.url(), startedAt: z.iso.datetime(), session: z.string() });
 export type Presence = z.infer<typeof presence>;
 
-/** What a second process on a data folder is told of the first, as far as that is known. */
+/**
+ * What a second process on a data folder is told of the first, as far as that is known.
+ * @param advice what to do about it
+ */
 export async function dataFolderInUse(
   data: string,
   cause: unknown,
   holder = lockHolder(cause)?.pid,
+  advice = "stop it first, or give this one another `service.data`",
 ): Promise<InputError> {
   const present = await readPresence(data);
   const pid = holder ?? present?.pid;
   const process = pid === undefined ? "" : `process ${pid}`;
   const known = present === undefined || pid !== present.pid ? "" : `, ${present.url}, started ${present.startedAt}`;
   return new InputError(
-    `another Rollcall${process === "" ? "" : ` (${process}${known})`} is using the data folder ${data}: ` +
-      "stop it first, or give this one another `service.data`",
+    `another Rollcall${process === "" ? "" : ` (${process}${known})`} is using the data folder ${data}: ${advice}`,
     { cause },
   );
 }

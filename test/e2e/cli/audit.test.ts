@@ -44,7 +44,7 @@ test("starts, stops and what is different in the configuration are told; secrets
   expect(code, stderr).toBe(0);
   const { entries } = JSON.parse(stdout);
   const events = entries.map(({ event }: { event: string }) => event);
-  const each = ["started", "configuration", "stopped"];
+  const each = ["configuration", "started", "stopped"];
   expect(events.filter((event: string) => each.includes(event))).toEqual([...each, ...each]);
   const [first, second] = entries.filter(({ event }: { event: string }) => event === "configuration");
   expect(first).toMatchObject({ file: company.config, differences: [] });

@@ -192,7 +192,9 @@ test("two applies of one sync do not run at once", async () => {
   first.process.kill("SIGCONT");
   expect(second.code).toBe(1);
   expect(second.stderr).toMatch(
-    new RegExp(`another run to this target is under way \\(process ${first.process.pid}\\)`),
+    new RegExp(
+      `another Rollcall \\(process ${first.process.pid}\\) is using the data folder .*: wait until it has ended`,
+    ),
   );
   expect((await first.ended).code).toBe(0);
 });
