@@ -50,8 +50,10 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
     }
     await configured(configuration, by);
     // Where the file was damaged, another one continues: what is known of the old one's end is not true of it.
-    journal.audited(audit.head());
-    await journal.put([]);
+    if (audit.head().hash !== expected?.hash) {
+      journal.audited(audit.head());
+      await journal.put([]);
+    }
     return { journal, audit, configured, close: () => audit.close() };
   } catch (error) {
     await audit.close();

@@ -2,6 +2,7 @@ import { InvalidArgumentError } from "commander";
 import type { Action } from "#plan/change.ts";
 import { aspects } from "#plan/stored.ts";
 import type { Aspect } from "#plan/stored.ts";
+import { runStates } from "#sync/record.ts";
 import type { RunState } from "#sync/record.ts";
 import type { RunsOptions } from "./runs.ts";
 import type { ShowOptions } from "./show.ts";
@@ -49,20 +50,8 @@ export function showOptionsOf(flags: ShowFlags): ShowOptions {
   };
 }
 
-const states = [
-  "running",
-  "pending",
-  "held",
-  "no change",
-  "applied",
-  "failed",
-  "rejected",
-  "superseded",
-  "expired",
-] as const satisfies readonly RunState[];
-
 /** `pending,held`, also given several times; `no-change` needs no quotes. */
-export const stateList = listOf(states);
+export const stateList = listOf(runStates);
 
 /** `create,delete`, also given several times; `creates,deletes` as well. */
 export function actionList(value: string, before: readonly Action[] = []): Action[] {

@@ -1,3 +1,4 @@
+import { runStates } from "#sync/record.ts";
 import { z } from "zod";
 import { overridable } from "#plan/limits.ts";
 import { aspects } from "#plan/stored.ts";
@@ -43,24 +44,12 @@ export const rejectBody = z.strictObject({
 /** Of what takes no values. */
 export const emptyBody = z.strictObject({});
 
-const states = [
-  "running",
-  "pending",
-  "held",
-  "no change",
-  "applied",
-  "failed",
-  "rejected",
-  "superseded",
-  "expired",
-] as const;
-
 const one = "expected one value";
 
 /** What `GET /runs` takes in its query. */
 export const runsQuery = z.strictObject({
   sync: z.string({ error: one }).exactOptional(),
-  state: z.enum(states, { error: `expected one of ${states.join(", ")}` }).exactOptional(),
+  state: z.enum(runStates, { error: `expected one of ${runStates.join(", ")}` }).exactOptional(),
   /** The id of a run: only those before it. */
   before: z.string({ error: one }).exactOptional(),
   limit: z

@@ -1,7 +1,7 @@
 import type { Watcher } from "./coordinator.ts";
 import { conclude } from "./conclusions.ts";
 import type { Books } from "./conclusions.ts";
-import { endedByError, endedWith, isOpen } from "./ending.ts";
+import { endedByError, endedWith, hasSucceeded, isOpen } from "./ending.ts";
 import type { Interruption } from "./interruption.ts";
 import { createRecorder } from "./recorder.ts";
 import type { RunRecord } from "./record.ts";
@@ -109,7 +109,7 @@ export async function carryOut(
     await sync?.target.close();
   }
   if (run.state === "applied" && storedAs !== undefined && storedAs !== run.id) await store.replaceByPart(run.id);
-  if (run.state === "applied" || run.state === "no change") {
+  if (hasSucceeded(run)) {
     const exported = await means.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };
   }

@@ -1,4 +1,4 @@
-import { isOpen, without } from "./ending.ts";
+import { hasSucceeded, isOpen, without } from "./ending.ts";
 import type { SyncEvent } from "./coordinator.ts";
 import type { Audit } from "./audit.ts";
 import { auditOfEnd } from "./audit-entry.ts";
@@ -138,10 +138,6 @@ function stateAfter(state: SyncState, run: RunRecord, at: string): SyncState {
   if (!hasSucceeded(run)) return state;
   const cautious = caution === undefined ? {} : { caution };
   return { ...rest, ...cautionAfter(cautious, run, at), lastSuccessAt: run.endedAt ?? at };
-}
-
-function hasSucceeded({ state }: RunRecord): boolean {
-  return state === "applied" || state === "no change";
 }
 
 function cautionAfter(before: Pick<SyncState, "caution">, run: RunRecord, at: string): Pick<SyncState, "caution"> {

@@ -35,3 +35,9 @@ export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): Run
 export function isOpen({ state, heldBy }: RunRecord): boolean {
   return state === "pending" || (state === "held" && heldBy === "limits");
 }
+
+/** There was nothing to do, or it has been done and proven. */
+export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "applied" | "no change" } {
+  const { state } = run;
+  return state === "applied" || state === "no change";
+}

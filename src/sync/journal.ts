@@ -5,6 +5,7 @@ import { z } from "zod";
 import { InputError, firstLineOf } from "#errors.ts";
 import { writeDurably } from "#plan/durable.ts";
 import { makeFolder } from "#plan/folder.ts";
+import { runStates } from "./record.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 import { retain } from "./retention.ts";
 import { setListsAside } from "./store.ts";
@@ -56,17 +57,7 @@ const schema = z.looseObject({
     z.looseObject({
       id: z.string(),
       sync: z.string(),
-      state: z.enum([
-        "running",
-        "pending",
-        "held",
-        "no change",
-        "applied",
-        "failed",
-        "rejected",
-        "superseded",
-        "expired",
-      ]),
+      state: z.enum(runStates),
       startedAt: z.iso.datetime(),
       stages: z.array(z.looseObject({ stage: z.string() })),
       limits: z.array(z.looseObject({})),

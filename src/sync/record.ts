@@ -13,16 +13,18 @@ import type { Stage } from "./sync.ts";
  * - `failed`: an error ended it. `rejected`: a person did. `superseded`: a later run of the sync found another plan.
  *   `expired`: nobody approved it in time.
  */
-export type RunState =
-  | "running"
-  | "pending"
-  | "held"
-  | "no change"
-  | "applied"
-  | "failed"
-  | "rejected"
-  | "superseded"
-  | "expired";
+export const runStates = [
+  "running",
+  "pending",
+  "held",
+  "no change",
+  "applied",
+  "failed",
+  "rejected",
+  "superseded",
+  "expired",
+] as const;
+export type RunState = (typeof runStates)[number];
 
 /** Why a run began. */
 export type Cause = "start" | "schedule" | "catch-up" | "retry" | "demand" | "undo";

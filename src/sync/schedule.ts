@@ -1,5 +1,6 @@
 import { messageOf } from "#errors.ts";
 import type { Coordinator, SyncEvent } from "./coordinator.ts";
+import { hasSucceeded } from "./ending.ts";
 import { isOverdue, overdueAt, tellWhenOverdue } from "./overdue.ts";
 import type { Actor, Cause, RunRecord, SyncState } from "./record.ts";
 import { retryDelay } from "./retries.ts";
@@ -221,7 +222,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
       // Once for each. What takes a run back is not made good by an ordinary run.
       if (run.id !== kept.failed && run.cause !== "undo") failed(kept, run);
       kept.failed = run.id;
-    } else if (run.state === "no change" || run.state === "applied") {
+    } else if (hasSucceeded(run)) {
       kept.retryAt = undefined;
       kept.retries = 0;
       tellWhenOverdue(kept.sync, memory, Date.now());

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { SyncEvent } from "#sync/coordinator.ts";
+import { hasSucceeded } from "#sync/ending.ts";
 import { request } from "./post.ts";
 import type { PostTimeouts } from "./post.ts";
 
@@ -46,7 +47,7 @@ export function openHeartbeat(
 
   return {
     listener: (event) => {
-      if (event.type !== "run" || !["applied", "no change"].includes(event.run.state)) return;
+      if (event.type !== "run" || !hasSucceeded(event.run)) return;
       const { sync } = event.run;
       const url = urls[sync];
       // One at a time: the one that is under way says the same.

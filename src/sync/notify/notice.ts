@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { number } from "#plan/render/visible.ts";
@@ -93,7 +94,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
       return `${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
     case "failed": {
       const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
-      return `failed${often}: ${firstLine(run.error?.message ?? "for a reason that is not known")}`;
+      return `failed${often}: ${firstLineOf(run.error?.message ?? "for a reason that is not known")}`;
     }
     case "recovered":
       return `succeeded again${since === undefined ? "" : `, for the first time since ${moment(since)}`}: ${run.state === "applied" ? `applied and verified, ${changes}` : "nothing to change"}`;
@@ -121,7 +122,7 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
       return "held because the changes are no longer those that were shown; nothing was applied";
     case undefined:
     default:
-      return `held: ${firstLine(error?.message ?? "going on would not do what was shown")}`;
+      return `held: ${firstLineOf(error?.message ?? "going on would not do what was shown")}`;
   }
 }
 
@@ -177,8 +178,4 @@ export function moment(iso: string): string {
 
 function times(count: number): string {
   return count === 1 ? "once" : `${number(count)} times in a row`;
-}
-
-function firstLine(text: string): string {
-  return text.split("\n", 1)[0] ?? "";
 }
