@@ -2,10 +2,13 @@ import { errorDocument } from "#errors.ts";
 import { explain as explainBy } from "#sync/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain.ts";
 import type { Outcome } from "#sync/outcome.ts";
+import type { Wait } from "#sync/waits.ts";
+import { describeCheck } from "#plan/render/limits.ts";
 import { quoted, visible } from "#plan/render/visible.ts";
 import { chosenSyncs, daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
 import { progressOf } from "./dry-run.ts";
+import { exactly } from "./moments.ts";
 import { openSync } from "./open-sync.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -45,6 +48,7 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
       folder: daemonFolder(configuration),
       memory: configuration.memory,
       interruption,
+      approval: configuration.syncs[name]?.approval ?? "automatic",
       progress: progressOf(context, name),
       warn: (message) => {
         output.say(`${name}: ${message}`);
@@ -95,7 +99,7 @@ const teller: Readonly<Record<RecordExplanation["memberships"][number]["by"], st
   default: "every user is (defaultGroups)",
 };
 
-function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, groups }: Outcome): string[] {
+function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, groups, waits }: Outcome): string[] {
   const lists =
     change === undefined
       ? []
@@ -117,6 +121,28 @@ function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, grou
     ),
     ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
     ...groups.map((way) => `  in ${way.map(quoted).join(" → ")}`),
+    ...waits.flatMap((wait) => waitLines(wait, action)),
+  ];
+}
+
+function waitLines(
+  { how, limits, reason, since, run, action, expiresAt, next }: Wait,
+  now: Outcome["action"],
+): string[] {
+  const names = [...new Set(limits.map(({ limit }) => limit))].join(", ");
+  const bound = `the limit${limits.length === 1 ? "" : "s"} ${names}`;
+  const because = {
+    held: `held by ${bound}: the whole run waits`,
+    "left out": `left out because of ${bound}; the rest goes on`,
+    pending: `somebody must approve it${reason === undefined ? "" : ` (${visible(reason)})`}`,
+  }[how];
+  const does = action === undefined || action === now ? "" : `, which would ${action} it`;
+  const until = expiresAt === undefined ? "" : `, to be approved until ${exactly(expiresAt)}`;
+  return [
+    `  waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`,
+    ...(run === undefined ? [] : [`    in the run ${run}${does}${until}`]),
+    ...limits.map((check) => `    ${visible(describeCheck(check))}`),
+    ...next.map((command) => `    ${command}`),
   ];
 }
 

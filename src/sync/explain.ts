@@ -1,4 +1,8 @@
 import { join } from "node:path";
+import { messageOf } from "#errors.ts";
+import type { Connection } from "#plan/database.ts";
+import type { History } from "#plan/limits.ts";
+import { createPlan } from "#plan/plan.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Judged, Observer } from "#principals/stage.ts";
 import type { RuleTrace } from "#principals/compile.ts";
@@ -6,12 +10,19 @@ import { membershipsOf } from "#principals/membership.ts";
 import type { DirectMembership } from "#principals/membership.ts";
 import type { Kind } from "#principals/principal.ts";
 import { makeDesired } from "./desired.ts";
+import { isOpen } from "./ending.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
+import { readJournal } from "./journal.ts";
 import { openLedger } from "./ledger.ts";
-import { nearestNames, outcomesOf } from "./outcome.ts";
+import { planWithinLimits, scopeOfSources } from "./limited.ts";
+import { differenceOf, nearestNames, outcomesOf } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
+import type { ApprovalPolicy } from "./run.ts";
+import { openStore } from "./store.ts";
 import type { Stage, Sync } from "./sync.ts";
+import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
+import type { Standing, Wait } from "./waits.ts";
 
 /** A record of a source that a name may mean, and what the rules make of it. */
 export interface RecordExplanation {
@@ -44,12 +55,17 @@ export interface ExplainOptions {
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
+  /** Who lets a plan of the sync be applied. */
+  readonly approval: ApprovalPolicy;
   readonly progress?: (stage: Stage, records?: number) => void;
   readonly warn: (message: string) => void;
 }
 
 /** So many records and principals are explained; a name that means more means nothing. */
 const limit = 20;
+
+/** What keeps changes from being made is known of the journal, as far as that can be read. */
+type Remembered = Pick<Standing, "runs" | "caution">;
 
 /**
  * Follows whatever a name means (a principal's name, display name or mail, a record's id, or a value that the rules
@@ -61,7 +77,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
   const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
   const watching = watch(workbench.connection, options.interruption);
   try {
-    await openLedger(workbench.connection, {
+    const { history } = await openLedger(workbench.connection, {
       folder: join(options.folder, "ledgers"),
       place: sync.place,
       sync: sync.name,
@@ -69,12 +85,19 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       signal: watching.signal(),
     });
     const finder = findRecords(sync, wanted);
-    await makeDesired(sync, workbench, { ...options, observer: finder.observer, signal: watching.signal() });
+    const { assembly } = await makeDesired(sync, workbench, {
+      ...options,
+      observer: finder.observer,
+      signal: watching.signal(),
+    });
     const records = await finder.records();
     const names = records.flatMap(({ kind, name }) => (name === undefined ? [] : [{ kind, name }]));
-    const outcomes = await outcomesOf(workbench.connection, sync, { wanted: fold(wanted), names, limit });
-    const found = records.length + outcomes.length > 0;
-    const nearest = found ? [] : await nearestNames(workbench.connection, fold(wanted));
+    const found = await outcomesOf(workbench.connection, sync, { wanted: fold(wanted), names, limit });
+    const unread = assembly.unread.map(({ name }) => name);
+    const outcomes =
+      found.length === 0 ? [] : await withWaits(found, sync, workbench.connection, { ...options, history, unread });
+    const isFound = records.length + outcomes.length > 0;
+    const nearest = isFound ? [] : await nearestNames(workbench.connection, fold(wanted));
     return { sync: sync.name, target: sync.target.name, records, outcomes, nearest };
   } catch (error) {
     throw watching.explain(error);
@@ -82,6 +105,51 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
     watching.end();
     await workbench.close();
   }
+}
+
+interface WaitOptions extends ExplainOptions {
+  readonly history: History;
+  /** Names of sources that could not be read. */
+  readonly unread: readonly string[];
+}
+
+/** Says of every change what keeps it from being made by itself. Changes `desired` as the limits have it. */
+async function withWaits(
+  outcomes: readonly Outcome[],
+  sync: Sync,
+  connection: Connection,
+  { folder, approval, history, unread, warn }: WaitOptions,
+): Promise<Outcome[]> {
+  const remembered = await readJournal(folder).then(
+    ({ runs, syncs }): Remembered => {
+      const reason = syncs[sync.name]?.caution?.reason;
+      const own = runs.filter((run) => run.sync === sync.name).toReversed();
+      return { runs: own, ...(reason === undefined ? {} : { caution: reason }) };
+    },
+    (error: unknown): Remembered => {
+      warn(`what waits since when is not known: ${messageOf(error)}`);
+      return { runs: [] };
+    },
+  );
+  const { digest } = await createPlan(connection);
+  const scope = await scopeOfSources(connection, sync, unread);
+  const { checks, waiting } = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
+  const { action } = sync.limits;
+  const standing = { sync: sync.name, action, approval, checks, waiting, digest, ...remembered };
+  const store = openStore(folder);
+  const open = remembered.runs.filter(isOpen);
+  const explained: Outcome[] = [];
+  for (const outcome of outcomes) {
+    const { change } = outcome;
+    const rest = waiting.length === 0 ? change : (await differenceOf(connection, outcome)).change;
+    const wait = change === undefined ? undefined : waitOf(change, rest, standing);
+    const planned = await plannedOf(connection, store, open, outcome);
+    const others = planned.flatMap(({ run, action }): Wait[] =>
+      run.id === wait?.run ? [] : [waitOfRun(run, action, remembered.runs)],
+    );
+    explained.push({ ...outcome, waits: [...(wait === undefined ? [] : [wait]), ...others] });
+  }
+  return explained;
 }
 
 /** Text as it is compared: what looks the same but for its case is the same. */

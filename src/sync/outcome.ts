@@ -7,6 +7,7 @@ import type { PrincipalRow } from "#plan/plan.ts";
 import { patternMatching } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import type { Sync } from "./sync.ts";
+import type { Wait } from "./waits.ts";
 
 /** What a run would do with one principal, and why. */
 export interface Outcome {
@@ -23,6 +24,8 @@ export interface Outcome {
   readonly ownedFrom: readonly { readonly source: string; readonly sourceId: string }[];
   /** For each group that it will be in, also through others, the shortest way there: the first is a direct one. */
   readonly groups: readonly (readonly string[])[];
+  /** Why the change is not made by itself. Empty: the next run makes it, or there is none. */
+  readonly waits: readonly Wait[];
 }
 
 interface Subject {
@@ -57,21 +60,13 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
   const { kind, name } = subject;
   const of = <Row extends object>(table: string, columns = "*"): Promise<Row[]> =>
     connection.rows<Row>(`SELECT ${columns} FROM ${table} WHERE kind = ? AND name = ?`, [kind, name]);
-  const [before] = await of<PrincipalRow>("actual");
-  const [after] = await of<PrincipalRow>("desired");
+  const { action, actual, desired, change } = await differenceOf(connection, subject);
   const [frozen] = await of<{ reason: string }>("frozen");
   const [assembled] = await of<{ origin: string }>("assembled");
   const [heldBack] = await of<object>("held_back");
+  const [gone] = frozen?.reason === "leaving" ? await of<{ since: bigint }>("gone", "since") : [];
   const quarantined = await of<{ reason: string; origin: string }>("quarantined");
   const ownedFrom = await of<{ source: string; sourceId: string }>("ledger", 'source, source_id AS "sourceId"');
-  const [actual, desired] = [before, after].map((row) => (row === undefined ? undefined : principalOf(kind, row)));
-  const action =
-    actual === undefined ? (desired === undefined ? "nothing" : "create") : desired === undefined ? "delete" : "update";
-  const change = action === "nothing" ? undefined : changeOf(action, actual, desired);
-  const isSame =
-    action === "update" &&
-    change !== undefined &&
-    change.attributes.length + change.groupsAdded.length + change.groupsRemoved.length === 0;
   const why = reasonOf(sync, subject, {
     frozen: frozen?.reason,
     origin: assembled?.origin,
@@ -79,17 +74,43 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     isOwned: ownedFrom.length > 0,
     inTarget: actual !== undefined,
     isHeldBack: heldBack !== undefined,
+    leavesOn: gone === undefined ? undefined : new Date(Number(gone.since) + sync.departures.after).toISOString(),
   });
   return {
     kind,
     name,
-    action: isSame ? "nothing" : action,
+    action,
     why,
     ...(actual === undefined ? {} : { actual }),
-    ...(change === undefined || isSame ? {} : { change }),
+    ...(change === undefined ? {} : { change }),
     ownedFrom,
     groups: await waysToGroups(connection, desired?.groupNames ?? []),
+    waits: [],
   };
+}
+
+/** How the two sides of a principal differ: `actual` and `desired` as they are now. */
+interface Difference {
+  readonly action: Outcome["action"];
+  readonly actual?: Principal;
+  readonly desired?: Principal;
+  readonly change?: Change;
+}
+
+/** What is to become of a principal, by the tables `actual` and `desired` as they are. */
+export async function differenceOf(connection: Connection, { kind, name }: Subject): Promise<Difference> {
+  const of = async (table: "actual" | "desired"): Promise<Principal | undefined> => {
+    const sql = `SELECT * FROM ${table} WHERE kind = ? AND name = ?`;
+    const [row] = await connection.rows<PrincipalRow>(sql, [kind, name]);
+    return row === undefined ? undefined : principalOf(kind, row);
+  };
+  const [actual, desired] = [await of("actual"), await of("desired")];
+  const sides = { ...(actual === undefined ? {} : { actual }), ...(desired === undefined ? {} : { desired }) };
+  if (actual === undefined && desired === undefined) return { action: "nothing" };
+  const action = actual === undefined ? "create" : desired === undefined ? "delete" : "update";
+  const change = changeOf(action, actual, desired);
+  const isSame = change.attributes.length + change.groupsAdded.length + change.groupsRemoved.length === 0;
+  return action === "update" && isSame ? { action: "nothing", ...sides } : { action, ...sides, change };
 }
 
 interface Circumstances {
@@ -100,14 +121,15 @@ interface Circumstances {
   readonly isOwned: boolean;
   readonly inTarget: boolean;
   readonly isHeldBack: boolean;
+  /** Of one that is leaving: when, ISO 8601. */
+  readonly leavesOn: string | undefined;
 }
 
 /** By why it is frozen. */
 const stays: Readonly<Record<string, string>> = {
   administrator: "no record makes it any more, but it is an administrator: it is never deleted",
   "last member": "no record makes it any more, but a protected group would have no member left: it is not deleted",
-  leaving: "no record makes it any more; it leaves when the time of deletions.after has passed",
-  renamed: "its record has another name now, and stays as it is for now: see what rollcall plan says of renames",
+  renamed: "its record has another name now, and it stays as it is for now (renames)",
   reused: "its name is that of another record now, somebody else; it stays as it is (reusedNames)",
 };
 
@@ -122,6 +144,8 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   if (frozen === "quarantined") return `it stays as it is while it is unknown what becomes of it: ${doubt}`;
   if (frozen === "unread") return "it stays as it is: a source that it may come from could not be read";
   const staying = frozen === undefined ? undefined : stays[frozen];
+  if (frozen === "leaving")
+    return `no record makes it any more; it is leaving on ${circumstances.leavesOn ?? "the day that deletions.after says"} (deletions.after)`;
   if (staying !== undefined) return staying;
   if (circumstances.isHeldBack)
     return "it is not created: its record has another name in the target, which stays for now";

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { makeCompany, people } from "../../servers/company.ts";
 import type { CompanyFolder } from "../../servers/company.ts";
 import { rollcall } from "../../servers/rollcall.ts";
@@ -86,6 +86,74 @@ test("who is not in scope, in doubt, or only in the target is explained too", as
   });
   expect(await explained("admin")).toMatchObject({
     outcomes: [{ action: "nothing", why: "its name is protected: it is never touched" }],
+  });
+});
+
+describe("what keeps a change waiting, since when, and what has it made", () => {
+  const withoutZoe = people.replace("Zoë Ünal,,active", "Zoë Ünal,,left");
+  const limited = async (settings: string): Promise<void> => {
+    await company.remove();
+    company = await makeCompany((yaml) => `${yaml}${settings}\n`);
+  };
+  const waitsOf = async (name: string) => (await explained(name)).outcomes[0].waits;
+  const run = (...args: string[]) => rollcall([...args, "--config", company.config]);
+
+  test("a limit that holds the run: before a run has found it, and after", async () => {
+    await limited("    limits: { deletes: 0 }");
+    await run("apply");
+    await company.write("people.csv", withoutZoe);
+    const [early] = await waitsOf("zoe");
+    expect(early).toMatchObject({ how: "held", limits: [{ limit: "deletes", value: 1, bound: 0 }] });
+    expect(early).not.toHaveProperty("since");
+    expect(early.next[1]).toMatch(/^rollcall apply staff --override deletes --digest [0-9a-f]{64}$/);
+    expect(await waitsOf("grace")).toEqual([]);
+
+    await run("apply");
+    const { stdout } = await explain("zoe");
+    const [, id = ""] =
+      /^ {2}waits since \S+ \S+Z: held by the limit deletes: the whole run waits\n {4}in the run (\S+), to be approved until \S+ \S+Z\n {4}deletes: 1 user, at most 0 \(as configured\)\n {4}rollcall show \1\n {4}rollcall approve \1 --override deletes\n$/m.exec(
+        stdout,
+      ) ?? [];
+    expect(id, stdout).not.toBe("");
+    const [wait] = await waitsOf("zoe");
+    expect((await run(...wait.next[1].split(" ").slice(1))).code).toBe(0);
+    expect((await run("explain", "zoe", "--json")).stdout).not.toContain('"how"');
+  });
+
+  test("a limit that leaves it out: since the first run that did, with the plan that has it", async () => {
+    await limited("    limits: { deletes: 0, action: apply-the-rest }");
+    await run("apply");
+    await company.write("people.csv", withoutZoe.replace("Grace Hopper", "Admiral Hopper"));
+    await run("apply");
+    await run("apply");
+    const { runs } = JSON.parse((await run("runs", "--json")).stdout);
+    expect(runs).toMatchObject([{ waiting: ["deletes"] }, { waiting: ["deletes"] }, { waiting: [] }]);
+    expect(await waitsOf("grace")).toEqual([]);
+    const [wait] = await waitsOf("zoe");
+    expect(wait).toMatchObject({ how: "left out", since: runs[1].startedAt, limits: [{ limit: "deletes" }] });
+    expect(wait.next[0]).toBe("rollcall plan staff --override deletes");
+    expect((await run(...wait.next[1].split(" ").slice(1))).code).toBe(0);
+    expect(await explained("zoe")).toMatchObject({ outcomes: [] });
+  });
+
+  test("an approval that is wanted, and a way back that is planned", async () => {
+    await limited("    approval: required");
+    await run("apply");
+    await company.write("people.csv", withoutZoe);
+    const [{ id }] = JSON.parse((await run("runs", "--json")).stdout).runs;
+    // What would be planned now is another plan than the one that waits.
+    const [planned] = await waitsOf("ada");
+    expect(planned).toMatchObject({ how: "pending", limits: [], reason: "approval: required" });
+    expect(planned).not.toHaveProperty("run");
+    await company.write("people.csv", people);
+    expect(await waitsOf("zoe")).toMatchObject([
+      { how: "pending", run: id, next: [expect.anything(), `rollcall approve ${id}`] },
+    ]);
+    await run("approve", id);
+    await run("undo", id);
+    const [undoing] = JSON.parse((await run("runs", "--json")).stdout).runs;
+    expect(await waitsOf("zoe")).toMatchObject([{ how: "pending", run: undoing.id, action: "delete" }]);
+    expect((await explain("zoe")).stdout).toContain(`in the run ${undoing.id}, which would delete it`);
   });
 });
 
