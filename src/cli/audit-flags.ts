@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "commander";
-import type { Head } from "#sync/audit-chain.ts";
+import type { Head } from "#sync/audit/chain.ts";
 
 /** The value of `--head`: `12:9f86d0…`, as `rollcall audit verify` shows it. */
 export function headText(text: string): Head {

@@ -1,8 +1,8 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import { number, visible } from "#plan/render/visible.ts";
-import type { Sealed } from "#sync/audit-chain.ts";
-import type { AuditEntry } from "#sync/audit-entry.ts";
-import type { Verification } from "#sync/audit-verify.ts";
+import type { Sealed } from "#sync/audit/chain.ts";
+import type { AuditEntry } from "#sync/audit/entry.ts";
+import type { Verification } from "#sync/audit/verify.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor } from "#sync/record.ts";
 

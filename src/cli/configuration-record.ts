@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { differences, fingerprint } from "#config/fingerprint.ts";
 import { writeDurably } from "#plan/durable.ts";
-import type { Audit } from "#sync/audit.ts";
+import type { Audit } from "#sync/audit/audit.ts";
 import type { Actor } from "#sync/record.ts";
 import { daemonFolder } from "./context.ts";
 

@@ -1,4 +1,4 @@
-import type { Coordinator } from "#sync/coordinator.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Context } from "./context.ts";
 import { findOwnDaemon, withDaemon } from "./daemon-coordinator.ts";
 import { openLocalCoordinator } from "./local-coordinator.ts";

@@ -7,9 +7,9 @@ import type { Host } from "#control/access.ts";
 import type { ControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
-import type { Coordinator } from "#sync/coordinator.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Actor } from "#sync/record.ts";
-import { openStore } from "#sync/store.ts";
+import { openStore } from "#sync/kept/store.ts";
 import { daemonFolder } from "./context.ts";
 import type { Reloaded } from "./reload.ts";
 

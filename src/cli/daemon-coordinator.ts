@@ -2,7 +2,7 @@ import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import { configurationDigest } from "#control/configuration-digest.ts";
 import { InputError } from "#errors.ts";
-import type { Coordinator } from "#sync/coordinator.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import { localActor } from "./actor.ts";
 import type { Context } from "./context.ts";
 

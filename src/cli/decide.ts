@@ -2,7 +2,7 @@ import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { refuseUnapprovable } from "#sync/refusals.ts";
+import { refuseUnapprovable } from "#sync/coordinator/refusals.ts";
 import type { Report } from "#sync/run.ts";
 import { localActor } from "./actor.ts";
 import { chosenRun } from "./chosen-run.ts";

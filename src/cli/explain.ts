@@ -1,8 +1,8 @@
 import { errorDocument } from "#errors.ts";
-import { explain as explainBy } from "#sync/explain.ts";
-import type { Explanation, RecordExplanation } from "#sync/explain.ts";
-import type { Outcome } from "#sync/outcome.ts";
-import type { Wait } from "#sync/waits.ts";
+import { explain as explainBy } from "#sync/explain/explain.ts";
+import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
+import type { Outcome } from "#sync/explain/outcome.ts";
+import type { Wait } from "#sync/explain/waits.ts";
 import { describeCheck } from "#plan/render/limits.ts";
 import { quoted, visible } from "#plan/render/visible.ts";
 import { chosenSyncs, daemonFolder } from "./context.ts";

@@ -4,7 +4,7 @@ import { InputError, firstLineOf } from "#errors.ts";
 import { openWorkbench } from "#plan/workbench.ts";
 import type { Workbench } from "#plan/workbench.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { openStore } from "#sync/store.ts";
+import { openStore } from "#sync/kept/store.ts";
 import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
 

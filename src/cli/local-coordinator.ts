@@ -1,6 +1,6 @@
 import type { Configuration } from "#config/configuration.ts";
-import { openCoordinator } from "#sync/coordinate.ts";
-import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinate.ts";
+import { openCoordinator } from "#sync/coordinator/coordinate.ts";
+import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinator/coordinate.ts";
 import { daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";
 import { exportRecord } from "./export-record.ts";

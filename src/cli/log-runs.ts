@@ -1,5 +1,5 @@
 import { renderText } from "#plan/render/text.ts";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Report } from "#sync/run.ts";
 import type { Context } from "./context.ts";

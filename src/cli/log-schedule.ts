@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 
 /** Writes what comes of schedules into the log: slots without a run, retries, and syncs without a success. */
 export function logSchedule(log: Logger): (event: SyncEvent) => void {

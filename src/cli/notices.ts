@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openHeartbeat } from "#sync/notify/heartbeat.ts";
 import { openNotifier } from "#sync/notify/notifier.ts";
 import type { NotifierOptions } from "#sync/notify/notifier.ts";

@@ -1,10 +1,10 @@
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import { redactor } from "#config/redact.ts";
-import { openAudit } from "#sync/audit.ts";
-import type { Audit } from "#sync/audit.ts";
-import { openJournal } from "#sync/journal.ts";
-import type { Journal } from "#sync/journal.ts";
+import { openAudit } from "#sync/audit/audit.ts";
+import type { Audit } from "#sync/audit/audit.ts";
+import { openJournal } from "#sync/journal/journal.ts";
+import type { Journal } from "#sync/journal/journal.ts";
 import type { Actor } from "#sync/record.ts";
 import { localActor } from "./actor.ts";
 import { recordConfiguration } from "./configuration-record.ts";

@@ -1,7 +1,7 @@
 import type { Fact } from "#plan/render/sections.ts";
-import { isOpen } from "#sync/ending.ts";
+import { isOpen } from "#sync/coordinator/ending.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { passedOver } from "#sync/refusals.ts";
+import { passedOver } from "#sync/coordinator/refusals.ts";
 import { exactly, lasting, relatively } from "./moments.ts";
 import { counted } from "#plan/render/visible.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./run-words.ts";

@@ -1,7 +1,7 @@
 import { changes } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import { openStored } from "#plan/stored.ts";
-import type { Begun, Coordinator } from "#sync/coordinator.ts";
+import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Context } from "./context.ts";
 import type { RunDocument } from "./documents.ts";

@@ -1,5 +1,5 @@
 import { painter } from "#plan/render/change-line.ts";
-import { readJournal } from "#sync/journal.ts";
+import { readJournal } from "#sync/journal/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { chosenSyncs, daemonFolder } from "./context.ts";
 import type { Context } from "./context.ts";

@@ -1,5 +1,5 @@
 import { isAlive } from "#plan/alive.ts";
-import type { Begun, Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator.ts";
+import type { Begun, Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Stage } from "#sync/sync.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { UnavailableError } from "#errors.ts";
 import type { Change } from "#plan/change.ts";
 import type { Filter } from "#plan/stored.ts";
-import type { Begun, Coordinator } from "#sync/coordinator.ts";
+import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import type { Host } from "./access.ts";
 import { createEnds } from "./ends.ts";

@@ -1,4 +1,4 @@
-import type { Begun } from "#sync/coordinator.ts";
+import type { Begun } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 
 /** How the runs ended that were begun over the API. In the journal a run may stand as ended before all of it has. */

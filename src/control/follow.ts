@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { InputError, UnavailableError } from "#errors.ts";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import { NoDaemonError } from "./connection.ts";

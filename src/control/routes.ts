@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { messageOf } from "#errors.ts";
-import type { Begun, Coordinator, SyncStatus } from "#sync/coordinator.ts";
+import type { Begun, Coordinator, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";

@@ -7,7 +7,7 @@ import type { Daemon } from "#control/control.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { createToken } from "#control/token.ts";
-import type { Coordinator } from "#sync/coordinator.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 
 /** The daemon's API in this process, over real HTTP. */
 export interface ControlServer {

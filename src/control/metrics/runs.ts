@@ -1,6 +1,6 @@
 import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { addStanding } from "./standing.ts";
 import type { Followed } from "./standing.ts";

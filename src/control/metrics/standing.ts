@@ -1,6 +1,6 @@
 import prometheus from "prom-client";
 import type { Registry } from "prom-client";
-import type { Coordinator, SyncStatus } from "#sync/coordinator.ts";
+import type { Coordinator, SyncStatus } from "#sync/coordinator/coordinator.ts";
 
 /** What the counting needs of a coordinator. */
 export type Followed = Pick<Coordinator, "runs" | "syncs" | "subscribe">;

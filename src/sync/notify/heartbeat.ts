@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { SyncEvent } from "#sync/coordinator.ts";
-import { hasSucceeded } from "#sync/ending.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
+import { hasSucceeded } from "#sync/coordinator/ending.ts";
 import { request } from "./post.ts";
 import type { PostTimeouts } from "./post.ts";
 

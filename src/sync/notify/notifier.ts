@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { firstLineOf, messageOf } from "#errors.ts";
 import { makeFolder } from "#plan/folder.ts";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Channel } from "./channel.ts";
 import { openDelivery, usualPatience } from "./delivery.ts";

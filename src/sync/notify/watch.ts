@@ -1,4 +1,4 @@
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { NoticeEvent } from "./channel.ts";
 import { noticeOfOverdue, noticeOfRun, noticeOfSkipped } from "./notice.ts";

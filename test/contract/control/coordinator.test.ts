@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { RemoteCoordinator } from "#control/client.ts";
 import { InputError } from "#errors.ts";
-import type { Begun, RunRequest, SyncEvent } from "#sync/coordinator.ts";
+import type { Begun, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../../servers/control.ts";
 import { digest, openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
 import type { HandledCoordinator } from "../../servers/coordinator.ts";

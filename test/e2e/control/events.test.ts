@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { SyncEvent } from "#sync/coordinator.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../../servers/control.ts";
 import type { ControlServer } from "../../servers/control.ts";
 import { openHandledCoordinator } from "../../servers/coordinator.ts";

@@ -7,11 +7,11 @@ import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openAudit } from "#sync/audit.ts";
-import type { AuditOptions } from "#sync/audit.ts";
-import type { Head, Sealed } from "#sync/audit-chain.ts";
-import { verifyAudit } from "#sync/audit-verify.ts";
-import type { VerifyOptions } from "#sync/audit-verify.ts";
+import { openAudit } from "#sync/audit/audit.ts";
+import type { AuditOptions } from "#sync/audit/audit.ts";
+import type { Head, Sealed } from "#sync/audit/chain.ts";
+import { verifyAudit } from "#sync/audit/verify.ts";
+import type { VerifyOptions } from "#sync/audit/verify.ts";
 
 let folder: string;
 let warnings: string[];

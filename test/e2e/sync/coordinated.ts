@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach } from "vitest";
-import { openAudit } from "#sync/audit.ts";
-import { openCoordinator } from "#sync/coordinate.ts";
-import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinate.ts";
-import type { Approval, SyncEvent } from "#sync/coordinator.ts";
-import { openJournal } from "#sync/journal.ts";
+import { openAudit } from "#sync/audit/audit.ts";
+import { openCoordinator } from "#sync/coordinator/coordinate.ts";
+import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinator/coordinate.ts";
+import type { Approval, SyncEvent } from "#sync/coordinator/coordinator.ts";
+import { openJournal } from "#sync/journal/journal.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { call, login, post } from "../../servers/service.ts";

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { conclude, createOrder } from "#sync/conclusions.ts";
-import type { Books } from "#sync/conclusions.ts";
-import type { SyncEvent } from "#sync/coordinator.ts";
-import { openJournal } from "#sync/journal.ts";
-import { openStore } from "#sync/store.ts";
+import { conclude, createOrder } from "#sync/coordinator/conclusions.ts";
+import type { Books } from "#sync/coordinator/conclusions.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
+import { openJournal } from "#sync/journal/journal.ts";
+import { openStore } from "#sync/kept/store.ts";
 import { runOf } from "../../servers/runs.ts";
 
 let folder: string;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createMetrics } from "#control/metrics/metrics.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
-import type { SyncEvent, SyncStatus } from "#sync/coordinator.ts";
+import type { SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { parseExposition } from "../../servers/exposition.ts";
 import type { Exposition } from "../../servers/exposition.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import type { LimitName } from "#plan/limits.ts";
-import type { Approval, RunRequest, Watcher } from "#sync/coordinator.ts";
+import type { Approval, RunRequest, Watcher } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { foundCompany } from "./company.ts";
 import type { Company } from "./company.ts";

@@ -1,0 +1,203 @@
+import { createHash } from "node:crypto";
+import type { AuditEntry, Damage } from "./entry.ts";
+
+/** The last entry of a chain: what everything before it can be checked against. */
+export interface Head {
+  /** 1 for the first entry; 0 where there is none yet. */
+  readonly sequence: number;
+  /** SHA-256 in hexadecimal. */
+  readonly hash: string;
+}
+
+/** Where a chain begins. */
+export const beginning: Head = { sequence: 0, hash: "0".repeat(64) };
+
+/** A line as it is in the file. What it tells may be of a version that knows more events than this one. */
+export interface Sealed extends Head {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly event: string;
+  /** The hash of the entry before. */
+  readonly previous: string;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+/** Longer than any entry, in bytes. */
+export const longestLine = 1024 * 1024;
+
+/** `,"hash":"…"}`: the hash is of the line with `}` in this one's place. */
+const seal = /,"hash":"([0-9a-f]{64})"\}$/;
+const sealLength = 75;
+
+/** The line, without its newline, that tells `entry` after `head`. */
+export function sealed(entry: AuditEntry, head: Head, at: Date): { readonly line: string; readonly head: Head } {
+  const { event, ...facts } = entry;
+  const sequence = head.sequence + 1;
+  const body = JSON.stringify({ sequence, at: at.toISOString(), event, ...facts, previous: head.hash });
+  const hash = hashOf(body);
+  return { line: `${body.slice(0, -1)},"hash":"${hash}"}`, head: { sequence, hash } };
+}
+
+/** A line as an entry, `unreadable` where it is none, `changed` where it does not have the hash that it says. */
+function unsealed(bytes: Buffer): Sealed | "unreadable" | "changed" {
+  const [, hash] = seal.exec(bytes.toString("latin1", Math.max(0, bytes.length - sealLength))) ?? [];
+  const value = parsed(bytes);
+  if (value === undefined) return "unreadable";
+  if (hash === undefined) return "changed";
+  const body = bytes.subarray(0, bytes.length - sealLength);
+  if (createHash("sha256").update(body).update("}").digest("hex") !== hash) return "changed";
+  const { sequence, at, event, previous, hash: _, ...facts } = value;
+  if (typeof sequence !== "number" || typeof at !== "string") return "changed";
+  if (typeof event !== "string" || typeof previous !== "string") return "changed";
+  return { sequence, at, event, previous, hash, facts };
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function parsed(bytes: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The first place where a chain is not what was written. */
+export interface Break {
+  readonly what: Damage;
+  /** From 1. */
+  readonly line: number;
+  /** What is wrong, as a sentence's end: `its hash is not that of what it says`. */
+  readonly reason: string;
+}
+
+/** What a file holds of a chain. */
+export interface Scan {
+  /** The last entry before the break, else the last one; what it began with where there is none. Absent: not begun. */
+  readonly head?: Head;
+  /** Up to there, in lines and bytes. */
+  readonly lines: number;
+  readonly bytes: number;
+  readonly broken?: Break;
+}
+
+/**
+ * Reads a file of a chain up to where it breaks. A last line without its newline, or that is no entry at all, is torn.
+ * @param start the entry before its first one; or the number of the first entry that counts: what comes before that one
+ *   is passed over, and what it follows is taken on trust (0: of the first entry that there is)
+ * @param tell is called with every good entry, in order
+ */
+export async function scan(
+  chunks: AsyncIterable<Buffer>,
+  start: Head | number,
+  tell: (entry: Sealed, line: Buffer) => void | Promise<void> = () => {},
+): Promise<Scan> {
+  let head = typeof start === "number" ? undefined : start;
+  let good = { lines: 0, bytes: 0 };
+  let suspect: Suspect | undefined;
+  for await (const { bytes, number, end, whole } of linesOf(chunks)) {
+    const found = unsealed(bytes);
+    if (suspect !== undefined) {
+      suspect = suspectAfter(suspect, found, head ?? beginning);
+      continue;
+    }
+    if (head === undefined && typeof start === "number") {
+      if (typeof found === "string" || found.sequence < start) continue;
+      head = { sequence: (start || found.sequence) - 1, hash: found.previous };
+    }
+    if (!whole || typeof found === "string") {
+      suspect = { line: number, found: whole ? found : "unreadable", last: true, continued: false };
+      continue;
+    }
+    if (!follows(found, head ?? beginning)) {
+      suspect = { line: number, found, last: true, continued: false };
+      continue;
+    }
+    head = { sequence: found.sequence, hash: found.hash };
+    good = { lines: number, bytes: end };
+    await tell(found, bytes);
+  }
+  const result = head === undefined ? good : { head, ...good };
+  return suspect === undefined ? result : { ...result, broken: breakOf(suspect, head ?? beginning) };
+}
+
+/** The first line that does not continue the chain, and what the lines after it say about it. */
+interface Suspect {
+  readonly line: number;
+  readonly found: Sealed | "unreadable" | "changed";
+  /** No line comes after it. */
+  readonly last: boolean;
+  /** The entry that should be in its place comes later. */
+  readonly continued: boolean;
+}
+
+function suspectAfter(suspect: Suspect, found: Sealed | string, head: Head): Suspect {
+  const continued = suspect.continued || (typeof found !== "string" && follows(found, head));
+  return { ...suspect, last: false, continued };
+}
+
+function follows({ sequence, previous }: Sealed, head: Head): boolean {
+  return sequence === head.sequence + 1 && previous === head.hash;
+}
+
+function breakOf({ line, found, last, continued }: Suspect, { sequence }: Head): Break {
+  const next = sequence + 1;
+  if (found === "unreadable" && last)
+    return { what: "torn", line, reason: "it was not written to its end, as when a process is killed" };
+  if (found === "unreadable") return { what: "changed", line, reason: "it is no entry" };
+  if (found === "changed") return { what: "changed", line, reason: "its hash is not that of what it says" };
+  if (found.sequence > next) {
+    if (continued)
+      return { what: "reordered", line, reason: `it is entry ${found.sequence}, and entry ${next} comes after it` };
+    const missing = found.sequence - next === 1 ? `entry ${next} is` : `entries ${next} to ${found.sequence - 1} are`;
+    return { what: "removed", line, reason: `${missing} missing before it` };
+  }
+  if (continued) return { what: "inserted", line, reason: `entry ${next} comes after it` };
+  if (found.sequence < next)
+    return { what: "inserted", line, reason: `it is entry ${found.sequence}, after entry ${sequence}` };
+  return { what: "changed", line, reason: "it does not follow the line before it: one of the two is another one" };
+}
+
+/** What is wrong with a chain that is whole, where something else is known to have been written. */
+export function otherThan(expected: Head, { sequence }: Head): Omit<Break, "line"> {
+  if (expected.sequence <= sequence)
+    return { what: "changed", reason: `entry ${expected.sequence} is another one than was written` };
+  const last = sequence === 0 ? "there is none here" : `the last one here is ${sequence}`;
+  return { what: "removed", reason: `entries up to ${expected.sequence} were written, and ${last}` };
+}
+
+interface Line {
+  readonly bytes: Buffer;
+  readonly number: number;
+  /** The offset of its end, the newline included. */
+  readonly end: number;
+  /** It has its newline. */
+  readonly whole: boolean;
+}
+
+/** The lines of a file. Of one that is longer than any entry only the beginning is kept. */
+async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+  let pending: Buffer[] = [];
+  let kept = 0;
+  let number = 1;
+  let offset = 0;
+  const keep = (part: Buffer): void => {
+    if (kept <= longestLine) pending.push(part);
+    kept += part.length;
+  };
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let at = chunk.indexOf(10); at !== -1; at = chunk.indexOf(10, from)) {
+      keep(chunk.subarray(from, at));
+      yield { bytes: Buffer.concat(pending), number, end: offset + at + 1, whole: true };
+      [pending, kept, from] = [[], 0, at + 1];
+      number += 1;
+    }
+    keep(chunk.subarray(from));
+    offset += chunk.length;
+  }
+  if (kept > 0) yield { bytes: Buffer.concat(pending), number, end: offset, whole: false };
+}

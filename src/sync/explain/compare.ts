@@ -1,0 +1,158 @@
+import { createReadStream, createWriteStream } from "node:fs";
+import { copyFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { once } from "node:events";
+import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
+import type { Plan } from "#plan/change.ts";
+import { createPlan } from "#plan/plan.ts";
+import { openWorkbench } from "#plan/workbench.ts";
+import type { Workbench } from "#plan/workbench.ts";
+import { makeDesired } from "#sync/planning/desired.ts";
+import type { Desired } from "#sync/planning/desired.ts";
+import { watch } from "#sync/interruption.ts";
+import type { Interruption } from "#sync/interruption.ts";
+import { openLedger } from "#sync/ledger/ledger.ts";
+import type { Target } from "#sync/ports.ts";
+import type { Stage, Sync } from "#sync/sync.ts";
+
+export interface CompareOptions {
+  /** The daemon's folder for workbenches and ledgers. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  readonly interruption: Interruption;
+  readonly progress?: (stage: Stage, records?: number) => void;
+  readonly warn: (message: string) => void;
+  /** Called with what differs. `plan` can be read only while it is running. */
+  readonly report: (comparison: Comparison) => Promise<void>;
+}
+
+/** From what the first of two syncs wants of the target to what the second one wants. */
+export interface Comparison {
+  readonly plan: Plan;
+  /** Of the second. */
+  readonly desired: Desired;
+}
+
+/**
+ * Compares what two syncs want of one target, by the same live data: a source that both read (the same `Source`) is read
+ * once, and the target is listed once. Changes nothing.
+ * @throws what `run` throws before it applies
+ */
+export async function compare(before: Sync, after: Sync, options: CompareOptions): Promise<void> {
+  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const { connection } = workbench;
+  const watching = watch(connection, options.interruption);
+  try {
+    const signal = watching.signal();
+    const { place, name } = after;
+    await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
+    const target = listedOnce(after.target, workbench);
+    const remember = rememberingSources(wantedByBoth(before, after), workbench);
+    const make = (sync: Sync): Promise<Desired> => {
+      const sources = sync.sources.map(({ source, ...rest }) => Object.assign(rest, { source: remember(source) }));
+      return makeDesired({ ...sync, sources, target }, workbench, { ...options, signal });
+    };
+    await make(before);
+    await connection.run("ALTER TABLE desired RENAME TO desired_before");
+    const desired = await make(after);
+    await connection.run("DROP TABLE actual; ALTER TABLE desired_before RENAME TO actual");
+    await options.report({ plan: await createPlan(connection), desired });
+  } catch (error) {
+    throw watching.explain(error);
+  } finally {
+    watching.end();
+    await workbench.close();
+  }
+}
+
+/** The target, which answers every list with the first one. */
+function listedOnce(target: Target, workbench: Workbench): Target {
+  const file = workbench.file("listed.json");
+  let listed: Promise<void> | undefined;
+  return {
+    ...target,
+    list: async (destination, signal) => {
+      listed ??= target.list(file, signal);
+      await listed;
+      await copyFile(file, destination);
+    },
+  };
+}
+
+function wantedByBoth(before: Sync, after: Sync): WantedAttributes | undefined {
+  const [one, other] = [before.rules.attributes(), after.rules.attributes()];
+  if (one === undefined || other === undefined) return undefined;
+  return { users: [...one.users, ...other.users], groups: [...one.groups, ...other.groups] };
+}
+
+/** Makes of a source one that is read at its first read, and gives the same again at every further one. */
+function rememberingSources(
+  attributes: WantedAttributes | undefined,
+  workbench: Workbench,
+): (source: Source) => Source {
+  const remembered = new Map<Source, Source>();
+  return (source) => {
+    const known = remembered.get(source);
+    if (known !== undefined) return known;
+    const made = remembering(source, attributes, workbench.file(`source-${remembered.size}.ndjson`));
+    remembered.set(source, made);
+    return made;
+  };
+}
+
+function remembering(source: Source, attributes: WantedAttributes | undefined, file: string): Source {
+  /** How the first read ended: throws what it threw. */
+  let ended: (() => void) | undefined;
+  return {
+    read: (context) => {
+      const { attributes: _, ...rest } = context;
+      if (ended !== undefined) return readAgain(file, ended, context);
+      const records = source.read(attributes === undefined ? rest : { ...rest, attributes });
+      return write(records, file, (end) => {
+        ended = end;
+      });
+    },
+  };
+}
+
+async function* write(
+  records: AsyncIterable<readonly SourceRecord[]>,
+  file: string,
+  end: (end: () => void) => void,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const stream = createWriteStream(file, { mode: 0o600 });
+  await once(stream, "open");
+  try {
+    for await (const batch of records) {
+      if (!stream.write(batch.map((record) => `${JSON.stringify(record)}\n`).join(""))) await once(stream, "drain");
+      yield batch;
+    }
+    end(() => {});
+  } catch (error) {
+    end(() => {
+      throw error;
+    });
+    throw error;
+  } finally {
+    stream.end();
+    await once(stream, "close");
+  }
+}
+
+async function* readAgain(
+  file: string,
+  end: () => void,
+  { signal }: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  let batch: SourceRecord[] = [];
+  for await (const line of createInterface({ input: createReadStream(file, { signal }), crlfDelay: Infinity })) {
+    batch.push(JSON.parse(line) as SourceRecord);
+    if (batch.length < 1000) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
+  end();
+}

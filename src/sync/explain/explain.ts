@@ -1,0 +1,217 @@
+import { join } from "node:path";
+import { messageOf } from "#errors.ts";
+import type { Connection } from "#plan/database.ts";
+import type { History } from "#plan/limits.ts";
+import { createPlan } from "#plan/plan.ts";
+import { openWorkbench } from "#plan/workbench.ts";
+import type { Judged, Observer } from "#principals/stage.ts";
+import type { RuleTrace } from "#principals/compile.ts";
+import { membershipsOf } from "#principals/membership.ts";
+import type { DirectMembership } from "#principals/membership.ts";
+import type { Kind } from "#principals/principal.ts";
+import { makeDesired } from "#sync/planning/desired.ts";
+import { isOpen } from "#sync/coordinator/ending.ts";
+import { watch } from "#sync/interruption.ts";
+import type { Interruption } from "#sync/interruption.ts";
+import { readJournal } from "#sync/journal/journal.ts";
+import { openLedger } from "#sync/ledger/ledger.ts";
+import { planWithinLimits, scopeOfSources } from "#sync/planning/limited.ts";
+import { differenceOf, nearestNames, outcomesOf } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
+import type { ApprovalPolicy } from "#sync/run.ts";
+import { openStore } from "#sync/kept/store.ts";
+import type { Stage, Sync } from "#sync/sync.ts";
+import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
+import type { Standing, Wait } from "./waits.ts";
+
+/** A record of a source that a name may mean, and what the rules make of it. */
+export interface RecordExplanation {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly id: string;
+  readonly origin: string;
+  readonly rules: readonly RuleTrace[];
+  readonly verdict: "included" | "excluded" | "quarantined";
+  /** The principal's name, where that much is known. */
+  readonly name?: string;
+  /** Why it is quarantined, or which rule excluded it. */
+  readonly reason?: string;
+  readonly memberships: readonly DirectMembership[];
+}
+
+/** Everything that a name may mean to a sync, from the sources to the target. */
+export interface Explanation {
+  readonly sync: string;
+  readonly target: string;
+  readonly records: readonly RecordExplanation[];
+  readonly outcomes: readonly Outcome[];
+  /** Names that are near, where nothing was found. */
+  readonly nearest: readonly string[];
+}
+
+export interface ExplainOptions {
+  /** The daemon's folder for workbenches and ledgers. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  readonly interruption: Interruption;
+  /** Who lets a plan of the sync be applied. */
+  readonly approval: ApprovalPolicy;
+  readonly progress?: (stage: Stage, records?: number) => void;
+  readonly warn: (message: string) => void;
+}
+
+/** So many records and principals are explained; a name that means more means nothing. */
+const limit = 20;
+
+/** What keeps changes from being made is known of the journal, as far as that can be read. */
+type Remembered = Pick<Standing, "runs" | "caution">;
+
+/**
+ * Follows whatever a name means (a principal's name, display name or mail, a record's id, or a value that the rules
+ * `name` and `mail` read; upper and lower case are the same) from the sources to what a run would do with it. It reads
+ * what a run reads, and changes nothing.
+ * @throws what `run` throws before it applies
+ */
+export async function explain(sync: Sync, wanted: string, options: ExplainOptions): Promise<Explanation> {
+  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  const watching = watch(workbench.connection, options.interruption);
+  try {
+    const { history } = await openLedger(workbench.connection, {
+      folder: join(options.folder, "ledgers"),
+      place: sync.place,
+      sync: sync.name,
+      mode: "read",
+      signal: watching.signal(),
+    });
+    const finder = findRecords(sync, wanted);
+    const { assembly } = await makeDesired(sync, workbench, {
+      ...options,
+      observer: finder.observer,
+      signal: watching.signal(),
+    });
+    const records = await finder.records();
+    const names = records.flatMap(({ kind, name }) => (name === undefined ? [] : [{ kind, name }]));
+    const found = await outcomesOf(workbench.connection, sync, { wanted: fold(wanted), names, limit });
+    const unread = assembly.unread.map(({ name }) => name);
+    const outcomes =
+      found.length === 0 ? [] : await withWaits(found, sync, workbench.connection, { ...options, history, unread });
+    const isFound = records.length + outcomes.length > 0;
+    const nearest = isFound ? [] : await nearestNames(workbench.connection, fold(wanted));
+    return { sync: sync.name, target: sync.target.name, records, outcomes, nearest };
+  } catch (error) {
+    throw watching.explain(error);
+  } finally {
+    watching.end();
+    await workbench.close();
+  }
+}
+
+interface WaitOptions extends ExplainOptions {
+  readonly history: History;
+  /** Names of sources that could not be read. */
+  readonly unread: readonly string[];
+}
+
+/** Says of every change what keeps it from being made by itself. Changes `desired` as the limits have it. */
+async function withWaits(
+  outcomes: readonly Outcome[],
+  sync: Sync,
+  connection: Connection,
+  { folder, approval, history, unread, warn }: WaitOptions,
+): Promise<Outcome[]> {
+  const remembered = await readJournal(folder).then(
+    ({ runs, syncs }): Remembered => {
+      const reason = syncs[sync.name]?.caution?.reason;
+      const own = runs.filter((run) => run.sync === sync.name).toReversed();
+      return { runs: own, ...(reason === undefined ? {} : { caution: reason }) };
+    },
+    (error: unknown): Remembered => {
+      warn(`what waits since when is not known: ${messageOf(error)}`);
+      return { runs: [] };
+    },
+  );
+  const { digest } = await createPlan(connection);
+  const scope = await scopeOfSources(connection, sync, unread);
+  const { checks, waiting } = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
+  const { action } = sync.limits;
+  const standing = { sync: sync.name, action, approval, checks, waiting, digest, ...remembered };
+  const store = openStore(folder);
+  const open = remembered.runs.filter(isOpen);
+  const explained: Outcome[] = [];
+  for (const outcome of outcomes) {
+    const { change } = outcome;
+    const rest = waiting.length === 0 ? change : (await differenceOf(connection, outcome)).change;
+    const wait = change === undefined ? undefined : waitOf(change, rest, standing);
+    const planned = await plannedOf(connection, store, open, outcome);
+    const others = planned.flatMap(({ run, action }): Wait[] =>
+      run.id === wait?.run ? [] : [waitOfRun(run, action, remembered.runs)],
+    );
+    explained.push({ ...outcome, waits: [...(wait === undefined ? [] : [wait]), ...others] });
+  }
+  return explained;
+}
+
+/** Text as it is compared: what looks the same but for its case is the same. */
+function fold(text: string): string {
+  return text.normalize("NFC").toLowerCase();
+}
+
+function findRecords(
+  { rules }: Sync,
+  wanted: string,
+): { observer: Observer; records: () => Promise<RecordExplanation[]> } {
+  const sought = fold(wanted);
+  const found: Judged[] = [];
+  const memberships = new Map<number, DirectMembership[]>();
+  const held = new Map<number, string>();
+  const isIt = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
+  const isMeant = ({ entry, verdict }: Judged): boolean => {
+    if (isIt(entry.id) || entry.keys.some(isIt) || ("name" in verdict && isIt(verdict.name))) return true;
+    if (verdict.verdict === "included" && (isIt(verdict.mail) || isIt(verdict.displayName))) return true;
+    return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(isIt) : isIt(value)));
+  };
+  const explained = (judged: Judged): RecordExplanation => {
+    const { seq, source, entry, verdict } = judged;
+    const traces = rules.trace(entry);
+    const reason = held.get(seq) ?? (verdict.verdict === "excluded" ? whyExcluded(entry.kind, traces) : undefined);
+    return {
+      source,
+      kind: entry.kind,
+      id: entry.id,
+      origin: entry.origin,
+      rules: traces,
+      verdict: held.has(seq) ? "quarantined" : verdict.verdict,
+      ...("name" in verdict && verdict.name !== undefined ? { name: verdict.name } : {}),
+      ...(reason === undefined ? {} : { reason }),
+      memberships: memberships.get(seq) ?? [],
+    };
+  };
+  return {
+    observer: {
+      judged: (judged) => {
+        if (found.length < limit && isMeant(judged)) found.push(judged);
+      },
+      assembled: async (connection) => {
+        for (const { seq } of found) {
+          memberships.set(seq, await membershipsOf(connection, seq));
+          const [row] = await connection.rows<{ reason: string | null }>(
+            `SELECT string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held WHERE seq = ${seq}`,
+          );
+          if (row?.reason !== null && row?.reason !== undefined) held.set(seq, row.reason);
+        }
+      },
+    },
+    records: async () => found.map(explained),
+  };
+}
+
+function whyExcluded(kind: Kind, traces: readonly RuleTrace[]): string {
+  const rule = traces.find(
+    ({ rule, value }) =>
+      (rule.endsWith(".include") && value === false) || (rule.endsWith(".exclude") && value === true),
+  );
+  return rule === undefined
+    ? `the sync has no rules for ${kind}s`
+    : `the rule ${rule.rule} gives ${String(rule.value)}`;
+}

@@ -1,0 +1,196 @@
+import { changeOf } from "#plan/change.ts";
+import type { Change } from "#plan/change.ts";
+import { literal } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
+import { principalOf } from "#plan/plan.ts";
+import type { PrincipalRow } from "#plan/plan.ts";
+import { patternMatching } from "#plan/protect.ts";
+import type { Kind, Principal } from "#principals/principal.ts";
+import type { Sync } from "#sync/sync.ts";
+import type { Wait } from "./waits.ts";
+
+/** What a run would do with one principal, and why. */
+export interface Outcome {
+  readonly kind: Kind;
+  readonly name: string;
+  /** `nothing`: it is, and stays, as it is; or it is not, and does not become. */
+  readonly action: "create" | "update" | "delete" | "nothing";
+  readonly why: string;
+  /** What the target has. */
+  readonly actual?: Principal;
+  /** What changes. */
+  readonly change?: Change;
+  /** The records that it was made of, as the ledger knows them: this sync owns it. */
+  readonly ownedFrom: readonly { readonly source: string; readonly sourceId: string }[];
+  /** For each group that it will be in, also through others, the shortest way there: the first is a direct one. */
+  readonly groups: readonly (readonly string[])[];
+  /** Why the change is not made by itself. Empty: the next run makes it, or there is none. */
+  readonly waits: readonly Wait[];
+}
+
+interface Subject {
+  readonly kind: Kind;
+  readonly name: string;
+}
+
+/**
+ * The outcomes of the principals that are called so (or have that mail or display name), wherever they are, and of
+ * `names`. Expects the tables of `makeDesired`.
+ * @param options.wanted in lower case
+ */
+export async function outcomesOf(
+  connection: Connection,
+  sync: Sync,
+  options: { readonly wanted: string; readonly names: readonly Subject[]; readonly limit: number },
+): Promise<Outcome[]> {
+  const wanted = literal(options.wanted);
+  const isCalled = `lower(name) = ${wanted}`;
+  const known = await connection.rows<Subject>(`
+    SELECT kind, name FROM actual WHERE ${isCalled} OR lower(mail) = ${wanted} OR lower(display_name) = ${wanted}
+    UNION SELECT kind, name FROM assembled WHERE ${isCalled}
+    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR lower(source_id) = ${wanted}
+    ORDER BY kind DESC, name LIMIT ${options.limit}`);
+  const subjects = new Map([...options.names, ...known].map((subject) => [JSON.stringify(subject), subject]));
+  const outcomes: Outcome[] = [];
+  for (const { kind, name } of subjects.values()) outcomes.push(await outcomeOf(connection, sync, { kind, name }));
+  return outcomes;
+}
+
+async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): Promise<Outcome> {
+  const { kind, name } = subject;
+  const of = <Row extends object>(table: string, columns = "*"): Promise<Row[]> =>
+    connection.rows<Row>(`SELECT ${columns} FROM ${table} WHERE kind = ? AND name = ?`, [kind, name]);
+  const { action, actual, desired, change } = await differenceOf(connection, subject);
+  const [frozen] = await of<{ reason: string }>("frozen");
+  const [assembled] = await of<{ origin: string }>("assembled");
+  const [heldBack] = await of<object>("held_back");
+  const [gone] = frozen?.reason === "leaving" ? await of<{ since: bigint }>("gone", "since") : [];
+  const quarantined = await of<{ reason: string; origin: string }>("quarantined");
+  const ownedFrom = await of<{ source: string; sourceId: string }>("ledger", 'source, source_id AS "sourceId"');
+  const why = reasonOf(sync, subject, {
+    frozen: frozen?.reason,
+    origin: assembled?.origin,
+    quarantined: quarantined.map(({ origin, reason }) => `${origin}: ${reason}`),
+    isOwned: ownedFrom.length > 0,
+    inTarget: actual !== undefined,
+    isHeldBack: heldBack !== undefined,
+    leavesOn: gone === undefined ? undefined : new Date(Number(gone.since) + sync.departures.after).toISOString(),
+  });
+  return {
+    kind,
+    name,
+    action,
+    why,
+    ...(actual === undefined ? {} : { actual }),
+    ...(change === undefined ? {} : { change }),
+    ownedFrom,
+    groups: await waysToGroups(connection, desired?.groupNames ?? []),
+    waits: [],
+  };
+}
+
+/** How the two sides of a principal differ: `actual` and `desired` as they are now. */
+interface Difference {
+  readonly action: Outcome["action"];
+  readonly actual?: Principal;
+  readonly desired?: Principal;
+  readonly change?: Change;
+}
+
+/** What is to become of a principal, by the tables `actual` and `desired` as they are. */
+export async function differenceOf(connection: Connection, { kind, name }: Subject): Promise<Difference> {
+  const of = async (table: "actual" | "desired"): Promise<Principal | undefined> => {
+    const sql = `SELECT * FROM ${table} WHERE kind = ? AND name = ?`;
+    const [row] = await connection.rows<PrincipalRow>(sql, [kind, name]);
+    return row === undefined ? undefined : principalOf(kind, row);
+  };
+  const [actual, desired] = [await of("actual"), await of("desired")];
+  const sides = { ...(actual === undefined ? {} : { actual }), ...(desired === undefined ? {} : { desired }) };
+  if (actual === undefined && desired === undefined) return { action: "nothing" };
+  const action = actual === undefined ? "create" : desired === undefined ? "delete" : "update";
+  const change = changeOf(action, actual, desired);
+  const isSame = change.attributes.length + change.groupsAdded.length + change.groupsRemoved.length === 0;
+  return action === "update" && isSame ? { action: "nothing", ...sides } : { action, ...sides, change };
+}
+
+interface Circumstances {
+  readonly frozen: string | undefined;
+  /** Of the record that makes it. */
+  readonly origin: string | undefined;
+  readonly quarantined: readonly string[];
+  readonly isOwned: boolean;
+  readonly inTarget: boolean;
+  readonly isHeldBack: boolean;
+  /** Of one that is leaving: when, ISO 8601. */
+  readonly leavesOn: string | undefined;
+}
+
+/** By why it is frozen. */
+const stays: Readonly<Record<string, string>> = {
+  administrator: "no record makes it any more, but it is an administrator: it is never deleted",
+  "last member": "no record makes it any more, but a protected group would have no member left: it is not deleted",
+  renamed: "its record has another name now, and it stays as it is for now (renames)",
+  reused: "its name is that of another record now, somebody else; it stays as it is (reusedNames)",
+};
+
+function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstances): string {
+  const { frozen, origin, quarantined, isOwned, inTarget } = circumstances;
+  const pattern = patternMatching(name, kind === "user" ? sync.protection.users : sync.protection.groups);
+  if (pattern !== undefined) {
+    const how = pattern === name ? "its name is protected" : `its name is protected (${pattern})`;
+    return inTarget ? `${how}: it is never touched` : `${how}: it is not created`;
+  }
+  const doubt = quarantined.length === 0 ? "a record that may be it is quarantined" : quarantined.join("; ");
+  if (frozen === "quarantined") return `it stays as it is while it is unknown what becomes of it: ${doubt}`;
+  if (frozen === "unread") return "it stays as it is: a source that it may come from could not be read";
+  const staying = frozen === undefined ? undefined : stays[frozen];
+  if (frozen === "leaving")
+    return `no record makes it any more; it is leaving on ${circumstances.leavesOn ?? "the day that deletions.after says"} (deletions.after)`;
+  if (staying !== undefined) return staying;
+  if (circumstances.isHeldBack)
+    return "it is not created: its record has another name in the target, which stays for now";
+  if (frozen === "unmanaged") {
+    return kind === "group" && !sync.protection.makesGroups
+      ? "it is left alone: this sync has no rules for groups"
+      : "it is left alone: no record makes it, and this sync neither created nor adopted it";
+  }
+  if (quarantined.length > 0) return `it is not created while it is unknown what becomes of it: ${doubt}`;
+  if (origin === undefined) {
+    if (!inTarget) return "no record makes it, and the target does not have it";
+    return isOwned
+      ? "no record makes it any more, and this sync owns it"
+      : "no record makes it, and this sync manages everything in the target (manage: everything)";
+  }
+  if (!inTarget) return `a record makes it (${origin}), and the target does not have it`;
+  return `a record makes it (${origin})${isOwned ? "" : "; this sync adopts it"}`;
+}
+
+/** Breadth first, so that each way is a shortest one; a group that is in itself ends nothing. */
+async function waysToGroups(connection: Connection, direct: readonly string[]): Promise<string[][]> {
+  const ways = new Map(direct.map((group) => [group, [group]]));
+  let frontier = [...direct];
+  while (frontier.length > 0) {
+    const rows = await connection.rows<{ name: string; group_names: string[] }>(
+      `SELECT name, group_names FROM desired WHERE kind = 'group' AND name IN (${frontier.map(literal).join(", ")}) ORDER BY name`,
+    );
+    frontier = [];
+    for (const { name, group_names: groups } of rows) {
+      for (const group of groups) {
+        if (ways.has(group)) continue;
+        ways.set(group, [...(ways.get(name) ?? [name]), group]);
+        frontier.push(group);
+      }
+    }
+  }
+  return [...ways.values()];
+}
+
+/** Names of principals, in the sources or in the target, that look most like a text in lower case. */
+export async function nearestNames(connection: Connection, wanted: string): Promise<string[]> {
+  const rows = await connection.rows<{ name: string }>(`
+    WITH known AS (
+      SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL)
+    SELECT name FROM known WHERE jaro_winkler_similarity(lower(name), ${literal(wanted)}) > 0.75
+    ORDER BY damerau_levenshtein(lower(name), ${literal(wanted)}), name LIMIT 5`);
+  return rows.map(({ name }) => name);
+}

@@ -1,0 +1,189 @@
+import type { Action, Change } from "#plan/change.ts";
+import type { Connection } from "#plan/database.ts";
+import { literal } from "#plan/database.ts";
+import { measures } from "#plan/limits.ts";
+import type { LimitCheck, Measure } from "#plan/limits.ts";
+import type { Kind } from "#principals/principal.ts";
+import { isOpen } from "#sync/coordinator/ending.ts";
+import { passedOver } from "#sync/coordinator/refusals.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { ApprovalPolicy } from "#sync/run.ts";
+import type { Store } from "#sync/kept/store.ts";
+
+/** Why a change of a principal is not made by itself, and how a person has it made. */
+export interface Wait {
+  /**
+   * `held`: limits stop the whole run. `left out`: limits take the change out of the plan, and the rest is applied.
+   * `pending`: somebody must approve the plan.
+   */
+  readonly how: "held" | "left out" | "pending";
+  /** The limits that are tripped; of a change that is left out, those that it is left out for. */
+  readonly limits: readonly LimitCheck[];
+  /** Why somebody must approve it. */
+  readonly reason?: string;
+  /** Since when such changes wait, ISO 8601; absent: no run has found it yet. */
+  readonly since?: string;
+  /** The run that can be approved, and what it would do with the principal. */
+  readonly run?: string;
+  readonly action?: Action;
+  /** Until when, ISO 8601. */
+  readonly expiresAt?: string;
+  /** The commands with which a person looks at it, and has it made. */
+  readonly next: readonly string[];
+}
+
+/** What is known of a sync where a plan meets its limits and whoever approves it. */
+export interface Standing {
+  readonly sync: string;
+  readonly action: "hold" | "apply-the-rest";
+  readonly approval: ApprovalPolicy;
+  /** Why nothing is applied by itself at the moment, although `approval` has it. */
+  readonly caution?: string;
+  /** What a run finds now. */
+  readonly checks: readonly LimitCheck[];
+  readonly waiting: readonly Measure[];
+  /** Of the plan with nothing left out. */
+  readonly digest: string;
+  /** The runs of the sync, the newest first. */
+  readonly runs: readonly RunRecord[];
+}
+
+/**
+ * What keeps the change of a principal waiting that a run would find now. Nothing: the next run makes it.
+ * @param rest what the limits leave of the change; absent: nothing
+ */
+export function waitOf(change: Change, rest: Change | undefined, standing: Standing): Wait | undefined {
+  const { sync, action, approval, caution, checks, waiting, digest, runs } = standing;
+  const tripped = checks.filter((check) => check.tripped && !check.overridden);
+  const pass = `--override ${namesOf(tripped).join(",")}`;
+  if (action === "apply-the-rest") {
+    const limits = limitsFor(causesOf(change, rest), waiting, tripped);
+    if (limits.length > 0) {
+      const since = sinceWhen(runs, (run) => run.waiting.some((measure) => waiting.includes(measure)));
+      const next = [`rollcall plan ${sync} ${pass}`, `rollcall apply ${sync} ${pass} --digest ${digest}`];
+      return { how: "left out", limits, ...since, next };
+    }
+  }
+  const isBeyond = action === "hold" && tripped.length > 0;
+  const isAsked = approval === "required" || caution !== undefined;
+  if (!isBeyond && !isAsked) return undefined;
+  // What is beyond its limits waits for approval only where that is what the policy says of it.
+  const isHeld = isBeyond && (isAsked || approval === "automatic");
+  const open = runs.find((run) => isOpen(run) && run.digest === digest && run.undoes === undefined);
+  return {
+    how: isHeld ? "held" : "pending",
+    limits: isBeyond ? tripped : [],
+    ...(isHeld ? {} : { reason: caution ?? `approval: ${approval}` }),
+    ...(open === undefined ? {} : openFacts(open, change.action, runs)),
+    next: open === undefined ? laterCommands(sync, isBeyond ? pass : "", digest) : commandsOf(open),
+  };
+}
+
+/** The way in which an open run of the sync waits, which has planned something for a principal. */
+export function waitOfRun(run: RunRecord, action: Action, runs: readonly RunRecord[]): Wait {
+  const held = run.state === "held";
+  return {
+    how: held ? "held" : "pending",
+    limits: run.limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    ...openFacts(run, action, runs),
+    next: commandsOf(run),
+  };
+}
+
+function openFacts(
+  { id, expiresAt, startedAt, undoes }: RunRecord,
+  action: Action,
+  runs: readonly RunRecord[],
+): Pick<Wait, "since" | "run" | "action" | "expiresAt"> {
+  const since = undoes === undefined ? sinceWhen(runs, hasWaited) : { since: startedAt };
+  return { ...since, run: id, action, ...(expiresAt === undefined ? {} : { expiresAt }) };
+}
+
+function hasWaited(run: RunRecord): boolean {
+  return isOpen(run) || run.state === "superseded" || run.state === "expired";
+}
+
+/** What a person can do about a run that is open. */
+function commandsOf(run: RunRecord): string[] {
+  const beyond = run.state === "held" ? passedOver(run) : [];
+  const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
+  return [`rollcall show ${run.id}`, `rollcall approve ${run.id}${override}`];
+}
+
+/** No run has found it yet, or none of those that have is open any more. */
+function laterCommands(sync: string, pass: string, digest: string): string[] {
+  const of = pass === "" ? sync : `${sync} ${pass}`;
+  return [`rollcall plan ${of}`, `rollcall apply ${of} --digest ${digest}`];
+}
+
+/** When the newest runs of a sync that count began to do so, one after the other; those that failed say nothing of it. */
+function sinceWhen(runs: readonly RunRecord[], counts: (run: RunRecord) => boolean): Pick<Wait, "since"> {
+  let since: string | undefined;
+  for (const run of runs) {
+    if (run.state === "failed" || run.state === "running" || run.undoes !== undefined) continue;
+    if (!counts(run)) break;
+    since = run.startedAt;
+  }
+  return since === undefined ? {} : { since };
+}
+
+/** What of a plan a missing part of a change can be put down to. */
+function causesOf(change: Change, rest: Change | undefined): Measure[] {
+  const { action, kind } = change;
+  if (rest === undefined && action === "create") return ["creates"];
+  // While memberships must not be lost, no group is deleted.
+  if (rest === undefined && action === "delete")
+    return kind === "user" ? ["deletes"] : ["deletes", "updates", "membershipsLost"];
+  const attributes = change.attributes.filter(
+    ({ attribute }) => rest?.attributes.some((each) => each.attribute === attribute) !== true,
+  );
+  const causes = new Set<Measure>();
+  if (attributes.length > 0) causes.add("updates");
+  if (attributes.some(({ to }) => to === undefined)) causes.add("blanked");
+  if (isMissing(change.groupsAdded, rest?.groupsAdded)) causes.add("updates").add("creates");
+  if (isMissing(change.groupsRemoved, rest?.groupsRemoved)) causes.add("updates").add("membershipsLost").add("deletes");
+  return [...causes];
+}
+
+function isMissing(groups: readonly string[], left: readonly string[] = []): boolean {
+  return groups.some((group) => !left.includes(group));
+}
+
+/** The limits for which these wait. One on how much a source must have is about whatever is taken away. */
+function limitsFor(
+  causes: readonly Measure[],
+  waiting: readonly Measure[],
+  tripped: readonly LimitCheck[],
+): LimitCheck[] {
+  const because: ReadonlySet<string> = new Set(causes.filter((cause) => waiting.includes(cause)));
+  const takesAway = because.has("deletes") || because.has("membershipsLost");
+  return tripped.filter(({ limit }) =>
+    (measures as readonly string[]).includes(limit) ? because.has(limit) : takesAway,
+  );
+}
+
+function namesOf(checks: readonly LimitCheck[]): string[] {
+  return [...new Set(checks.map(({ limit }) => limit))];
+}
+
+/** What the open runs of a sync would do with a principal, as far as that is kept. */
+export async function plannedOf(
+  connection: Connection,
+  store: Store,
+  open: readonly RunRecord[],
+  { kind, name }: { readonly kind: Kind; readonly name: string },
+): Promise<{ readonly run: RunRecord; readonly action: Action }[]> {
+  const found: { run: RunRecord; action: Action }[] = [];
+  for (const run of open) {
+    const file = literal(store.file(run.id, "changes"));
+    // Whoever keeps the runs may remove it meanwhile.
+    const [row] = await connection
+      .rows<{ action: Action }>(
+        `SELECT action::VARCHAR AS action FROM read_parquet(${file}) WHERE kind::VARCHAR = ? AND name = ?`,
+        [kind, name],
+      )
+      .catch(() => []);
+    if (row !== undefined) found.push({ run, action: row.action });
+  }
+  return found;
+}

@@ -1,0 +1,217 @@
+import { link, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Low } from "lowdb";
+import { z } from "zod";
+import { InputError, firstLineOf } from "#errors.ts";
+import { writeDurably } from "#plan/durable.ts";
+import { makeFolder } from "#plan/folder.ts";
+import { runStates } from "#sync/record.ts";
+import type { RunRecord, SyncState } from "#sync/record.ts";
+import { retain } from "./retention.ts";
+import { setListsAside } from "#sync/kept/store.ts";
+import type { Retention } from "./retention.ts";
+
+/** What the file holds. */
+export interface JournalDocument {
+  readonly version: 1;
+  /** The oldest first. */
+  readonly runs: readonly RunRecord[];
+  readonly syncs: Readonly<Record<string, SyncState>>;
+  /** A file that could not be read was put aside: when, as what, and what was wrong with it. */
+  readonly damaged?: { readonly at: string; readonly keptAs: string; readonly problem: string };
+  /** The newest line of the audit file. */
+  readonly audit?: { readonly sequence: number; readonly hash: string };
+}
+
+/**
+ * What is remembered of runs: `journal.json` in the daemon's folder, which a person can read. One process at a time
+ * writes it. What has been written survives a power failure.
+ */
+export interface Journal {
+  /** Set when the file that was found could not be read, and was put aside. */
+  readonly damaged?: JournalDocument["damaged"];
+  readonly document: JournalDocument;
+  find(id: string): RunRecord | undefined;
+  /** Adds runs, or replaces those with their ids, and changes what is remembered of a sync: all of it or nothing. */
+  put(
+    runs: RunRecord | readonly RunRecord[],
+    state?: { readonly sync: string; readonly change: Change },
+  ): Promise<void>;
+  remove(id: string): Promise<void>;
+  state(sync: string): SyncState;
+  change(sync: string, change: Change): Promise<void>;
+  /** Remembers the newest line of the audit file, with whatever is written next. */
+  audited(head: { readonly sequence: number; readonly hash: string }): void;
+  /** Removes runs, and says whose lists are no longer kept, as the retention has it. */
+  prune(now: number): Promise<void>;
+}
+
+type Change = (state: SyncState) => SyncState;
+
+const empty: JournalDocument = { version: 1, runs: [], syncs: {} };
+
+/** What must be right for the rest to be understood. */
+const schema = z.looseObject({
+  version: z.literal(1),
+  runs: z.array(
+    z.looseObject({
+      id: z.string(),
+      sync: z.string(),
+      state: z.enum(runStates),
+      startedAt: z.iso.datetime(),
+      stages: z.array(z.looseObject({ stage: z.string() })),
+      limits: z.array(z.looseObject({})),
+      waiting: z.array(z.string()),
+      notes: z.array(z.string()),
+      decisions: z.array(z.looseObject({})),
+      kept: z.boolean(),
+    }),
+  ),
+  syncs: z.record(z.string(), z.looseObject({ skipped: z.array(z.looseObject({})) })),
+});
+
+/**
+ * Reads the journal of a daemon's folder, as it is at the moment; an empty one where there is none yet.
+ * @throws {InputError} when it is damaged, or a newer Rollcall has written it
+ */
+export async function readJournal(folder: string): Promise<JournalDocument> {
+  const file = fileOf(folder);
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return empty;
+    throw new InputError(`the journal ${file} cannot be read: ${firstLineOf(error)}`, { cause: error });
+  }
+  return parse(text, file);
+}
+
+/**
+ * Opens the journal for the one who writes it, and makes the folder where it is missing. One that is damaged is put
+ * aside under another name, with the lists of its runs, and a new one is begun that says so.
+ * @throws {InputError} when it cannot be read or written, or a newer Rollcall has written it
+ */
+export async function openJournal(folder: string, retention: Retention): Promise<Journal> {
+  await makeFolder(folder, "the daemon's folder");
+  const database = new Low<JournalDocument>(
+    {
+      read: () => readJournal(folder),
+      write: (document) => writeDurably(fileOf(folder), textOf(document)),
+    },
+    empty,
+  );
+  const damaged = await database.read().then(
+    () => undefined,
+    (error: unknown) => putAside(folder, error),
+  );
+  if (damaged !== undefined) database.data = { ...empty, damaged };
+  let turn: Promise<void> = Promise.resolve();
+  /** One after the other: what is written is never older than what was written before. */
+  const write = (): Promise<void> => {
+    turn = turn.catch(() => undefined).then(() => database.write());
+    return turn;
+  };
+  const set = (change: Partial<JournalDocument>): void => {
+    database.data = { ...database.data, ...change };
+  };
+  const state = (sync: string): SyncState => database.data.syncs[sync] ?? { skipped: [] };
+  const remember = (sync: string, change: Change): void => {
+    set({ syncs: { ...database.data.syncs, [sync]: change(state(sync)) } });
+  };
+  if (damaged !== undefined) await write();
+  return {
+    ...(damaged === undefined ? {} : { damaged }),
+    get document() {
+      return database.data;
+    },
+    find: (id) => database.data.runs.find((run) => run.id === id),
+    put: (changed, of) => {
+      let { runs } = database.data;
+      for (const run of [changed].flat()) {
+        const at = runs.findIndex(({ id }) => id === run.id);
+        runs = at === -1 ? [...runs, run] : runs.with(at, run);
+      }
+      set({ runs });
+      if (of !== undefined) remember(of.sync, of.change);
+      return write();
+    },
+    remove: (id) => {
+      set({ runs: database.data.runs.filter((run) => run.id !== id) });
+      return write();
+    },
+    state,
+    change: (sync, change) => {
+      remember(sync, change);
+      return write();
+    },
+    audited: (audit) => {
+      set({ audit });
+    },
+    prune: async (now) => {
+      const runs = retain(database.data.runs, retention, now);
+      if (runs === database.data.runs) return;
+      set({ runs });
+      await write();
+    },
+  };
+}
+
+/** What is written of a run: most are as they were the last time, and there are many. */
+const written = new WeakMap<RunRecord, string>();
+
+function textOf({ version, runs, ...rest }: JournalDocument): string {
+  const lines = runs.map((run) => {
+    const text = written.get(run) ?? JSON.stringify(run, null, 1);
+    written.set(run, text);
+    return text;
+  });
+  const others = Object.entries(rest).map(
+    ([key, value]) => `,\n${JSON.stringify(key)}: ${JSON.stringify(value, null, 1)}`,
+  );
+  return `{"version": ${version},\n"runs": [\n${lines.join(",\n")}\n]${others.join("")}}\n`;
+}
+
+function fileOf(folder: string): string {
+  return join(folder, "journal.json");
+}
+
+function parse(text: string, file: string): JournalDocument {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new DamagedJournal(file, firstLineOf(error));
+  }
+  const version = (value as { version?: unknown } | null)?.version;
+  if (typeof version === "number" && version > empty.version) {
+    throw new InputError(
+      `the journal ${file} was written by a newer Rollcall (version ${version} of its format): use that one`,
+    );
+  }
+  const result = schema.safeParse(value);
+  if (result.success) return value as JournalDocument;
+  const [issue] = result.error.issues;
+  throw new DamagedJournal(file, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "not a journal"}`);
+}
+
+class DamagedJournal extends InputError {
+  readonly problem: string;
+
+  constructor(file: string, problem: string) {
+    super(
+      `the journal ${file} is damaged (${problem}): restore it from a backup; else the daemon puts it aside when it starts, and begins a new one`,
+    );
+    this.problem = problem;
+  }
+}
+
+/** The damaged one stays in its place, too, until the new one that tells of it takes that. */
+async function putAside(folder: string, error: unknown): Promise<JournalDocument["damaged"]> {
+  if (!(error instanceof DamagedJournal)) throw error;
+  const at = new Date().toISOString();
+  const suffix = `damaged-${at.replaceAll(/[-:]/g, "")}`;
+  const keptAs = `journal.${suffix}.json`;
+  await link(fileOf(folder), join(folder, keptAs));
+  await setListsAside(folder, suffix);
+  return { at, keptAs, problem: error.problem };
+}

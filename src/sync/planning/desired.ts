@@ -1,0 +1,104 @@
+import { readPrincipals } from "#plan/lists.ts";
+import { depart } from "#plan/departures.ts";
+import type { DepartureRules, Departures } from "#plan/departures.ts";
+import type { Overridable } from "#plan/limits.ts";
+import { combine, freeze } from "#plan/protect.ts";
+import type { Frozen } from "#plan/protect.ts";
+import { useThreads } from "#plan/threads.ts";
+import type { Workbench } from "#plan/workbench.ts";
+import { assemble } from "#principals/assembly.ts";
+import type { Assembly } from "#principals/assembly.ts";
+import type { Observer } from "#principals/stage.ts";
+import type { Target } from "#sync/ports.ts";
+import { beginReading } from "./reads.ts";
+import type { Stage, Sync } from "#sync/sync.ts";
+
+export interface DesiredOptions {
+  readonly signal: AbortSignal;
+  /** Called when a stage begins, and while records are read. */
+  readonly progress?: (stage: Stage, records?: number) => void;
+  /** Called with what a source wants a person to know. */
+  readonly warn: (message: string) => void;
+  readonly observer?: Observer;
+  /** What does not count for this plan. */
+  readonly overrides?: readonly Overridable[];
+  /** In epoch milliseconds; absent: now. */
+  readonly now?: number;
+  /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
+  readonly reads?: { readonly folder: string; readonly write: boolean };
+}
+
+/** What was made. */
+export interface Desired {
+  readonly assembly: Assembly;
+  readonly frozen: Frozen;
+  readonly departures: Departures;
+  /** When the sources were read: they tell that nothing has changed since, and were not read again. */
+  readonly unchangedSince?: Date;
+}
+
+/**
+ * Reads the sources (unless they tell that nothing has changed, see `beginReading`), lists the target, and makes of both
+ * what the target shall be: the tables `assembled`, `quarantined`, `actual`, `desired` and `frozen` of the workbench.
+ * Every command does it in this one way. Expects the tables of `openLedger`.
+ */
+export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
+  const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
+  progress?.("read");
+  const reading =
+    reads === undefined
+      ? undefined
+      : await beginReading(sync, workbench.connection, reads.folder, { signal, warn, now });
+  const assembly = reading?.known?.assembly ?? (await readSources(sync, workbench, options));
+  if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.keep(assembly);
+  progress?.("list");
+  await listTarget(sync.target, workbench, "actual", signal);
+  await useThreads(workbench.connection);
+  progress?.("plan");
+  const unread = assembly.unread.map(({ name }) => name);
+  const { connection } = workbench;
+  await freeze(connection, sync.protection, unread);
+  const departures = await depart(connection, passing(sync.departures, overrides), now);
+  const frozen = await combine(connection);
+  const since = reading?.known?.since;
+  return { assembly, frozen, departures, ...(since === undefined ? {} : { unchangedSince: since }) };
+}
+
+function passing(rules: DepartureRules, overrides: readonly Overridable[]): DepartureRules {
+  const of = (policy: "renames" | "reusedNames"): "hold" | "apply" =>
+    overrides.includes(policy) ? "apply" : rules[policy];
+  return { ...rules, renames: of("renames"), reusedNames: of("reusedNames") };
+}
+
+/** Lists the target into a table. */
+export async function listTarget(
+  target: Target,
+  workbench: Workbench,
+  table: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const file = workbench.file(`${table}.json`);
+  await target.list(file, signal);
+  await readPrincipals(workbench.connection, file, table);
+}
+
+function readSources(
+  { sources, rules }: Sync,
+  { connection }: Workbench,
+  { signal, warn, progress, observer }: DesiredOptions,
+): Promise<Assembly> {
+  const attributes = rules.attributes();
+  const context = { signal, warn, ...(attributes === undefined ? {} : { attributes }) };
+  return assemble(
+    connection,
+    sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
+    rules,
+    {
+      table: "assembled",
+      signal,
+      staged: () => useThreads(connection),
+      progress: (records) => progress?.("read", records),
+      ...(observer === undefined ? {} : { observer }),
+    },
+  );
+}

@@ -1,0 +1,91 @@
+import { HeldError } from "#errors.ts";
+import type { Plan } from "#plan/change.ts";
+import type { Connection } from "#plan/database.ts";
+import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
+import type { Amount, History, LimitCheck, Overridable, Measure, SourceSize } from "#plan/limits.ts";
+import { createPlan } from "#plan/plan.ts";
+import { describeCheck } from "#plan/render/limits.ts";
+import { waitingFor, withhold } from "#plan/withhold.ts";
+import type { Sync } from "#sync/sync.ts";
+
+/** What the sources had, for the limits that are about it. */
+export interface Scope {
+  readonly sizes: readonly SourceSize[];
+  /** Absent where a source could not be read. */
+  readonly inScope?: { readonly users: number; readonly groups: number };
+}
+
+/** A plan that was held against the limits of its sync. */
+export interface LimitedPlan {
+  readonly plan: Plan;
+  readonly checks: readonly LimitCheck[];
+  /** What is left out of the plan because of limits. Empty where a limit that is tripped holds the run. */
+  readonly waiting: readonly Measure[];
+  /** What the plan does. */
+  readonly amounts: readonly Amount[];
+  readonly scope: Scope;
+}
+
+/**
+ * What the sources of a sync had. Expects the tables of `assemble`.
+ * @param unread names of sources that could not be read: nothing is concluded from how little they have
+ */
+export async function scopeOfSources(
+  connection: Connection,
+  { sources }: Sync,
+  unread: readonly string[],
+): Promise<Scope> {
+  const read = sources.map(({ name }) => name).filter((name) => !unread.includes(name));
+  const sizes = await sizesOf(connection, read);
+  return { sizes, ...(unread.length === 0 ? { inScope: await scopeOf(connection) } : {}) };
+}
+
+/**
+ * Plans the difference between `actual` and `desired`, and holds it against the limits. Where those say so, what a limit
+ * is about is taken out of `desired`, and the plan is what is left. Expects the tables of `combine`.
+ */
+export async function planWithinLimits(
+  connection: Connection,
+  { limits }: Sync,
+  options: { readonly scope: Scope; readonly history: History; readonly overrides: readonly Overridable[] },
+): Promise<LimitedPlan> {
+  const { scope, history, overrides } = options;
+  const plan = await createPlan(connection);
+  const amounts = await measure(connection);
+  const checks = checkLimits(limits, { amounts, ...scope, history, overrides });
+  const waiting = limits.action === "hold" ? new Set<Measure>() : waitingFor(checks);
+  if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope };
+  await withhold(connection, waiting);
+  const rest = await createPlan(connection);
+  return { plan: rest, checks, waiting: [...waiting], amounts: await measure(connection), scope };
+}
+
+/** The limits that stop a plan: tripped, and not overridden. None where the rest is applied. */
+export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">): readonly LimitCheck[] {
+  return sync.limits.action === "hold" ? checks.filter(({ tripped, overridden }) => tripped && !overridden) : [];
+}
+
+/**
+ * @param run the id under which the plan is kept, where it is
+ * @throws {HeldError} naming every limit that is tripped, and how a person lets exactly this plan pass
+ */
+export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string): void {
+  const { plan, checks } = limited;
+  const tripped = beyondLimits(sync, limited);
+  if (tripped.length === 0) return;
+  const names = [...new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit))];
+  const holding = [...new Set(tripped.map(({ limit }) => limit))];
+  const pass = `--override ${names.join(",")}`;
+  const command =
+    run === undefined
+      ? `rollcall apply ${sync.name} ${pass} --digest ${plan.digest}`
+      : `rollcall approve ${run} ${pass}`;
+  throw new HeldError(
+    `target ${sync.target.name}: held by ${holding.length === 1 ? "the limit" : "the limits"} ${holding.join(", ")}; nothing was applied`,
+    [
+      ...tripped.map(describeCheck),
+      `look at the sources and the rules first; if it is meant, this applies exactly this plan: ${command}`,
+    ],
+    "limits",
+  );
+}

@@ -1,0 +1,50 @@
+import { join } from "node:path";
+import type { Departures } from "#plan/departures.ts";
+import type { History, Overridable } from "#plan/limits.ts";
+import type { Workbench } from "#plan/workbench.ts";
+import { makeDesired } from "./desired.ts";
+import type { DesiredOptions } from "./desired.ts";
+import { planWithinLimits, scopeOfSources } from "./limited.ts";
+import type { LimitedPlan } from "./limited.ts";
+import { notesOf } from "./notes.ts";
+import type { Sync } from "#sync/sync.ts";
+
+/** A plan, and what there is to say about it. */
+export interface Planned extends LimitedPlan {
+  /** What a person should know beside the changes, one line each. */
+  readonly notes: readonly string[];
+  /** Absent where it was decided when the plan was made. */
+  readonly departures?: Departures;
+}
+
+/**
+ * Makes the tables `actual` and `desired` of a workbench, with those that the ledger is written from, and the plan.
+ * Expects the tables of `openLedger`.
+ */
+export type Planner = (sync: Sync, workbench: Workbench, options: PlanningOptions) => Promise<Planned>;
+
+export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observer"> {
+  /** The daemon's folder. */
+  readonly folder: string;
+  /** False: nothing is kept for the next run. */
+  readonly apply: boolean;
+  readonly history: History;
+  readonly overrides?: readonly Overridable[];
+}
+
+/** Plans what the sources and the rules say. */
+export const planFromSources: Planner = async (sync, workbench, options) => {
+  const { connection } = workbench;
+  const { history, overrides = [] } = options;
+  const reads = { folder: join(options.folder, "reads"), write: options.apply };
+  const desired = await makeDesired(sync, workbench, { ...options, reads });
+  const unread = desired.assembly.unread.map(({ name }) => name);
+  const scope = await scopeOfSources(connection, sync, unread);
+  const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
+  const { checks: limits, waiting } = limited;
+  return {
+    ...limited,
+    notes: notesOf({ ...desired, sync: sync.name, limits, waiting }),
+    departures: desired.departures,
+  };
+};

@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ReadContext } from "#connector.ts";
+import { literal } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
+import { makeFolder } from "#plan/folder.ts";
+import type { Assembly } from "#principals/assembly.ts";
+import type { Sync } from "#sync/sync.ts";
+
+/** What the last full read of a sync came to, and what tells whether that is still so. */
+interface Stored {
+  /** `Sync.digest`: everything besides the sources that a read depends on. */
+  readonly digest: string;
+  /** When the read began, ISO 8601. */
+  readonly readAt: string;
+  /** What each source told before it was read. */
+  readonly versions: Readonly<Record<string, string>>;
+  readonly assembly: Omit<Assembly, "unread">;
+  /** The folder of the tables. */
+  readonly folder: string;
+}
+
+/** What assembly makes and planning needs. */
+const tables = ["assembled", "quarantined", "contributor"];
+
+/** What a read begins with. */
+export interface Reading {
+  /** What the last full read came to, with its tables: nothing has changed since. Absent: the sources must be read. */
+  readonly known?: { readonly assembly: Assembly; readonly since: Date };
+  /** Keeps what was read for the next time, where that is of use. */
+  keep(assembly: Assembly): Promise<void>;
+}
+
+/**
+ * Asks every source of a sync whether anything has changed since the last full read. That is taken for proven only when
+ * each of them has a `fullReadEvery` that has not passed, and tells the version that it told before that read; when
+ * everything else that the read depends on is the same; and when no rule asks what time it is. Whatever else is the
+ * matter, the sources are read.
+ * @param context `now`: in epoch milliseconds
+ */
+export async function beginReading(
+  sync: Sync,
+  connection: Connection,
+  folder: string,
+  { now, ...context }: ReadContext & { readonly now: number },
+): Promise<Reading> {
+  const began = new Date(now);
+  const limits = sync.sources.map(({ fullReadEvery = 0 }) => fullReadEvery);
+  const mayKnow = sync.digest !== undefined && !sync.rules.asksTime && limits.every((limit) => limit > 0);
+  const versions = mayKnow ? await versionsOf(sync, context) : undefined;
+  const { digest } = sync;
+  if (versions === undefined || digest === undefined) return { keep: async () => {} };
+  const keep = async ({ unread, ...assembly }: Assembly): Promise<void> => {
+    if (unread.length === 0)
+      await store(sync, connection, folder, { digest, readAt: began.toISOString(), versions, assembly });
+  };
+  const stored = await find(sync, folder);
+  const age = stored === undefined ? Infinity : began.getTime() - Date.parse(stored.readAt);
+  const isSame =
+    stored?.digest === digest &&
+    sync.sources.every(({ name }) => stored.versions[name] === versions[name]) &&
+    age >= 0 &&
+    age < Math.min(...limits);
+  if (!isSame || !(await load(connection, join(folder, stored.folder)))) return { keep };
+  return { known: { assembly: { ...stored.assembly, unread: [] }, since: new Date(stored.readAt) }, keep };
+}
+
+/** What every source tells; undefined when one cannot tell. What keeps it from telling shows when it is read. */
+async function versionsOf({ sources }: Sync, context: ReadContext): Promise<Record<string, string> | undefined> {
+  const versions: Record<string, string> = {};
+  for (const { name, source } of sources) {
+    try {
+      const version = await source.version?.(context);
+      if (version === undefined) return undefined;
+      versions[name] = version;
+    } catch {
+      context.signal.throwIfAborted();
+      return undefined;
+    }
+  }
+  return versions;
+}
+
+async function find({ name }: Sync, folder: string): Promise<Stored | undefined> {
+  try {
+    return JSON.parse(await readFile(join(folder, `${name}.json`), "utf8")) as Stored;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Makes the tables; false when they cannot be read. */
+async function load(connection: Connection, folder: string): Promise<boolean> {
+  try {
+    for (const table of tables)
+      await connection.run(
+        `CREATE OR REPLACE TABLE ${table} AS FROM read_parquet(${literal(join(folder, `${table}.parquet`))})`,
+      );
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The tables come first, in a folder of their own, and the file that names it last: there is never half of one. */
+async function store(
+  { name }: Sync,
+  connection: Connection,
+  folder: string,
+  read: Omit<Stored, "folder">,
+): Promise<void> {
+  const own = `${name}@${randomUUID()}`;
+  await makeFolder(join(folder, own), "the folder of what was read");
+  for (const table of tables)
+    await connection.run(
+      `COPY ${table} TO ${literal(join(folder, own, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
+    );
+  const file = join(folder, `${name}.json`);
+  await writeFile(`${file}.${own}`, JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
+  await rename(`${file}.${own}`, file);
+  for (const other of await readdir(folder))
+    if (other !== own && (other.startsWith(`${name}@`) || other.startsWith(`${name}.json.`)))
+      await rm(join(folder, other), { recursive: true, force: true });
+}

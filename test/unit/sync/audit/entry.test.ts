@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { auditOfEnd } from "#sync/audit/entry.ts";
+import type { RunRecord } from "#sync/record.ts";
+
+const by = { name: "rollcall", from: "schedule" };
+const run: RunRecord = {
+  id: "20261121-101235-4f9c2e",
+  sync: "staff",
+  target: "analytics",
+  cause: "schedule",
+  by,
+  startedAt: "2026-11-21T10:12:35.000Z",
+  state: "no change",
+  stages: [],
+  limits: [],
+  waiting: [],
+  notes: [],
+  decisions: [],
+  kept: false,
+};
+const approval = { decision: "approved", at: run.startedAt, by, digest: "4f9c" } as const;
+const error = { message: "the server did not answer", problems: ["secret detail"], advice: "retry" };
+
+test("what a schedule begins and changes nothing is not told", () => {
+  expect(auditOfEnd(run)).toBeUndefined();
+  expect(
+    auditOfEnd({ ...run, state: "failed", error, stages: [{ stage: "read", startedAt: run.startedAt }] }),
+  ).toBeUndefined();
+});
+
+test("a run that is not at its end has no end, and a rejection is told as one", () => {
+  for (const state of ["running", "pending", "rejected"] as const)
+    expect(auditOfEnd({ ...run, cause: "demand", decisions: [approval], state })).toBeUndefined();
+});
+
+test("what was or may have been applied, was held, or a person asked for or decided about is told", () => {
+  const ended = { event: "ended", by, sync: "staff", run: run.id };
+  expect(auditOfEnd({ ...run, state: "applied", digest: "4f9c" })).toEqual({
+    ...ended,
+    result: "applied",
+    digest: "4f9c",
+  });
+  expect(auditOfEnd({ ...run, state: "held", heldBy: "limits", waiting: ["deletes"] })).toEqual({
+    ...ended,
+    result: "held",
+    heldBy: "limits",
+    waiting: ["deletes"],
+  });
+  const applying = [{ stage: "apply", startedAt: run.startedAt }] as const;
+  expect(auditOfEnd({ ...run, state: "failed", error, stages: applying })).toEqual({
+    ...ended,
+    result: "failed",
+    error: "the server did not answer",
+  });
+  for (const state of ["superseded", "expired"] as const)
+    expect(auditOfEnd({ ...run, state })).toEqual({ ...ended, result: state });
+  expect(auditOfEnd({ ...run, cause: "demand" })).toEqual({ ...ended, result: "no change" });
+  expect(auditOfEnd({ ...run, state: "failed", decisions: [approval] })).toEqual({ ...ended, result: "failed" });
+});

@@ -1,0 +1,182 @@
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { AuditEntry } from "#sync/audit/entry.ts";
+import { close, conclude, createOrder } from "#sync/coordinator/conclusions.ts";
+import type { Books } from "#sync/coordinator/conclusions.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
+import { openJournal } from "#sync/journal/journal.ts";
+import type { RunRecord, RunState } from "#sync/record.ts";
+import { openStore } from "#sync/kept/store.ts";
+import { runOf } from "../runs.ts";
+
+const now = Date.parse("2026-11-21T12:00:00Z");
+const at = new Date(now).toISOString();
+const [mine, other] = ["a".repeat(64), "b".repeat(64)];
+const error = { message: "the server did not answer", problems: [], advice: "retry" };
+
+let folder: string;
+let books: Books;
+let told: AuditEntry[];
+let events: Extract<SyncEvent, { type: "run" }>[];
+let stopping: boolean;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-conclusions-"));
+  [told, events, stopping] = [[], [], false];
+  books = {
+    journal: await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: 20 }),
+    store: openStore(folder),
+    audit: {
+      append: async (entry) => {
+        told.push(entry);
+      },
+      head: () => ({ sequence: told.length, hash: "" }),
+    },
+    emit: (event) => {
+      if (event.type === "run") events.push(event);
+    },
+    now: () => now,
+    isStopping: () => stopping,
+    inOrder: createOrder(),
+  };
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const waiting = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
+  runOf({ id, state: "pending", digest: mine, kept: true, expiresAt: "2026-11-22T12:00:00.000Z", ...change });
+const run = async (...records: readonly RunRecord[]): Promise<RunRecord> => {
+  let last: RunRecord | undefined;
+  for (const record of records) {
+    const { expiresAt: _, ...running } = { ...record, state: "running" as const };
+    await books.journal.put(running);
+    last = await conclude(record, books);
+  }
+  if (last === undefined) throw new Error("no run");
+  return last;
+};
+const states = (): Record<string, RunState> =>
+  Object.fromEntries(books.journal.document.runs.map(({ id, state }) => [id, state]));
+const state = () => books.journal.state("staff");
+
+describe("the same plan found again", () => {
+  test.each(["pending", "held"] as const)("is no second one that is %s: it is counted at the first", async (which) => {
+    const heldBy =
+      which === "held"
+        ? ({ heldBy: "limits", error: { ...error, problems: ["rollcall approve 1 --override x"] } } as const)
+        : {};
+    await run(waiting("1", { state: which, ...heldBy }));
+    const again = { state: which, ...heldBy };
+    const second = await run(waiting("2", again));
+    expect(second).toMatchObject({ state: "superseded", sameAs: "1", kept: false, endedAt: at });
+    await run(waiting("3", again));
+    expect(books.journal.find("1")).toMatchObject({ state: which, foundAgain: { count: 2, lastAt: at }, ...heldBy });
+    expect(events.map(({ run }) => `${run.id} ${run.state}`)).toEqual([`1 ${which}`, "2 superseded", "3 superseded"]);
+    // What is the same again is told to nobody.
+    expect(told.map((entry) => "run" in entry && entry.run)).toEqual(which === "held" ? ["1"] : []);
+  });
+
+  test("what came of an attempt to approve it is over then", async () => {
+    await run(waiting("1"));
+    await books.journal.put(waiting("1", { error }));
+    await run(waiting("2"));
+    expect(books.journal.find("1")?.error).toBeUndefined();
+  });
+
+  test("is another one when it is held where it was pending, of another sync, no longer kept, or the way back", async () => {
+    const others = [
+      waiting("1", { sync: "other" }),
+      waiting("2", { undoes: "0" }),
+      waiting("3", { state: "held", heldBy: "limits" }),
+    ];
+    await run(...others);
+    await books.journal.put(waiting("4", { kept: false, digest: other, sync: "third" }));
+    expect((await run(waiting("5"))).state).toBe("pending");
+    expect((await run(waiting("6", { digest: other, sync: "third" }))).state).toBe("pending");
+  });
+});
+
+describe("what waits is superseded", () => {
+  test("when another plan is found, or nothing is to do any more; not by a failure, nor by another sync", async () => {
+    await run(waiting("1"), waiting("2", { sync: "other" }), runOf({ id: "3", state: "failed", error }));
+    expect(states()).toMatchObject({ "1": "pending" });
+    await run(waiting("4", { digest: other }));
+    expect(states()).toMatchObject({ "1": "superseded", "2": "pending", "4": "pending" });
+    await run(runOf({ id: "5", digest: mine }));
+    expect(states()).toMatchObject({ "2": "pending", "4": "superseded" });
+    expect(told.map((entry) => ("run" in entry ? `${entry.run} ${entry.event}` : ""))).toEqual(["1 ended", "4 ended"]);
+  });
+
+  test("not when the same plan is held for another reason, as with a mistyped digest", async () => {
+    await run(waiting("1"), runOf({ id: "2", state: "held", heldBy: "digest", digest: mine, error }));
+    expect(states()).toEqual({ "1": "pending", "2": "held" });
+  });
+
+  test("the way back from a run only when something was applied, or that way back is planned anew", async () => {
+    const back = { undoes: "0", cause: "undo" } as const;
+    await run(waiting("1", back), runOf({ id: "2", digest: other }), waiting("3", { digest: other }));
+    expect(states()).toMatchObject({ "1": "pending", "3": "pending" });
+    await run(waiting("4", { ...back, digest: other }));
+    expect(states()).toMatchObject({ "1": "superseded", "3": "pending", "4": "pending" });
+    // Also by one that was planned before it.
+    await run(runOf({ id: "3", state: "applied", digest: other }));
+    expect(states()).toMatchObject({ "3": "applied", "4": "superseded" });
+  });
+});
+
+describe("how a sync fares", () => {
+  test("failures are counted until a run ends in another way; that is told once", async () => {
+    await run(runOf({ id: "1", state: "failed", error }), runOf({ id: "2", state: "failed", error }));
+    expect(state().failures).toEqual({ count: 2, since: at });
+    stopping = true;
+    await run(runOf({ id: "3", state: "failed", error }));
+    expect(state().failures?.count).toBe(2);
+    stopping = false;
+    await run(runOf({ id: "4" }), runOf({ id: "5" }));
+    expect(state()).toEqual({ skipped: [], lastSuccessAt: "2026-11-21T10:00:05.000Z" });
+    expect(events.map(({ recovered = false }) => recovered)).toEqual([false, false, false, true, false]);
+  });
+
+  test.each(["expired", "rejected"] as const)(
+    "what is %s says nothing of that, nor supersedes anything",
+    async (end) => {
+      await run(waiting("1"), waiting("2", { undoes: "0" }), runOf({ id: "3", state: "failed", error }));
+      await close(waiting("2", { state: end }), books);
+      expect(state().failures?.count).toBe(1);
+      expect(events.at(-1)).toMatchObject({ run: { id: "2", state: end } });
+      expect(events.at(-1)?.recovered).toBeUndefined();
+      expect(states()).toMatchObject({ "1": "pending" });
+    },
+  );
+
+  test("an approval that came to nothing neither: what waits is as it was; the audit file tells of it", async () => {
+    await run(waiting("1"), waiting("2", { undoes: "0", digest: other }), runOf({ id: "3", state: "failed", error }));
+    const decisions = [{ decision: "approved", at, by: waiting("2").by, digest: other }] as const;
+    const tried = waiting("2", { undoes: "0", digest: other, decisions, error });
+    await books.journal.put({ ...tried, state: "running" });
+    expect(await conclude(tried, books)).toEqual(tried);
+    expect(states()).toMatchObject({ "1": "pending", "2": "pending" });
+    expect(state().failures?.count).toBe(1);
+    expect(events.at(-1)?.recovered).toBeUndefined();
+    expect(told.at(-1)).toMatchObject({ event: "ended", run: "2", result: "pending", error: error.message });
+  });
+
+  test("after a run was undone, caution stays until a person approves another", async () => {
+    const by = { name: "ada", from: "command line" };
+    const approved = (name: string) => ({ decision: "approved", at, by: { ...by, name }, digest: mine }) as const;
+    await run(runOf({ id: "1", state: "applied", undoes: "0", decisions: [approved("failed"), approved("ada")] }));
+    expect(state().caution).toEqual({ since: at, reason: "ada has undone the run 0" });
+    await run(runOf({ id: "2" }), waiting("3"), runOf({ id: "4", state: "failed", error }));
+    expect(state().caution).toBeDefined();
+    await run(runOf({ id: "5", state: "applied", decisions: [approved("eve")] }));
+    expect(state().caution).toBeUndefined();
+  });
+});
+
+test("what a run that is under way has kept stays, although the journal does not know of it yet", async () => {
+  for (const name of ["1", "2.partial", "3"]) await mkdir(join(folder, "runs", name), { recursive: true });
+  await books.journal.put(runOf({ id: "1", state: "running", sync: "other" }));
+  await books.journal.put(runOf({ id: "2", state: "running", sync: "third" }));
+  await run(runOf({ id: "4" }));
+  expect((await readdir(join(folder, "runs"))).toSorted()).toEqual(["1", "2.partial"]);
+});
