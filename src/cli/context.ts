@@ -6,8 +6,8 @@ import { loadConfiguration } from "#config/load.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Composition } from "./composition.ts";
-import { openEmbedded } from "./embedded.ts";
-import type { Embedded } from "./embedded.ts";
+import { openEmbedded } from "#cli/data/embedded.ts";
+import type { Embedded } from "#cli/data/embedded.ts";
 import type { Log } from "./log.ts";
 import type { Output } from "./output.ts";
 

@@ -4,8 +4,8 @@ import { InputError, messageOf, errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Head } from "#sync/audit/chain.ts";
-import { headText } from "./audit-flags.ts";
-import type { AuditFilter } from "./audit.ts";
+import { headText } from "#cli/audit/flags.ts";
+import type { AuditFilter } from "#cli/audit/audit.ts";
 import {
   apply,
   approve,
@@ -27,21 +27,21 @@ import {
 } from "./commands.ts";
 import type { Composition } from "./composition.ts";
 import { load as loadConfigurationOf, withContext } from "./context.ts";
-import { addLoadFlags } from "./load-flags.ts";
-import type { LoadFlags } from "./load-flags.ts";
-import { exceptList, onlyList } from "./decide-flags.ts";
+import { addLoadFlags } from "#cli/load/flags.ts";
+import type { LoadFlags } from "#cli/load/flags.ts";
+import { exceptList, onlyList } from "#cli/run/decide-flags.ts";
 import { approvals } from "#cli/init/draft.ts";
 import type { InitFlags } from "#cli/init/init.ts";
-import { addLookCommands } from "./look-commands.ts";
+import { addLookCommands } from "#cli/look/commands.ts";
 import { momentText } from "./moments.ts";
 import { openLog } from "./log.ts";
 import type { Log } from "./log.ts";
 import { atLeastOne, wholeNumber } from "./numbers.ts";
-import { digestText, limitList } from "./overrides.ts";
+import { digestText, limitList } from "#cli/run/overrides.ts";
 import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { exportStopping, loadStopping, lookStopping, sqlStopping } from "./stopping.ts";
-import type { Only } from "./start.ts";
+import type { Only } from "#cli/daemon/start.ts";
 
 interface CommonOptions {
   readonly config?: string;

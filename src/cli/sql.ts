@@ -2,7 +2,7 @@ import { text } from "node:stream/consumers";
 import { counted } from "#plan/render/visible.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
-import { embeddedOptions } from "./client-options.ts";
+import { embeddedOptions } from "#cli/open/client-options.ts";
 import type { Context } from "./context.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";

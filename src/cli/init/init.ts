@@ -5,7 +5,7 @@ import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { sizes } from "#plan/render/visible.ts";
 import type { Composition } from "#cli/composition.ts";
-import { readCertificate } from "#cli/client-options.ts";
+import { readCertificate } from "#cli/open/client-options.ts";
 import { load } from "#cli/context.ts";
 import type { Voices } from "#cli/context.ts";
 import { askApproval, askRules, askSchedule, askSource, askTarget } from "./ask.ts";

@@ -1,0 +1,72 @@
+import { resolve } from "node:path";
+import { InputError, errorDocument } from "#errors.ts";
+import { chosenSyncs } from "#cli/context.ts";
+import type { Context } from "#cli/context.ts";
+import { describeExported, exportDocument } from "./shown.ts";
+import { exportFiles, exportTables } from "./target.ts";
+import { placeOf } from "#cli/open/sync.ts";
+import { describeError, exitCodes } from "#cli/output.ts";
+import type { ExitCode } from "#cli/output.ts";
+
+export interface ExportCommandOptions {
+  /** A folder for CSV files, instead of tables. */
+  readonly to?: string;
+  /** Values in those files exactly as they are. */
+  readonly raw?: boolean;
+}
+
+/**
+ * `rollcall export [sync]`: the users, groups and memberships of a sync's target into the tables of `export:`, or into
+ * CSV files. Exit code 1 when any of them did not arrive.
+ */
+export async function exportCommand(
+  context: Context,
+  name: string | undefined,
+  { to, raw = false }: ExportCommandOptions,
+): Promise<ExitCode> {
+  if (raw && to === undefined) throw new InputError("--raw is about CSV files: name a folder for them with --to");
+  const { output, interruption } = context;
+  const documents: object[] = [];
+  let failed = false;
+  const tell = (sync: string, error: unknown): void => {
+    failed = true;
+    if (!output.json) output.say(`${sync}: ${describeError(error)}`);
+  };
+  for (const sync of chosen(context, name, to)) {
+    try {
+      const exported =
+        to === undefined ? await exportTables(context, sync) : await exportFiles(context, sync, resolve(to), { raw });
+      const document = exportDocument(exported);
+      documents.push({ sync, ...document });
+      if (!output.json) await output.write(describeExported(sync, document));
+      if (exported.problem !== undefined) tell(sync, exported.problem);
+    } catch (error) {
+      documents.push({ sync, error: errorDocument(error) });
+      tell(sync, error);
+    }
+    if (interruption.stop.aborted) break;
+  }
+  if (output.json) await output.write(`${JSON.stringify({ exports: documents }, undefined, 2)}\n`);
+  return failed ? exitCodes.failed : exitCodes.done;
+}
+
+/** The syncs to export, one for each place: two that write to one target and export to one database are one. */
+function chosen({ configuration }: Context, name: string | undefined, to: string | undefined): string[] {
+  const syncs = chosenSyncs(configuration, name).filter(
+    (sync) => to !== undefined || configuration.syncs[sync]?.export !== undefined,
+  );
+  if (syncs.length === 0) {
+    const which = name === undefined ? "no sync has" : `the sync ${name} does not have`;
+    throw new InputError(`${which} an \`export: { database: … }\`: add it, or write CSV files with --to FOLDER`);
+  }
+  const places = new Map<string, string>();
+  for (const sync of syncs) {
+    const settings = configuration.syncs[sync];
+    const place = placeOf(configuration, settings?.to ?? "");
+    const key = JSON.stringify(to === undefined ? [place, settings?.export] : place);
+    if (!places.has(key)) places.set(key, sync);
+  }
+  if (to !== undefined && places.size > 1)
+    throw new InputError(`the syncs have several targets: say which is meant, \`rollcall export SYNC --to ${to}\``);
+  return [...places.values()];
+}

@@ -1,0 +1,115 @@
+import { createHash } from "node:crypto";
+import type { ClientOptions } from "#client/context.ts";
+import { openTarget } from "#client/target.ts";
+import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import { redactor } from "#config/redact.ts";
+import { InputError } from "#errors.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { Target } from "#sync/ports.ts";
+import type { Sync, SyncSource } from "#sync/sync.ts";
+import { clientOptionsOf } from "./client-options.ts";
+import type { Embedded } from "#cli/data/embedded.ts";
+import { listOf } from "#cli/output.ts";
+
+/** Raise it when the same records and rules make other principals than before: then nothing that was kept is used. */
+const edition = 1;
+
+/** What every service has from its first start and no sync may touch (0.7). */
+const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
+
+/** Opens a sync of the configuration: its sources, its rules and its target. Close its target after use. */
+export async function openSync(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+  observe?: ClientOptions["observe"],
+): Promise<Sync> {
+  const parts = openParts(configuration, name);
+  const { to } = syncOf(configuration, name);
+  const target = await openConfiguredTarget(configuration, to, embedded, observe);
+  return { ...parts, target, place: placeOf(configuration, to) };
+}
+
+/** A sync of the configuration but for its target. */
+export function openParts(configuration: Configuration, name: string): Omit<Sync, "target" | "place"> {
+  const sync = syncOf(configuration, name);
+  const rules = compileRules(sync.rules);
+  return {
+    name,
+    sources: sync.from.map((source) => openSyncSource(configuration, sync, source)),
+    digest: digestOf(configuration, sync),
+    rules,
+    protection: {
+      manage: sync.manage,
+      makesGroups: rules.makesGroups,
+      users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
+      groups: [...builtIn.groups, ...sync.protect.groups],
+    },
+    departures: {
+      after: sync.deletions.after,
+      renames: sync.renames,
+      reusedNames: sync.reusedNames,
+      administrators: administratorsOf(configuration, sync.to),
+    },
+    limits: sync.limits,
+    ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
+  };
+}
+
+function openSyncSource(configuration: Configuration, { optional }: SyncConfiguration, name: string): SyncSource {
+  const { fullReadEvery } = configuration.sources[name] ?? {};
+  return {
+    name,
+    optional: optional.includes(name),
+    ...(fullReadEvery === undefined ? {} : { fullReadEvery }),
+    source: openSource(configuration, name),
+  };
+}
+
+/** Of everything in the configuration that a read of the sources depends on, without its secrets. */
+function digestOf({ sources, folder, secrets }: Configuration, { from, optional, rules }: SyncConfiguration): string {
+  const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
+  const text = JSON.stringify([edition, folder, read, optional, rules]);
+  return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
+}
+
+function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {
+  const sync = syncs[name];
+  if (sync === undefined) throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(syncs))}`);
+  return sync;
+}
+
+export function openSource(configuration: Configuration, name: string): Sync["sources"][number]["source"] {
+  const source = configuration.sources[name];
+  if (source === undefined)
+    throw new InputError(`no source is called ${name}: ${listOf(Object.keys(configuration.sources))}`);
+  return source.connector.open(source.options, { name, folder: configuration.folder });
+}
+
+export async function openConfiguredTarget(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+  observe?: ClientOptions["observe"],
+): Promise<Target> {
+  return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
+}
+
+/** What tells a target from every other: of the embedded service, that it is this data folder's; else where it is. */
+export function placeOf(configuration: Configuration, name: string): string {
+  const target = configuration.targets[name];
+  return target === undefined || target === "embedded" ? "embedded" : `${new URL(target.url).origin}${target.prefix}`;
+}
+
+/** The account that a sync works as: it is never deleted by its own sync (0.7). */
+function callerOf(configuration: Configuration, name: string): string {
+  const target = configuration.targets[name];
+  if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
+  return target.username;
+}
+
+/** Groups of which the members are administrators (0.6); of a service elsewhere, what is known of every service. */
+function administratorsOf({ targets, service }: Configuration, name: string): readonly string[] {
+  const own = targets[name] === "embedded" ? (service?.privileges.administration ?? []) : [];
+  return [...new Set(["Administrator", ...own])];
+}
