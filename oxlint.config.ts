@@ -22,7 +22,7 @@ const layers: Record<string, readonly string[]> = {
   "src/sync/planning": ["sync/sync", "sync/ports", "plan", "principals", "connector", "errors"],
   "src/sync/ledger": ["plan", "errors"],
   "src/sync/kept": ["sync/planning", "sync/record", "plan", "principals", "errors"],
-  "src/sync/journal": ["sync/kept", "sync/record", "sync/sync", "plan", "errors"],
+  "src/sync/journal": ["sync/kept", "sync/ledger", "sync/record", "sync/sync", "plan", "errors"],
   "src/sync/audit": ["sync/record", "plan", "errors"],
   "src/sync/coordinator": [
     "sync/audit",

@@ -91,6 +91,8 @@ export interface RunRecord {
   readonly heldBy?: HeldBy;
   /** Of a run that failed or is held: safe to show. */
   readonly error?: ErrorDocument;
+  /** Why a person must approve it, although the sync applies its plans by itself otherwise. */
+  readonly caution?: string;
   /** Until when it can be approved. */
   readonly expiresAt?: string;
   /** A later run found the same again: how often, and when last. */
@@ -127,7 +129,10 @@ export interface SyncState {
   readonly lastSlotAt?: string;
   /** The newest last, at most twenty. */
   readonly skipped: readonly SkippedSlot[];
-  /** A person has undone a run: until somebody approves one, no run is applied without approval. */
+  /**
+   * A person has undone a run, or what was decided before is not known: until somebody approves one, no run is applied
+   * without approval.
+   */
   readonly caution?: { readonly since: string; readonly reason: string };
   /** A person has been told that it has not succeeded for too long. */
   readonly overdueSince?: string;

@@ -20,7 +20,7 @@ export function logRuns(current: () => Context): (event: SyncEvent) => void {
 }
 
 function logRun({ log, interruption }: Context, run: RunRecord): void {
-  const { id, sync, state, error, digest, counts, sameAs, notes, waiting } = run;
+  const { id, sync, state, error, digest, counts, sameAs, notes, waiting, caution } = run;
   const facts = { sync, run: id, outcome: state };
   const took = `${((Date.parse(run.endedAt ?? run.startedAt) - Date.parse(run.startedAt)) / 1000).toFixed(1)} s`;
   if (sameAs !== undefined) {
@@ -32,7 +32,11 @@ function logRun({ log, interruption }: Context, run: RunRecord): void {
     if (interruption.stop.aborted) log.info(facts, said);
     else log.error({ ...facts, ...error }, said);
   } else if (state === "pending") {
-    log.warn({ ...facts, digest, counts }, `sync ${sync}: the run ${id} awaits approval until ${run.expiresAt}`);
+    const because = caution === undefined ? "" : `: ${caution}`;
+    log.warn(
+      { ...facts, digest, counts },
+      `sync ${sync}: the run ${id} awaits approval until ${run.expiresAt}${because}`,
+    );
   } else {
     const words = state === "applied" ? "applied and verified" : state;
     log.info({ ...facts, digest, counts, took }, `sync ${sync}: ${words} (${took})`);

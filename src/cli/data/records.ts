@@ -45,7 +45,10 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   try {
     if (journal.damaged !== undefined) {
       const { keptAs: kept, problem: reason } = journal.damaged;
-      log.error(`the journal was damaged (${reason}): it is kept as ${kept} in ${folder}, and a new one is begun`);
+      log.error(
+        `the journal was damaged (${reason}): it is kept as ${kept} in ${folder}, and a new one is begun. ` +
+          "Until somebody approves a run of a sync, none of it is applied by itself",
+      );
       await audit.append({ event: "journal damaged", by, kept, reason });
     }
     await configured(configuration, by);

@@ -134,7 +134,7 @@ function waitLines(
   const because = {
     held: `held by ${bound}: the whole run waits`,
     "left out": `left out because of ${bound}; the rest goes on`,
-    pending: `somebody must approve it${reason === undefined ? "" : ` (${visible(reason)})`}`,
+    pending: `somebody must approve it${reason === undefined ? "" : `: ${visible(reason)}`}`,
   }[how];
   const does = action === undefined || action === now ? "" : `, which would ${action} it`;
   const until = expiresAt === undefined ? "" : `, to be approved until ${exactly(expiresAt)}`;

@@ -138,7 +138,10 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     emit({ type: "run", run });
     return inTurn(run, wanted, watcher);
   };
-  const newRun = (sync: string, rest: Pick<RunRecord, "cause" | "by" | "undoes" | "decisions">): RunRecord => ({
+  const newRun = (
+    sync: string,
+    rest: Pick<RunRecord, "cause" | "by" | "undoes" | "decisions" | "caution">,
+  ): RunRecord => ({
     id: idAfter(journal.document.runs.at(-1)?.id, now()),
     sync,
     target: settingsOf(sync).target,
@@ -186,10 +189,11 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
         await expire();
         const approved: Decision[] =
           digest === undefined ? [] : [{ decision: "approved", at: iso(), by, digest, ...someOf({ overrides }) }];
-        const run = newRun(sync, { cause, by, decisions: approved });
         const { caution } = journal.state(sync);
         const approval = caution === undefined ? settings.approval : "required";
         const isCautious = caution !== undefined && settings.approval !== "required" && digest === undefined;
+        const reason = isCautious ? caution.reason : undefined;
+        const run = newRun(sync, { cause, by, decisions: approved, ...someOf({ caution: reason }) });
         const notes = isCautious ? [`${caution.reason}: until somebody approves a run, none is applied without`] : [];
         const wanted = { approval, approvalExpires: settings.approvalExpires, storedAs: run.id, overrides, notes };
         const of = { by, sync, run: run.id };

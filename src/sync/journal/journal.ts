@@ -5,6 +5,7 @@ import { z } from "zod";
 import { InputError, firstLineOf } from "#errors.ts";
 import { writeDurably } from "#plan/durable.ts";
 import { makeFolder } from "#plan/folder.ts";
+import { syncsInLedgers } from "#sync/ledger/syncs.ts";
 import { runStates } from "#sync/record.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import { retain } from "./retention.ts";
@@ -18,9 +19,17 @@ export interface JournalDocument {
   readonly runs: readonly RunRecord[];
   readonly syncs: Readonly<Record<string, SyncState>>;
   /** A file that could not be read was put aside: when, as what, and what was wrong with it. */
-  readonly damaged?: { readonly at: string; readonly keptAs: string; readonly problem: string };
+  readonly damaged?: Damage;
   /** The newest line of the audit file. */
   readonly audit?: { readonly sequence: number; readonly hash: string };
+}
+
+interface Damage {
+  readonly at: string;
+  readonly keptAs: string;
+  readonly problem: string;
+  /** Which syncs had applied anything before could not be found out: it may have been each of them. */
+  readonly ofAll?: true;
 }
 
 /**
@@ -29,7 +38,7 @@ export interface JournalDocument {
  */
 export interface Journal {
   /** Set when the file that was found could not be read, and was put aside. */
-  readonly damaged?: JournalDocument["damaged"];
+  readonly damaged?: Damage;
   readonly document: JournalDocument;
   find(id: string): RunRecord | undefined;
   /** Adds runs, or replaces those with their ids, and changes what is remembered of a sync: all of it or nothing. */
@@ -88,7 +97,9 @@ export async function readJournal(folder: string): Promise<JournalDocument> {
 
 /**
  * Opens the journal for the one who writes it, and makes the folder where it is missing. One that is damaged is put
- * aside under another name, with the lists of its runs, and a new one is begun that says so.
+ * aside under another name, with the lists of its runs, and a new one is begun that says so: of what was pending, rejected
+ * or undone before nothing is known then, and no sync that has ever applied anything does so again before a person has
+ * approved a run of it.
  * @throws {InputError} when it cannot be read or written, or a newer Rollcall has written it
  */
 export async function openJournal(folder: string, retention: Retention): Promise<Journal> {
@@ -104,7 +115,7 @@ export async function openJournal(folder: string, retention: Retention): Promise
     () => undefined,
     (error: unknown) => putAside(folder, error),
   );
-  if (damaged !== undefined) database.data = { ...empty, damaged };
+  if (damaged !== undefined) database.data = await beginAnew(folder, damaged);
   let turn: Promise<void> = Promise.resolve();
   /** One after the other: what is written is never older than what was written before. */
   const write = (): Promise<void> => {
@@ -114,7 +125,7 @@ export async function openJournal(folder: string, retention: Retention): Promise
   const set = (change: Partial<JournalDocument>): void => {
     database.data = { ...database.data, ...change };
   };
-  const state = (sync: string): SyncState => database.data.syncs[sync] ?? { skipped: [] };
+  const state = (sync: string): SyncState => database.data.syncs[sync] ?? unknown(database.data);
   const remember = (sync: string, change: Change): void => {
     set({ syncs: { ...database.data.syncs, [sync]: change(state(sync)) } });
   };
@@ -206,7 +217,7 @@ class DamagedJournal extends InputError {
 }
 
 /** The damaged one stays in its place, too, until the new one that tells of it takes that. */
-async function putAside(folder: string, error: unknown): Promise<JournalDocument["damaged"]> {
+async function putAside(folder: string, error: unknown): Promise<Damage> {
   if (!(error instanceof DamagedJournal)) throw error;
   const at = new Date().toISOString();
   const suffix = `damaged-${at.replaceAll(/[-:]/g, "")}`;
@@ -214,4 +225,25 @@ async function putAside(folder: string, error: unknown): Promise<JournalDocument
   await link(fileOf(folder), join(folder, keptAs));
   await setListsAside(folder, suffix);
   return { at, keptAs, problem: error.problem };
+}
+
+async function beginAnew(folder: string, damaged: Damage): Promise<JournalDocument> {
+  const cautious = cautiousAfter(damaged);
+  try {
+    const syncs = await syncsInLedgers(folder);
+    return { ...empty, damaged, syncs: Object.fromEntries(syncs.map((sync) => [sync, cautious])) };
+  } catch {
+    // Whoever needs the ledger says what is wrong with it.
+    return { ...empty, damaged: { ...damaged, ofAll: true } };
+  }
+}
+
+/** What is remembered of a sync that the journal does not know. */
+function unknown({ damaged }: JournalDocument): SyncState {
+  return damaged?.ofAll === true ? cautiousAfter(damaged) : { skipped: [] };
+}
+
+function cautiousAfter({ at, keptAs }: Damage): SyncState {
+  const reason = `the journal was damaged (it is kept as ${keptAs}), and what was decided before is not known`;
+  return { skipped: [], caution: { since: at, reason } };
 }

@@ -89,7 +89,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
   const changes = run.counts === undefined ? "" : changesIn(run.counts);
   switch (event) {
     case "pending":
-      return `a plan awaits approval: ${changes}`;
+      return `a plan awaits approval${run.caution === undefined ? "" : `, because ${run.caution}`}: ${changes}`;
     case "held":
       return `${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
     case "failed": {

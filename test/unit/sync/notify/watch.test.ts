@@ -38,6 +38,12 @@ test.each(["rejected", "expired", "applied", "no change"] as const)(
   },
 );
 
+test("why somebody must approve what is applied without otherwise is said", () => {
+  const caution = "the journal was damaged";
+  const [line] = told(createWatch(), run({ id: "1", state: "pending", digest: "aa", caution }));
+  expect(line).toMatch(/^pending: a plan awaits approval, because the journal was damaged: /);
+});
+
 test("why a run is held is said, and a plan that is held for another reason is told again", () => {
   const watch = createWatch();
   const limits = [
