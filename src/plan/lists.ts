@@ -31,7 +31,7 @@ export async function readPrincipals(connection: Connection, file: string, into:
         coalesce(displayName, '') AS display_name,
         nullif(description, '') AS description,
         CASE principalTypeEnum WHEN 'LOCAL_USER' THEN nullif(mail, '') END AS mail,
-        list_sort(list_distinct(coalesce(groupNames, []))) AS group_names
+        CASE WHEN ${isSet("groupNames")} THEN groupNames ELSE list_sort(list_distinct(coalesce(groupNames, []))) END AS group_names
       FROM read_json(${literal(file)}, format = 'array', columns = {
         name: 'VARCHAR', displayName: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR',
         principalTypeEnum: 'VARCHAR', groupNames: 'VARCHAR[]'})`);
@@ -44,6 +44,11 @@ export async function readPrincipals(connection: Connection, file: string, into:
   const double = doubles[0];
   if (double !== undefined)
     throw new InputError(`the list of principals holds the ${double.kind} ${double.name} twice`);
+}
+
+/** An SQL condition: a list of names is sorted by code point and holds none twice. To look takes half the time of sorting. */
+function isSet(list: string): string {
+  return `coalesce(list_bool_and(list_transform(range(1, len(${list})), lambda i: coalesce(${list}[i] < ${list}[i + 1], false))), len(${list}) < 2 AND ${list}[1] IS NOT NULL)`;
 }
 
 /** Writes the relation `from` as a JSON array of principal objects (specification 2.7) to a file. */

@@ -48,7 +48,7 @@ export async function joinRecords(
     const { verdict } = rules.judge(entryOf([row]));
     rows.append("staged_alone", row.seq, verdict === "excluded" ? 1 : 0);
   }
-  rows.flush();
+  await rows.flush();
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE superseded AS
     SELECT seq FROM staged_raw JOIN staged_alone USING (seq)
@@ -74,7 +74,7 @@ export async function joinRecords(
     const known = reason === null ? verdict : ({ verdict: "quarantined", ...name, reason } as const);
     stager.addVerdict(first.person, first.source, entry, known);
   }
-  rows.flush();
+  await rows.flush();
   await connectToPersons(connection);
 }
 

@@ -89,7 +89,11 @@ async function createPrincipals(
     SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
     CREATE OR REPLACE TEMP TABLE default_group AS
     SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
-  const [last] = await connection.rows<{ seq: number | null }>("SELECT max(seq) AS seq FROM staged_entry");
+  const [last] = await connection.rows<{ seq: number | null; named: boolean }>(
+    "SELECT max(seq) AS seq, EXISTS (FROM staged_group_name) OR EXISTS (FROM default_group) AS named FROM staged_entry",
+  );
+  // No two groups that count have one name: only a name that stands in a rule may be there twice.
+  const distinct = last?.named === true ? "DISTINCT " : "";
   for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
     const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
     await connection.run(`
@@ -102,7 +106,7 @@ async function createPrincipals(
         UNION ALL
         SELECT e.seq, d.name FROM staged_entry e, default_group d WHERE ${within("e.seq")} AND e.kind = 'user'),
       gathered AS (
-        SELECT member, list_sort(list_distinct(list(name))) AS names FROM group_name GROUP BY member)
+        SELECT member, list(${distinct}name ORDER BY name) AS names FROM group_name GROUP BY member)
       SELECT e.kind, e.name, e.display_name, e.description, e.mail, coalesce(g.names, []), s.name, e.source_id, e.origin,
         e.kept
       FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq

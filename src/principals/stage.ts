@@ -14,7 +14,7 @@ import { takeTurns } from "./turns.ts";
 /** What staging needs of a DuckDB connection. */
 export interface StageConnection extends Statements {
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** The library's own connection, for appenders. */
+  /** The library's own connection, for what is inserted. */
   readonly raw: DuckDBConnection;
 }
 
@@ -85,9 +85,9 @@ export async function stage(
 ): Promise<Staged> {
   const { signal, progress, observer } = options;
   for (const table of stageTables) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${columns[table]})`);
-  // In one transaction: outside of it, an appender stops for long at every full row group.
+  // In one transaction: outside of it, every insert would be one.
   return connection.transaction(async () => {
-    const rows = await openRows(connection.raw, stageTables);
+    const rows = await openRows(connection.raw, columns);
     try {
       const turns = takeTurns(signal);
       const stager = createStager(rows, rules, observer);
@@ -98,6 +98,7 @@ export async function stage(
             stager.add(record);
             if (turns.isOver()) await turns.next();
           }
+          await rows.room();
           signal.throwIfAborted();
           read += batch.length;
           progress?.(read);
@@ -113,17 +114,17 @@ export async function stage(
           if (each.optional !== true || signal.aborted || !(error instanceof RollcallError)) throw error;
           unread.push({ name: each.name, error });
           if (unread.length === sources.length) throw error;
-          rows.flush();
+          await rows.flush();
           await connection.run(stager.forget());
         }
       }
       stager.addStaticGroups();
-      rows.flush();
+      await rows.flush();
       if (rules.joins) await joinRecords(connection, rows, stager, rules, turns);
-      rows.flush();
+      await rows.flush();
       return { ...stager.staged(), unread };
     } finally {
-      rows.close();
+      await rows.close();
     }
   });
 }
