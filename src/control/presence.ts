@@ -1,7 +1,7 @@
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { makeFolder } from "#plan/folder.ts";
+import { presenceFile } from "#presence.ts";
 
 /**
  * What a running daemon tells the commands on the same data folder: `daemon/control.json`, readable by its owner alone.
@@ -17,32 +17,14 @@ const presence = z.object({
 });
 export type DaemonPresence = z.infer<typeof presence>;
 
-function fileOf(data: string): string {
-  return join(data, "daemon", "control.json");
-}
+const fileOf = (data: string): string => join(data, "daemon", "control.json");
 
-/** Writes the file. Whoever reads it while it is written finds the one from before, or none. */
+const file = presenceFile(presence, fileOf);
+
+export const { withdraw: withdrawDaemon, read: readDaemonPresence } = file;
+
+/** Writes the file, in a folder that may not be there yet. */
 export async function announceDaemon(data: string, value: DaemonPresence): Promise<void> {
-  const file = fileOf(data);
-  await makeFolder(dirname(file), "the daemon's folder");
-  const temporary = `${file}.${process.pid}`;
-  // One that a killed process has left could have another mode.
-  await rm(temporary, { force: true });
-  await writeFile(temporary, `${JSON.stringify(value)}\n`, { mode: 0o600, flag: "wx" });
-  await rename(temporary, file);
-}
-
-/** Removes the file, when it is this process's. */
-export async function withdrawDaemon(data: string): Promise<void> {
-  const current = await readDaemonPresence(data);
-  if (current?.pid === process.pid) await rm(fileOf(data), { force: true });
-}
-
-/** What the file says, whether or not that process still runs; undefined when there is none or it cannot be read. */
-export async function readDaemonPresence(data: string): Promise<DaemonPresence | undefined> {
-  try {
-    return presence.parse(JSON.parse(await readFile(fileOf(data), "utf8")));
-  } catch {
-    return undefined;
-  }
+  await makeFolder(dirname(fileOf(data)), "the daemon's folder");
+  await file.announce(data, value);
 }

@@ -1,4 +1,4 @@
-import { open, rename } from "node:fs/promises";
+import { open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /** Writes a small file that only its owner may read: after a crash there is this one or the one before it, whole. */
@@ -6,6 +6,8 @@ export async function writeDurably(file: string, text: string): Promise<void> {
   const beside = `${file}.new`;
   const handle = await open(beside, "w", 0o600);
   try {
+    // One that was there could have another mode.
+    await handle.chmod(0o600);
     await handle.writeFile(text);
     await handle.sync();
   } finally {
@@ -13,6 +15,15 @@ export async function writeDurably(file: string, text: string): Promise<void> {
   }
   await rename(beside, file);
   await syncFolder(dirname(file));
+}
+
+/** What a small file of JSON says; undefined where there is none, or none that can be read. */
+export async function readJson(file: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(file, "utf8")) as unknown;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Makes what was renamed or created in a folder survive a power failure. */

@@ -1,15 +1,16 @@
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
 import { lockHolder } from "#plan/database.ts";
+import { presenceFile } from "#presence.ts";
 
 /**
  * What a running service tells the commands on the same data folder: `service.json`, readable by its owner alone.
  * It holds the cookie of a session that ends with the process.
  */
 const presence = z.object({ pid: z.int(), url: z.url(), startedAt: z.iso.datetime(), session: z.string() });
-export type Presence = z.infer<typeof presence>;
+
+export const { announce, withdraw, read: readPresence } = presenceFile(presence, (data) => join(data, "service.json"));
 
 /**
  * What a second process on a data folder is told of the first, as far as that is known.
@@ -29,28 +30,4 @@ export async function dataFolderInUse(
     `another Rollcall${process === "" ? "" : ` (${process}${known})`} is using the data folder ${data}: ${advice}`,
     { cause },
   );
-}
-
-function fileOf(data: string): string {
-  return join(data, "service.json");
-}
-
-export async function announce(data: string, value: Presence): Promise<void> {
-  const temporary = `${fileOf(data)}.${process.pid}`;
-  await writeFile(temporary, `${JSON.stringify(value)}\n`, { mode: 0o600 });
-  await rename(temporary, fileOf(data));
-}
-
-export async function withdraw(data: string): Promise<void> {
-  const current = await readPresence(data);
-  if (current?.pid === process.pid) await rm(fileOf(data), { force: true });
-}
-
-/** What the file says, whether or not that process still runs; undefined when there is none or it cannot be read. */
-export async function readPresence(data: string): Promise<Presence | undefined> {
-  try {
-    return presence.parse(JSON.parse(await readFile(fileOf(data), "utf8")));
-  } catch {
-    return undefined;
-  }
 }

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { firstLineOf, messageOf } from "#errors.ts";
+import { readJson, writeDurably } from "#plan/durable.ts";
 import { makeFolder } from "#plan/folder.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Channel } from "./channel.ts";
 import { openDelivery, usualPatience } from "./delivery.ts";
 import type { Patience } from "./delivery.ts";
-import { readWhole, writeWhole } from "./whole-file.ts";
 import { senderOf } from "./sender.ts";
 import { createWatch } from "./watch.ts";
 import type { Memory, Telling } from "./watch.ts";
@@ -51,7 +51,7 @@ export async function openNotifier(
   const file = join(folder, "told.json");
   await makeFolder(letters, "the outbox");
   await forget(letters, Object.keys(channels), patience.most);
-  const watch = createWatch(memoryIn(await readWhole(file)));
+  const watch = createWatch(memoryIn(await readJson(file)));
   const routes = await Promise.all(
     Object.entries(channels).map(async ([name, channel]) => ({
       channel,
@@ -94,7 +94,7 @@ export async function openNotifier(
     const memory = watch.memory();
     telling = after(telling, async () => {
       if (told !== undefined) await tell(told);
-      await writeWhole(file, memory);
+      await writeDurably(file, `${JSON.stringify(memory)}\n`);
     }).catch((error: unknown) => {
       log.warn(`what people were told cannot be kept: ${messageOf(error)}`);
     });

@@ -1,8 +1,8 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "#errors.ts";
+import { readJson, writeDurably } from "#plan/durable.ts";
 import { makeFolder } from "#plan/folder.ts";
-import { readWhole, writeWhole } from "./whole-file.ts";
 import type { Letter } from "./letter.ts";
 
 /** The letters of one channel that have not gone out. They are in memory and on disk: a full disk keeps none back. */
@@ -33,7 +33,7 @@ export async function openOutbox(folder: string, warn: (message: string) => void
     makeFolder(folder, "the outbox"),
   );
   for (const name of await readdir(folder).catch(() => [])) {
-    const letter = await readWhole(join(folder, name));
+    const letter = await readJson(join(folder, name));
     if (isLetter(letter) && name === `${letter.id}.json`) letters.set(letter.id, letter);
     else await rm(join(folder, name), { force: true }).catch(() => undefined);
   }
@@ -48,7 +48,7 @@ export async function openOutbox(folder: string, warn: (message: string) => void
     async put(letter) {
       letters.set(letter.id, letter);
       await attempt("a notice cannot be kept on disk: it does not survive a restart", () =>
-        writeWhole(fileOf(letter), letter),
+        writeDurably(fileOf(letter), `${JSON.stringify(letter)}\n`),
       );
       const dropped = inOrder().slice(0, Math.max(0, letters.size - mostLetters));
       for (const each of dropped) await remove(each);

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ReadContext } from "#connector.ts";
 import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { readJson } from "#plan/durable.ts";
 import { makeFolder } from "#plan/folder.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -83,11 +84,7 @@ async function versionsOf({ sources }: Sync, context: ReadContext): Promise<Reco
 }
 
 async function find({ name }: Sync, folder: string): Promise<Stored | undefined> {
-  try {
-    return JSON.parse(await readFile(join(folder, `${name}.json`), "utf8")) as Stored;
-  } catch {
-    return undefined;
-  }
+  return (await readJson(join(folder, `${name}.json`))) as Stored | undefined;
 }
 
 /** Makes the tables; false when they cannot be read. */
