@@ -1,16 +1,13 @@
 import { once } from "node:events";
 import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
-import { BlockList, createServer, isIPv4 } from "node:net";
+import { createServer } from "node:net";
 import { createSecureContext } from "node:tls";
 import { InputError, messageOf } from "#errors.ts";
+import { isLoopback } from "#network/loopback.ts";
 
 /** Whose listener it is: the section of the configuration that a message names. */
 export type Listening = "service" | "control";
-
-const loopback = new BlockList();
-loopback.addSubnet("127.0.0.0", 8, "ipv4");
-loopback.addAddress("::1", "ipv6");
 
 export interface ListenOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -32,7 +29,7 @@ export async function addressToListenOn(
       { cause },
     );
   });
-  const open = found.find(({ address }) => !loopback.check(address, isIPv4(address) ? "ipv4" : "ipv6"));
+  const open = found.find(({ address }) => !isLoopback(address));
   if (open !== undefined && tls === undefined && !allowPlainHttp) {
     throw new InputError(
       `${section}.listen: ${host} (${open.address}) is not a loopback address, and plain HTTP would carry passwords over the network: ` +

@@ -1,7 +1,8 @@
-import { isIP, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { BindRequest, ExtendedRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { messageOf, RollcallError, UnavailableError } from "#errors.ts";
+import { isLoopback } from "#network/loopback.ts";
 import { type Connection, connectionOn } from "./connection.ts";
 import { codes, connectionError, inWords, resultError } from "./errors.ts";
 import type { Options } from "./options.ts";
@@ -149,8 +150,4 @@ function warnOf(url: LdapUrl, { tls, bind }: Options, place: string, { warn }: R
   if (!isSecured && bind !== undefined && "password" in bind && url.scheme === "ldap" && !isLoopback(url.host)) {
     warn(`${place}: the password goes over the network unprotected; use ldaps:// or tls: { starttls: true }`);
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }

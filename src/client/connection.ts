@@ -46,11 +46,6 @@ class OtherCertificateError extends Error {
   readonly code = "OTHER_CERTIFICATE";
 }
 
-/** Is it this machine? */
-export function isLoopback({ hostname }: URL): boolean {
-  return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
-}
-
 /** A line on how a connection is protected, for a person. */
 export function describeConnection(socket: Socket | undefined): string {
   if (!(socket instanceof TLSSocket)) return "not encrypted (http)";

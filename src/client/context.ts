@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
 import { familyA } from "#wire/routes.ts";
 import type { Attempt, Context } from "./ask.ts";
-import { isLoopback } from "./connection.ts";
+import { isLoopback } from "#network/loopback.ts";
 import { createHttp } from "./http.ts";
 import type { HttpOptions } from "./http.ts";
 import { defaultRetries } from "./repeat.ts";
@@ -28,7 +28,7 @@ export function contextOf(options: ClientOptions, family: string): Context {
   }
   if (ca !== undefined) checkCertificate(ca, name);
   const http = createHttp(options, family);
-  if (http.url.protocol === "http:" && !isLoopback(http.url)) {
+  if (http.url.protocol === "http:" && !isLoopback(http.url.hostname)) {
     log(`target ${name}: ${http.url.origin} is not encrypted: passwords and sessions can be read on the way`);
   }
   return {

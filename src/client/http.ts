@@ -2,7 +2,8 @@ import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { Route } from "#wire/routes.ts";
-import { createConnector, isLoopback } from "./connection.ts";
+import { isLoopback } from "#network/loopback.ts";
+import { createConnector } from "./connection.ts";
 import type { Trust } from "./connection.ts";
 import type { Body } from "./form.ts";
 import { Client } from "./undici.ts";
@@ -74,7 +75,7 @@ export function createHttp(options: HttpOptions, family: string): Http {
   const headers = {
     accept: "application/json",
     // Between processes of one machine packing costs more than it saves.
-    "accept-encoding": isLoopback(url) ? "identity" : "gzip",
+    "accept-encoding": isLoopback(url.hostname) ? "identity" : "gzip",
     "user-agent": "rollcall",
     // Some servers of this interface refuse requests without it, to keep out forged ones.
     "x-requested-by": "rollcall",

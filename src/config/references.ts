@@ -2,11 +2,12 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
+import { isLoopback } from "#network/loopback.ts";
 import { webAddress } from "./notifications.ts";
 import type { Path, Problem } from "./problem.ts";
 import { reason } from "./substitution.ts";
 import { nearest } from "./suggest.ts";
-import { isLoopback, listen, origin } from "./values.ts";
+import { listen, origin } from "./values.ts";
 
 /**
  * What is wrong between the parts of a file: names that nothing has, addresses that give passwords away, files that

@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv6 } from "node:net";
+import { isIP, isIPv6 } from "node:net";
 import { z } from "zod";
 import { nearest } from "./suggest.ts";
 
@@ -55,18 +55,6 @@ export const port = z
   .int({ error: "expected a port from 1 to 65535" })
   .min(1, { error: "expected a port from 1 to 65535" })
   .max(65_535, { error: "expected a port from 1 to 65535" });
-
-const loopback = new BlockList();
-loopback.addSubnet("127.0.0.0", 8, "ipv4");
-loopback.addAddress("::1", "ipv6");
-
-/** Whether a host name or address (IPv6 with or without brackets) is this machine's alone. */
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[(.*)\]$/, "$1");
-  const version = isIP(bare);
-  if (version === 0) return bare.toLowerCase() === "localhost";
-  return loopback.check(bare, version === 4 ? "ipv4" : "ipv6");
-}
 
 /** A host, or one port of it: `node1.example.com`, `[::1]:8442`. */
 export const node = text("a host like node1.example.com or node1.example.com:8442").regex(

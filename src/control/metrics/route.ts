@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
-import { isLoopback } from "#config/values.ts";
+import { isLoopback } from "#network/loopback.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { bearerOf, isSame } from "#control/token.ts";
 
@@ -65,7 +65,7 @@ async function refusalOf(
  */
 function isHere({ raw }: FastifyRequest): boolean {
   const { remoteAddress = "" } = raw.socket;
-  if (!isLoopback(remoteAddress.replace(/^::ffff:(?=\d+\.)/i, ""))) return false;
+  if (!isLoopback(remoteAddress)) return false;
   if (forwarded.some((name) => raw.headers[name] !== undefined)) return false;
   const url = URL.parse(`http://${raw.headers.host ?? ""}`);
   return url !== null && isLoopback(url.hostname);

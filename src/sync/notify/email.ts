@@ -1,8 +1,8 @@
-import { isIPv4 } from "node:net";
 import { hostname } from "node:os";
 import type Mail from "nodemailer/lib/mailer";
 import type { SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
 import { inWords } from "#client/breakage.ts";
+import { isLoopback } from "#network/loopback.ts";
 import type { Attempt, EmailChannel, Sender } from "./channel.ts";
 import type { Letter } from "./letter.ts";
 import { problemOf } from "./mail-problem.ts";
@@ -135,8 +135,4 @@ function secretsOf({ username, password }: EmailChannel): string[] {
 
 function base64(text: string): string {
   return Buffer.from(text).toString("base64");
-}
-
-function isLoopback(host: string): boolean {
-  return ["localhost", "[::1]"].includes(host.toLowerCase()) || (isIPv4(host) && host.startsWith("127."));
 }
