@@ -74,6 +74,17 @@ export function startRollcall(
   };
 }
 
+/**
+ * Ends it as an operator would.
+ * @throws {Error} with what it wrote when it does not end well
+ */
+export async function stopRollcall({ process, ended }: Running): Promise<Ended> {
+  process.kill("SIGTERM");
+  const end = await ended;
+  if (end.code !== 0) throw new Error(`rollcall did not end well: ${JSON.stringify(end, undefined, 2)}`);
+  return end;
+}
+
 /** Runs `rollcall` to its end. */
 export function rollcall(
   args: readonly string[],

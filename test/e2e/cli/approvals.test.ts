@@ -1,16 +1,10 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 import { atTerminal, keys } from "../../servers/terminal.ts";
 
-let company: CompanyFolder;
-beforeEach(async () => {
-  company = await makeCompany((yaml) => `${yaml}    approval: required\n    limits: { deletes: 0 }\n`);
-});
-afterEach(() => company.remove());
-
-const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
+const company = companyOfEachTest((yaml) => `${yaml}    approval: required\n    limits: { deletes: 0 }\n`);
+const { command } = company;
 const json = async (...args: readonly string[]) => {
   const { code, stdout } = await command(...args, "--json");
   return { code, document: JSON.parse(stdout), run: JSON.parse(stdout).runs?.[0] };
@@ -105,7 +99,7 @@ test("nobody else has to wait while a person is asked; what is asked is what is 
 
 test("Ctrl-C while something is approved: nothing is applied, and it still waits", async () => {
   await command("apply");
-  const approving = startRollcall(["approve", "pending", "-v", "-c", company.config]);
+  const approving = company.begin("approve", "pending", "-v");
   await approving.wrote("listing the target");
   approving.process.kill("SIGINT");
   const { code, stderr } = await approving.ended;

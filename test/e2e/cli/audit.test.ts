@@ -1,45 +1,32 @@
 import { appendFile, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
-import type { Ended, Running } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { companyOfEachTest } from "../../servers/each-company.ts";
+import type { Ended } from "../../servers/rollcall.ts";
 
-let company: CompanyFolder;
-let running: Running[];
-beforeEach(async () => {
-  company = await makeCompany((yaml) => yaml.replace("initial-user-secret", '"${env:INITIAL}"'));
-  running = [];
+const company = companyOfEachTest((yaml) => yaml.replace("initial-user-secret", '"${env:INITIAL}"'), {
+  INITIAL: "initial-user-secret",
 });
-afterEach(async () => {
-  for (const each of running) each.process.kill("SIGKILL");
-  await Promise.all(running.map(({ ended }) => ended));
-  await company.remove();
-});
-
-const env = { INITIAL: "initial-user-secret" };
 const folder = () => join(company.folder, "data", "daemon");
 const file = () => join(folder(), "audit.jsonl");
 
 /** Starts the daemon; once it has synced, or knows when it will, ends it with a signal. */
-async function daemon(signal: NodeJS.Signals = "SIGTERM", environment: NodeJS.ProcessEnv = env): Promise<Ended> {
-  const each = startRollcall(["start", "--config", company.config], { env: environment });
-  running.push(each);
+async function daemon(signal: NodeJS.Signals = "SIGTERM"): Promise<Ended> {
+  const each = company.begin("start");
   await each.wrote(/applied and verified|its next slot is at/);
   each.process.kill(signal);
   return each.ended;
 }
 
-const audit = (...args: string[]) => rollcall(["audit", "--config", company.config, ...args], { env });
-const verify = (...args: string[]) => rollcall(["audit", "verify", "--config", company.config, ...args], { env });
+const audit = (...args: string[]) => company.command("audit", ...args);
+const verify = (...args: string[]) => company.command("audit", "verify", ...args);
 
 test("starts, stops and what is different in the configuration are told; secrets only as another one", async () => {
   expect(await verify()).toMatchObject({ code: 0, stdout: expect.stringContaining("no audit file") });
   await daemon();
-  const yaml = await readFile(company.config, "utf8");
-  await writeFile(company.config, yaml.replace("entry.login", "lower(entry.login)"));
-  await daemon("SIGTERM", { INITIAL: "another-user-secret" });
+  await company.configure((yaml) => yaml.replace("entry.login", "lower(entry.login)"));
+  company.env = { INITIAL: "another-user-secret" };
+  await daemon();
   const { code, stdout, stderr } = await audit("--json");
   expect(code, stderr).toBe(0);
   const { entries } = JSON.parse(stdout);
@@ -68,11 +55,9 @@ test("starts, stops and what is different in the configuration are told; secrets
 });
 
 test("what SIGHUP takes over is told before it is in force", async () => {
-  const each = startRollcall(["start", "--config", company.config], { env });
-  running.push(each);
+  const each = company.begin("start");
   await each.wrote("applied and verified");
-  const yaml = await readFile(company.config, "utf8");
-  await writeFile(company.config, yaml.replace("0 0 1 1 *", "0 0 2 1 *"));
+  await company.configure((yaml) => yaml.replace("0 0 1 1 *", "0 0 2 1 *"));
   each.process.kill("SIGHUP");
   await each.wrote("the configuration was read again");
   const { entries } = JSON.parse((await audit("--json")).stdout);

@@ -1,14 +1,10 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
+import { expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 import { rollcall } from "../../servers/rollcall.ts";
 
-let company: CompanyFolder;
 let yaml: string;
-beforeEach(async () => {
-  company = await makeCompany((text) => (yaml = text));
-});
-afterEach(() => company.remove());
+const company = companyOfEachTest((text) => (yaml = text));
 
 /** `plan --compare` from the configuration of the company to another one. */
 async function compare(edit: (yaml: string) => string, ...rest: string[]) {
@@ -34,7 +30,7 @@ test("who enters, who leaves and what changes with another configuration, whatev
   expect(text.stdout).toMatch(/^staff: rollcall\.yaml → new\.yaml/);
   expect(text.stdout).toMatch(/Leaving users \(1\)\n.*grace/);
   expect(text.stdout).toMatch(/Entering users \(1\)\n.*left/);
-  await rollcall(["apply", "--config", company.config]);
+  await company.command("apply");
   const after = await compare(edit, "--json");
   expect(JSON.parse(after.stdout).comparisons[0].plan.changes).toEqual(comparison.plan.changes);
   expect((await compare((same) => same)).code).toBe(0);

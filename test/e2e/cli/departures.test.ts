@@ -1,22 +1,12 @@
-import { afterEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
-let company: CompanyFolder;
-afterEach(() => company.remove());
-
-const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
-
-async function run(...args: readonly string[]) {
-  const { stdout, stderr } = await command(...args, "--json");
-  const [found] = JSON.parse(stdout).runs;
-  expect(found.error, stderr).toBeUndefined();
-  return found;
-}
+const company = companyOfEachTest();
+const { command, run } = company;
 
 test("who is gone from the sources is shown as leaving, and stays until the time has passed", async () => {
-  company = await makeCompany((yaml) => `${yaml}    deletions: { after: 7d }\n`);
+  await company.configure((yaml) => `${yaml}    deletions: { after: 7d }\n`);
   await command("apply");
   await company.write("people.csv", people.replace(/^3,.*\n/m, ""));
   const plan = await run("plan");
@@ -32,7 +22,7 @@ test("who is gone from the sources is shown as leaving, and stays until the time
 });
 
 test("an administrator who is gone from the sources is not deleted, and the report says so", async () => {
-  company = await makeCompany((yaml) =>
+  await company.configure((yaml) =>
     yaml.replace("targets:", "  privileges: { administration: [Administrator, engines] }\ntargets:"),
   );
   await command("apply");
@@ -43,7 +33,6 @@ test("an administrator who is gone from the sources is not deleted, and the repo
 });
 
 test("a record with another name is a rename; a name with another record is somebody else, who waits", async () => {
-  company = await makeCompany();
   await command("apply");
   await company.write("people.csv", people.replace("1,ada,", "1,ada.king,").replace("2,grace,", "7,grace,"));
   const { plan, departures, notes } = await run("plan");

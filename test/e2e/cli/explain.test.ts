@@ -1,15 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { describe, expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
-let company: CompanyFolder;
-beforeEach(async () => {
-  company = await makeCompany();
-});
-afterEach(() => company.remove());
+const company = companyOfEachTest();
 
-const explain = (name: string, ...rest: string[]) => rollcall(["explain", name, "--config", company.config, ...rest]);
+const explain = (name: string, ...rest: string[]) => company.command("explain", name, ...rest);
 
 async function explained(name: string) {
   const { stdout, stderr } = await explain(name, "--json");
@@ -44,7 +39,7 @@ test("from the record to the plan: origin, attributes, rules, memberships and th
     { kind: "user", name: "ada", action: "create", groups: [["engines"], ["staff"]], ownedFrom: [] },
   ]);
 
-  await rollcall(["apply", "--config", company.config]);
+  await company.command("apply");
   await company.write("people.csv", people.replace("active,staff;engines", "active,engines;nowhere"));
   const { code, stdout } = await explain("1");
   expect(code).toBe(0);
@@ -62,7 +57,7 @@ test("who is not in scope, in doubt, or only in the target is explained too", as
     outcomes: [],
   });
 
-  await rollcall(["apply", "--config", company.config]);
+  await company.command("apply");
   await company.write("people.csv", `${people.replace(/^2,.*\n/m, "")}5,zoe,Another Zoë,,active,\n`);
   const { records, outcomes } = await explained("zoe");
   expect(records).toMatchObject([

@@ -1,24 +1,18 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { type CompanyFolder, makeCompany } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
-let company: CompanyFolder;
-beforeEach(async () => {
-  company = await makeCompany();
-});
-afterEach(() => company.remove());
+const company = companyOfEachTest();
 
 test("health is 0 while the service is ready, and 1 with a reason when there is none", async () => {
-  const args = ["health", "--config", company.config];
-  const before = await rollcall(args);
+  const before = await company.command("health");
   expect(before).toMatchObject({ code: 1, stdout: "" });
   expect(before.stderr).toContain("no service is running");
-  const service = startRollcall(["start", "--only", "service", "--config", company.config]);
+  const service = company.begin("start", "--only", "service");
   await service.wrote("the service is listening");
-  expect(await rollcall(args)).toMatchObject({ code: 0, stdout: "ready\n", stderr: "" });
+  expect(await company.command("health")).toMatchObject({ code: 0, stdout: "ready\n", stderr: "" });
   service.process.kill("SIGKILL");
   await service.ended;
-  const after = await rollcall(args);
+  const after = await company.command("health");
   expect(after.code).toBe(1);
   expect(after.stderr).toContain("/readyz does not answer");
 });

@@ -1,17 +1,10 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
-let company: CompanyFolder;
-const made = async (limits: string): Promise<void> => {
-  company = await makeCompany((yaml) => `${yaml}    limits: ${limits}\n`);
-};
-const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
+const company = companyOfEachTest((yaml) => `${yaml}    limits: { deletes: 0, updates: { count: 1 } }\n`);
+const { command } = company;
 const withoutZoe = people.replace("3,zoe,Zoë Ünal,,active,staff", "3,zoe,Zoë Ünal,,left,staff");
-
-beforeEach(() => made("{ deletes: 0, updates: { count: 1 } }"));
-afterEach(() => company.remove());
 
 test("a limit that is tripped: exit code 3, what it says in text and JSON, and an override for that plan alone", async () => {
   expect(await command("apply")).toMatchObject({ code: 0 });
@@ -53,8 +46,7 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
 });
 
 test("apply-the-rest: what waits is said, with what it would take; exit code 3 although the rest was applied", async () => {
-  await company.remove();
-  await made("{ deletes: 0, action: apply-the-rest }");
+  await company.configure((yaml) => yaml.replace("updates: { count: 1 }", "action: apply-the-rest"));
   await command("apply");
   await company.write("people.csv", withoutZoe.replace("Grace Hopper", "Admiral Hopper"));
   const plan = await command("plan", "--json");

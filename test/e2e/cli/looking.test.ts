@@ -1,15 +1,11 @@
 import { readFile, readdir, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
-import type { Ended } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
-let company: CompanyFolder;
-afterEach(() => company.remove());
-
-const command = (...args: readonly string[]): Promise<Ended> => rollcall([...args, "--config", company.config]);
+const company = companyOfEachTest();
+const { command } = company;
 
 async function shown(...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await command(...args);
@@ -27,7 +23,6 @@ const changed = people
 
 /** A first run that creates, one that changes, and one that finds nothing to do. */
 async function threeRuns(): Promise<void> {
-  company = await makeCompany();
   expect((await command("apply")).code).toBe(0);
   await company.write("people.csv", changed);
   expect((await command("apply")).code).toBe(0);
@@ -110,7 +105,7 @@ test("everything that happened to a name is told, the newest first", async () =>
 });
 
 test("who approved what is told with it; what waits is told as what waits", async () => {
-  company = await makeCompany((yaml) => `${yaml}    approval: required\n`);
+  await company.configure((yaml) => `${yaml}    approval: required\n`);
   await command("apply");
   const [pending] = JSON.parse(await shown("runs", "--json", "--state", "pending")).runs;
   const waiting = await shown("show", "pending");
@@ -166,18 +161,12 @@ test("changes that are no longer kept are not asked for; what is damaged is name
 });
 
 test("beside a daemon, too", async () => {
-  company = await makeCompany();
-  const running = startRollcall(["start", "--config", company.config]);
-  try {
-    await expect
-      .poll(() => command("runs", "--json").then(({ stdout }) => JSON.parse(stdout).runs[0]?.state), {
-        timeout: 60_000,
-      })
-      .toBe("applied");
-    expect(await shown("history", "ada")).toContain("user created: + ada");
-    expect(await shown("show", "latest:staff")).toContain("applied and verified");
-  } finally {
-    running.process.kill("SIGTERM");
-    await running.ended;
-  }
+  company.begin("start");
+  await expect
+    .poll(() => command("runs", "--json").then(({ stdout }) => JSON.parse(stdout).runs[0]?.state), {
+      timeout: 60_000,
+    })
+    .toBe("applied");
+  expect(await shown("history", "ada")).toContain("user created: + ada");
+  expect(await shown("show", "latest:staff")).toContain("applied and verified");
 });

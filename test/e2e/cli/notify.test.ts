@@ -1,22 +1,20 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 import { startMailServer } from "../../servers/mail.ts";
 import type { MailServer } from "../../servers/mail.ts";
-import { rollcall } from "../../servers/rollcall.ts";
-import type { Ended } from "../../servers/rollcall.ts";
 import { answer, startScripted } from "../../servers/scripted.ts";
 import type { ScriptedServer } from "../../servers/scripted.ts";
 
 const password = "m4il-passw0rd";
-let company: CompanyFolder;
+const company = companyOfEachTest(undefined, { MAIL_PASSWORD: password });
+const { command } = company;
 let mail: MailServer;
 let web: ScriptedServer;
 
 beforeEach(async () => {
   mail = await startMailServer({ login: { user: "rollcall", password } });
   web = await startScripted({ "hooks/T0PSECRET": answer(204), "hooks/gone": answer(404, "no_service") });
-  company = await makeCompany(
+  await company.configure(
     (yaml) => `${yaml}notifications:
   mail: { by: email, server: smtp://127.0.0.1:${mail.port}, username: rollcall, password: "\${env:MAIL_PASSWORD}", from: rollcall@example.com, to: [ops@example.com] }
   hook: { by: webhook, url: "${web.url}/hooks/T0PSECRET", secret: 0123456789abcdef, events: [applied], digest: 1h }
@@ -27,14 +25,10 @@ beforeEach(async () => {
 afterEach(async () => {
   await mail.close();
   await web.close();
-  await company.remove();
 });
 
-const command = (MAIL_PASSWORD: string, ...args: readonly string[]): Promise<Ended> =>
-  rollcall([...args, "--config", company.config], { env: { MAIL_PASSWORD } });
-
 test("notify test sends by every channel, whatever it is for, and says who took it", async () => {
-  const all = await command(password, "notify", "test");
+  const all = await command("notify", "test");
   expect(all.code).toBe(1);
   expect(all.stdout.split("\n")).toEqual([
     `mail (email): accepted by 127.0.0.1:${mail.port} for ops@example.com (250 OK: queued as 4F9C2E)`,
@@ -49,27 +43,28 @@ test("notify test sends by every channel, whatever it is for, and says who took 
     notices: [{ event: "test" }],
   });
 
-  const one = await command(password, "notify", "test", "hook", "--json");
+  const one = await command("notify", "test", "hook", "--json");
   expect(one.code).toBe(0);
   expect(JSON.parse(one.stdout)).toEqual({
     tested: [{ channel: "hook", by: "webhook", accepted: `${web.url} (204)` }],
   });
   expect(mail.arrived).toHaveLength(1);
 
-  const none = await command(password, "notify", "test", "pager");
+  const none = await command("notify", "test", "pager");
   expect(none).toMatchObject({ code: 1, stdout: "" });
   expect(none.stderr).toContain("no channel is called pager: the configuration has mail, hook, gone");
 });
 
 test("check logs in to mail servers and posts nothing; what is wrong is said without a secret", async () => {
-  const good = await command(password, "check", "--json");
+  const good = await command("check", "--json");
   expect(good.code).toBe(0);
   expect(JSON.parse(good.stdout).checked.filter(({ what }: { what: string }) => what === "channel")).toMatchObject([
     { name: "mail", reached: [`reached 127.0.0.1:${mail.port}, logged in as rollcall`] },
     { name: "hook", reached: [expect.stringContaining("not tried")] },
     { name: "gone", reached: [expect.stringContaining("not tried")] },
   ]);
-  const bad = await command("wr0ng-passw0rd", "check");
+  company.env = { MAIL_PASSWORD: "wr0ng-passw0rd" };
+  const bad = await command("check");
   expect(bad.code).toBe(1);
   expect(bad.stdout).toMatch(/channel mail: .*the login as rollcall was refused .*: check username and password\n/);
   expect(bad.stdout + bad.stderr).not.toMatch(/wr0ng|T0PSECRET/);

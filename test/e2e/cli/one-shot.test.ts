@@ -1,17 +1,13 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { describe, expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
+import { rollcall } from "../../servers/rollcall.ts";
 
-let company: CompanyFolder;
-beforeEach(async () => {
-  company = await makeCompany();
-});
-afterEach(() => company.remove());
+const company = companyOfEachTest();
 
-const command = (name: string, ...rest: string[]) => rollcall([name, "--config", company.config, ...rest]);
+const { command } = company;
 
 describe("where no daemon runs, a command works by itself", () => {
   test("plan shows what would change and changes nothing; apply makes it so; then nothing is left", async () => {
@@ -31,7 +27,7 @@ describe("where no daemon runs, a command works by itself", () => {
   });
 
   test("a command whose reader has gone does its work to the end", async () => {
-    const applying = startRollcall(["apply", "--config", company.config]);
+    const applying = company.begin("apply");
     applying.process.stdout.destroy();
     const applied = await applying.ended;
     expect(applied, applied.stderr).toMatchObject({ code: 0, stderr: "" });
@@ -109,16 +105,12 @@ describe("a failed read deletes nothing", () => {
 
 describe("wrong input", () => {
   test("a typo in the configuration is named with file, line and column", async () => {
-    const wrong = await makeCompany((yaml) =>
+    await company.configure((yaml) =>
       yaml.replace("displayName: entry.name\n      mail", "displayNmae: entry.name\n      mail"),
     );
-    try {
-      const { code, stderr } = await rollcall(["plan", "--config", wrong.config]);
-      expect(code).toBe(1);
-      expect(stderr).toMatch(/rollcall\.yaml:20:7: .*displayNmae.*did you mean "?displayName/);
-    } finally {
-      await wrong.remove();
-    }
+    const { code, stderr } = await command("plan");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/rollcall\.yaml:20:7: .*displayNmae.*did you mean "?displayName/);
   });
 
   test("an unknown sync, an unknown command, a missing configuration", async () => {
@@ -176,8 +168,7 @@ describe("wrong input", () => {
 });
 
 test("an attribute that no record has is pointed out: a rule that asks for it may mean another", async () => {
-  const yaml = await readFile(company.config, "utf8");
-  await company.write("rollcall.yaml", yaml.replace("mail: entry.mail", "mail: entry.mial"));
+  await company.configure((yaml) => yaml.replace("mail: entry.mail", "mail: entry.mial"));
   expect((await command("plan")).stdout).toContain("rule users.mail: entry.mial is set in no record");
 });
 
@@ -219,7 +210,7 @@ test("check reads every source and logs in to every target", async () => {
 test("no secret of the configuration is ever shown", async () => {
   await company.write("people.csv", people.replace("Ada Lovelace", ""));
   for (const args of [["plan", "--json"], ["apply", "--verbose"], ["check"], ["plan"]]) {
-    const { stdout, stderr } = await rollcall([args[0] ?? "", "--config", company.config, ...args.slice(1)]);
+    const { stdout, stderr } = await command(...args);
     expect(stdout + stderr).not.toMatch(/administrator-secret|initial-user-secret/);
   }
 });
@@ -234,11 +225,7 @@ test("what a connector of one's own lets slip of a secret is not shown either", 
       open: () => ({ async *read({ warn }) { warn("as initial-user-secret"); throw new Error("initial-user-secret was refused"); } }),
     };`,
   );
-  const leaky = (await readFile(company.config, "utf8")).replace(
-    /connector: csv[^]*?(?=^syncs)/m,
-    "connector: ./leaky.ts\n",
-  );
-  await company.write("rollcall.yaml", leaky);
+  await company.configure((yaml) => yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./leaky.ts\n"));
   const { code, stdout, stderr } = await command("plan", "--verbose");
   expect(code, stdout + stderr).toBe(1);
   expect(stderr).toContain("*** was refused");

@@ -1,34 +1,34 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 import { call, login, post, startService } from "../../servers/service.ts";
 import type { TestService } from "../../servers/service.ts";
 
 /** A sync to a service that is somebody else's process: nothing is embedded. */
 const account = { name: "svc-rollcall", password: "a password of the account" };
 
+/** The account as a service has it. */
+const operator = {
+  name: account.name,
+  displayName: "Rollcall",
+  principalTypeEnum: "LOCAL_USER",
+  password: account.password,
+  groupNames: ["Administrator"],
+};
+const targetAt = (url: string): string =>
+  `analytics: { url: "${url}", username: ${account.name}, password: "\${env:TARGET_PASSWORD}" }`;
+
 let service: TestService;
-let company: CompanyFolder;
+const company = companyOfEachTest((yaml) => yaml.replace(/^service:[^]*?(?=^targets:)/m, ""), {
+  TARGET_PASSWORD: account.password,
+});
+const { begin, command } = company;
 beforeEach(async () => {
   service = await startService();
-  company = await makeCompany((yaml) =>
-    yaml
-      .replace(/^service:[^]*?(?=^targets:)/m, "")
-      .replace(
-        "analytics: embedded",
-        `analytics: { url: "${service.url}", username: ${account.name}, password: "\${env:TARGET_PASSWORD}" }`,
-      ),
-  );
+  await company.configure((yaml) => yaml.replace("analytics: embedded", targetAt(service.url)));
   await submit([
-    {
-      name: account.name,
-      displayName: "Rollcall",
-      principalTypeEnum: "LOCAL_USER",
-      password: account.password,
-      groupNames: ["Administrator"],
-    },
+    operator,
     {
       name: "local",
       displayName: "Somebody local",
@@ -41,7 +41,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await service.stop();
-  await company.remove();
 });
 
 /** As the administrator, without deleting anything. */
@@ -62,9 +61,6 @@ async function list(): Promise<Listed[]> {
   return JSON.parse(text) as Listed[];
 }
 
-const env = { TARGET_PASSWORD: account.password };
-const command = (name: string, ...rest: string[]) => rollcall([name, "--config", company.config, ...rest], { env });
-
 /** As many people as make reading and applying take a while. */
 function crowd(size: number): string {
   const rows = Array.from({ length: size }, (_, index) => `${index},user${index},User ${index},,active,staff`);
@@ -82,9 +78,8 @@ test("manage: owned leaves alone what the sync did not create, to the last membe
 });
 
 test("a wrong password is said so, and not shown", async () => {
-  const { code, stderr, stdout } = await rollcall(["plan", "--config", company.config], {
-    env: { TARGET_PASSWORD: "wrong-secret" },
-  });
+  company.env = { TARGET_PASSWORD: "wrong-secret" };
+  const { code, stderr, stdout } = await command("plan");
   expect(code).toBe(1);
   expect(stderr).toContain("analytics");
   expect(stderr).toContain(account.name);
@@ -103,31 +98,18 @@ test("where the service's preview is not what was planned, the run is held and s
   const other = await startService({ service: { administrator: { name: "root", password: "root password" } } });
   try {
     const session = await login(other.url, { name: "root", password: "root password" });
-    const principals = JSON.stringify([
-      {
-        name: account.name,
-        displayName: "Rollcall",
-        principalTypeEnum: "LOCAL_USER",
-        password: account.password,
-        groupNames: ["Administrator"],
-      },
-    ]);
+    const principals = JSON.stringify([operator]);
     await post(
       `${other.url}/tspublic/v1/user/sync`,
       { applyChanges: "true", remoteDeleted: "false", principals },
       { session },
     );
-    const held = await makeCompany((yaml) =>
+    await company.configure((yaml) =>
       yaml
-        .replace(/^service:[^]*?(?=^targets:)/m, "")
-        .replace(
-          "analytics: embedded",
-          `analytics: { url: "${other.url}", username: ${account.name}, password: "\${env:TARGET_PASSWORD}" }`,
-        )
+        .replace(targetAt(service.url), targetAt(other.url))
         .replace("to: analytics", "to: analytics\n    manage: everything"),
     );
-    const { code, stderr } = await rollcall(["apply", "--config", held.config], { env });
-    await held.remove();
+    const { code, stderr } = await command("apply");
     expect(code).toBe(3);
     expect(stderr).toContain("the plan is to delete the user root; the service would not");
     const { text } = await call(`${other.url}/tspublic/v1/user/list`, { session });
@@ -140,7 +122,7 @@ test("where the service's preview is not what was planned, the run is held and s
 describe("interrupted", () => {
   test("Ctrl-C while the list is being applied: it is finished and verified, and written down", async () => {
     await company.write("people.csv", crowd(20_000));
-    const applying = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+    const applying = begin("apply", "--verbose");
     await applying.wrote("applying");
     applying.process.kill("SIGINT");
     const { code, stdout, stderr } = await applying.ended;
@@ -153,7 +135,7 @@ describe("interrupted", () => {
   test("Ctrl-C before that: nothing was applied, nothing is left behind", async () => {
     await company.write("people.csv", crowd(100_000));
     const before = await list();
-    const applying = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+    const applying = begin("apply", "--verbose");
     await applying.wrote("reading the sources");
     applying.process.kill("SIGINT");
     const { code, stderr } = await applying.ended;
@@ -166,7 +148,7 @@ describe("interrupted", () => {
 
   test("killed while the list is being applied: the service has all of it or none, and the next run finds its way", async () => {
     await company.write("people.csv", crowd(20_000));
-    const applying = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+    const applying = begin("apply", "--verbose");
     await applying.wrote("applying");
     await delay(200);
     applying.process.kill("SIGKILL");
@@ -185,7 +167,7 @@ describe("interrupted", () => {
 
 test("two applies of one sync do not run at once", async () => {
   await company.write("people.csv", crowd(50_000));
-  const first = startRollcall(["apply", "--verbose", "--config", company.config], { env });
+  const first = begin("apply", "--verbose");
   await first.wrote("reading the sources");
   first.process.kill("SIGSTOP");
   const second = await command("apply");

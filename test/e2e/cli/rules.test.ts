@@ -1,24 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { describe, expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
-let company: CompanyFolder;
 let yaml: string;
-beforeEach(async () => {
-  company = await makeCompany((text) => (yaml = text));
-});
-afterEach(() => company.remove());
+const company = companyOfEachTest((text) => (yaml = text));
 
 const edit = (from: string | RegExp, to: string): Promise<void> =>
   company.write("rollcall.yaml", yaml.replace(from, to));
 
 /** The changes of the one run of a command. */
 async function changes(name: "plan" | "apply"): Promise<object[]> {
-  const { stdout, stderr } = await rollcall([name, "--config", company.config, "--json"]);
-  const [run] = JSON.parse(stdout).runs;
-  expect(run.error, stderr).toBeUndefined();
-  return run.plan.changes;
+  return (await company.run(name)).plan.changes;
 }
 
 test("what the absence of a value means: keep what the target has, clear it, or a default; an empty text clears", async () => {
@@ -73,7 +65,7 @@ describe("groups", () => {
 
 test("a regular expression that is none is a problem of the configuration, at its place", async () => {
   await edit("entry.status ==", 'matches(entry.login, "(") && entry.status ==');
-  const { code, stderr } = await rollcall(["plan", "--config", company.config]);
+  const { code, stderr } = await company.command("plan");
   expect(code).toBe(1);
   expect(stderr).toMatch(/rollcall\.yaml:18:37: syncs\.staff\.users\.include: .*missing closing \)/);
 });

@@ -1,45 +1,36 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { beforeEach, expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
 const vpn = `number,address,name,groups
 v1,ADA@example.com,A. Lovelace,remote
 v2,guest@example.com,A Guest,remote
 `;
 
-let company: CompanyFolder;
-beforeEach(async () => {
-  company = await makeCompany((yaml) =>
-    yaml
-      .replace(
-        "syncs:",
-        `  vpn:
+const company = companyOfEachTest((yaml) =>
+  yaml
+    .replace(
+      "syncs:",
+      `  vpn:
     connector: csv
     users: { file: vpn.csv, id: number, memberOf: { column: groups } }
     groups: { file: vpn-groups.csv, id: id }
 syncs:`,
-      )
-      .replace(
-        "[company]",
-        "[company, { source: vpn, optional: true }]\n    join: { users: 'lower(coalesce(entry.mail, entry.address))' }",
-      )
-      .replace('entry.status == "active"', 'entry.status == "active" || !has(entry.status)')
-      .replace("name: entry.login", "name: coalesce(entry.login, entry.number)"),
-  );
+    )
+    .replace(
+      "[company]",
+      "[company, { source: vpn, optional: true }]\n    join: { users: 'lower(coalesce(entry.mail, entry.address))' }",
+    )
+    .replace('entry.status == "active"', 'entry.status == "active" || !has(entry.status)')
+    .replace("name: entry.login", "name: coalesce(entry.login, entry.number)"),
+);
+beforeEach(async () => {
   await company.write("vpn.csv", vpn);
   await company.write("vpn-groups.csv", "id,name\nremote,Remote\n");
 });
-afterEach(() => company.remove());
-
-async function run(name: "plan" | "apply") {
-  const { stdout, stderr } = await rollcall([name, "--config", company.config, "--json"]);
-  const [found] = JSON.parse(stdout).runs;
-  expect(found.error, stderr).toBeUndefined();
-  return found;
-}
+const { run } = company;
 
 test("one person in two sources is one user; while the optional one is gone, what came from it stays as it is", async () => {
   const { plan } = await run("apply");

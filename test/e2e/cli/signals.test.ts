@@ -1,38 +1,15 @@
-import { readFile } from "node:fs/promises";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { startRollcall } from "../../servers/rollcall.ts";
+import { expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
+import { stopRollcall } from "../../servers/rollcall.ts";
 import type { Running } from "../../servers/rollcall.ts";
 
-let company: CompanyFolder;
-let running: Running[];
-beforeEach(async () => {
-  company = await makeCompany();
-  running = [];
-});
-afterEach(async () => {
-  for (const each of running) each.process.kill("SIGKILL");
-  await Promise.all(running.map(({ ended }) => ended));
-  await company.remove();
-});
-
-function start(...rest: string[]): Running {
-  const each = startRollcall(["start", "--config", company.config, ...rest]);
-  running.push(each);
-  return each;
-}
-
-/** Changes the text of the configuration. */
-async function configure(change: (yaml: string) => string): Promise<void> {
-  await company.write("rollcall.yaml", change(await readFile(company.config, "utf8")));
-}
+const company = companyOfEachTest();
+const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
 
 /** Ends it as an operator would, and gives everything it wrote. */
 async function stop(each: Running): Promise<string> {
-  each.process.kill("SIGTERM");
-  const { code, stdout, stderr } = await each.ended;
-  expect(code).toBe(0);
+  const { stdout, stderr } = await stopRollcall(each);
   return stdout + stderr;
 }
 
@@ -57,7 +34,7 @@ test("SIGUSR1 to a service alone does no harm", async () => {
 test("SIGHUP takes another configuration over: from the next run on, its rules hold", async () => {
   const daemon = start();
   await daemon.wrote("applied and verified");
-  await configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
+  await company.configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
   daemon.process.kill("SIGHUP");
   await daemon.wrote("the configuration was read again");
   daemon.process.kill("SIGUSR1");
@@ -68,7 +45,7 @@ test("SIGHUP takes another configuration over: from the next run on, its rules h
 test("SIGHUP refuses a configuration as a whole when anything is wrong with it; the log has every problem", async () => {
   const daemon = start();
   await daemon.wrote("applied and verified");
-  await configure((yaml) =>
+  await company.configure((yaml) =>
     yaml
       .replace("displayName: entry.name", "displayName: upper(entry.name)")
       .replace('"0 0 1 1 *"', "never")
@@ -90,7 +67,7 @@ test("SIGHUP refuses a configuration as a whole when anything is wrong with it; 
 test("SIGHUP refuses as a whole what needs a restart, and names it", async () => {
   const daemon = start();
   await daemon.wrote("applied and verified");
-  await configure((yaml) =>
+  await company.configure((yaml) =>
     yaml
       .replace("administrator-secret", "another-administrator-secret")
       .replace("data: data", "data: data\n  memory: 2GiB\n  sessions: { idle: 1h }")
@@ -114,7 +91,7 @@ test("SIGHUP refuses as a whole what needs a restart, and names it", async () =>
 test("secrets of a configuration that was replaced stay concealed", async () => {
   const daemon = start();
   await daemon.wrote("applied and verified");
-  await configure((yaml) => yaml.replace("initial-user-secret", "Ada Lovelace-secret"));
+  await company.configure((yaml) => yaml.replace("initial-user-secret", "Ada Lovelace-secret"));
   daemon.process.kill("SIGHUP");
   await daemon.wrote("the configuration was read again");
   // Both are written by a plan only if nobody conceals them.

@@ -1,29 +1,14 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { describe, expect, test } from "vitest";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
+import { stopRollcall } from "../../servers/rollcall.ts";
 import type { Running } from "../../servers/rollcall.ts";
 
-let company: CompanyFolder;
-let running: Running[];
-beforeEach(async () => {
-  company = await makeCompany();
-  running = [];
-});
-afterEach(async () => {
-  for (const each of running) each.process.kill("SIGKILL");
-  await Promise.all(running.map(({ ended }) => ended));
-  await company.remove();
-});
-
-function start(...rest: string[]): Running {
-  const each = startRollcall(["start", "--config", company.config, ...rest]);
-  running.push(each);
-  return each;
-}
-const command = (name: string, ...rest: string[]) => rollcall([name, "--config", company.config, ...rest]);
+const company = companyOfEachTest();
+const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
+const { command } = company;
 
 test("start syncs at once and stays up; commands work beside it; SIGTERM ends it with 0", async () => {
   const daemon = start();
@@ -37,8 +22,7 @@ test("start syncs at once and stays up; commands work beside it; SIGTERM ends it
   ]);
   expect((await command("apply")).code).toBe(0);
   expect((await command("plan")).code).toBe(0);
-  daemon.process.kill("SIGTERM");
-  expect(await daemon.ended).toMatchObject({ code: 0, signal: null });
+  expect(await stopRollcall(daemon)).toMatchObject({ signal: null });
 });
 
 test("the file that lets commands in is readable by its owner alone, and goes with the process", async () => {
@@ -85,27 +69,21 @@ test("--only service and --only daemon are two processes on one data folder", as
   await service.wrote("listening on");
   const daemon = start("--only", "daemon");
   await daemon.wrote("applied and verified");
-  daemon.process.kill("SIGTERM");
-  expect((await daemon.ended).code).toBe(0);
-  service.process.kill("SIGTERM");
-  expect((await service.ended).code).toBe(0);
+  for (const each of [daemon, service]) expect(await stopRollcall(each)).toMatchObject({ signal: null });
 });
 
 test("a daemon without its service waits for it: for one that starts later, and for one that is started again", async () => {
-  const yaml = await readFile(company.config, "utf8");
-  await company.write("rollcall.yaml", yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
+  await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
   const daemon = start("--only", "daemon");
   await daemon.wrote("no service is running on the data folder");
   const first = start("--only", "service");
   await daemon.wrote("applied and verified");
-  first.process.kill("SIGTERM");
-  expect((await first.ended).code).toBe(0);
+  await stopRollcall(first);
   const second = start("--only", "service");
   await second.wrote("listening on");
   await company.write("people.csv", people.replace("Zoë Ünal", "Zoë Ünal-Lovelace"));
   await daemon.wrote('displayName: \\"Zoë Ünal\\"');
-  daemon.process.kill("SIGTERM");
-  const { stdout, stderr } = await daemon.ended;
+  const { stdout, stderr } = await stopRollcall(daemon);
   expect(stdout + stderr, "what is raised on purpose needs no stack trace").not.toContain(".ts:");
 });
 

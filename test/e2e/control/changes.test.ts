@@ -3,12 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keptChanges } from "#control/changes.ts";
-import { literal, openDatabase } from "#plan/database.ts";
+import { literal } from "#plan/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import { principalDdl } from "#principals/relation.ts";
 import { startControl } from "../../servers/control.ts";
 import type { ControlServer } from "../../servers/control.ts";
 import { openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
+import { openMemory } from "../../servers/memory.ts";
 
 const run = "20261121-100000-000001";
 const unkept = "20261121-100000-000002";
@@ -21,8 +22,7 @@ let open = 0;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-changes-"));
-  const database = await openDatabase({ path: ":memory:", memory: 512 * 1024 * 1024, spill: join(folder, "spill") });
-  const connection = await database.connect();
+  const { connection, close } = await openMemory();
   for (const table of ["actual", "desired"]) await connection.run(`CREATE TABLE ${table} (${principalDdl})`);
   await connection.run(`
     INSERT INTO actual VALUES ('user', 'gone', 'Gone "1"', NULL, NULL, ['All']), ('user', 'kept', 'Before', NULL, 'a@x', []);
@@ -31,8 +31,7 @@ beforeAll(async () => {
   const { digest, counts } = await createPlan(connection);
   const file = join(folder, "changes.parquet");
   await connection.run(`COPY (FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);
-  connection.close();
-  database.close();
+  close();
   const kept = pendingRun(run, { digest, counts });
   server = await startControl(openHandledCoordinator([kept, pendingRun(unkept, { kept: false })]), {
     changes: async function* changes(record, filter) {

@@ -1,36 +1,19 @@
 import { once } from "node:events";
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { makeCompany } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
+import { stopRollcall } from "../../servers/rollcall.ts";
 import type { Running } from "../../servers/rollcall.ts";
 import { startService } from "../../servers/service.ts";
 
-let company: CompanyFolder;
-let running: Running[];
-beforeEach(() => {
-  running = [];
-});
-afterEach(async () => {
-  for (const each of running) each.process.kill("SIGKILL");
-  await Promise.all(running.map(({ ended }) => ended));
-  await company.remove();
-});
-
-/** Starts a daemon whose sync wants an approval. */
-async function start(change: (yaml: string) => string = (yaml) => yaml, ...rest: string[]): Promise<Running> {
-  company = await makeCompany((yaml) => change(yaml.replace("to: analytics", "to: analytics\n    approval: required")));
-  const daemon = startRollcall(["start", "--config", company.config, ...rest]);
-  running.push(daemon);
-  return daemon;
-}
+const company = companyOfEachTest((yaml) => yaml.replace("to: analytics", "to: analytics\n    approval: required"));
+const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
 
 async function found(): Promise<FoundDaemon> {
   const data = join(company.folder, "data");
@@ -41,10 +24,6 @@ async function found(): Promise<FoundDaemon> {
     })
     .toBeDefined();
   return daemon!;
-}
-
-function command(...args: string[]): ReturnType<typeof rollcall> {
-  return rollcall([...args, "--config", company.config]);
 }
 
 async function request(path: string): Promise<unknown> {
@@ -68,11 +47,11 @@ async function pending(): Promise<RunRecord> {
 }
 
 test("commands ask the daemon where one is alive: what they decide is done there, and shown here", async () => {
-  const daemon = await start();
+  const daemon = start();
   const run = await pending();
   const changes = (await request(`/runs/${run.id}/changes?kind=user`)) as { name: string }[];
   expect(changes.map(({ name }) => name)).toEqual(["ada", "grace", "zoe"]);
-  const approved = await command("approve", run.id);
+  const approved = await company.command("approve", run.id);
   expect([approved.code, approved.stdout]).toEqual([
     0,
     expect.stringMatching(/Created users \(3\)[^]*applied and verified/),
@@ -81,24 +60,21 @@ test("commands ask the daemon where one is alive: what they decide is done there
     state: "applied",
     decisions: [{ decision: "approved", by: { from: "command line" } }],
   });
-  const again = await command("approve", run.id);
+  const again = await company.command("approve", run.id);
   expect([again.code, again.stdout + again.stderr]).toEqual([1, expect.stringContaining("it is applied")]);
-  expect((await command("apply")).code).toBe(0);
-  daemon.process.kill("SIGTERM");
-  const { code, stdout } = await daemon.ended;
-  expect(code).toBe(0);
+  expect((await company.command("apply")).code).toBe(0);
+  const { stdout } = await stopRollcall(daemon);
   expect(stdout).toContain("/control/v1/status");
   // Without it, they work by themselves.
-  expect((await command("apply")).code).toBe(0);
+  expect((await company.command("apply")).code).toBe(0);
   await expect(stat(join(company.folder, "data/daemon/control.json"))).rejects.toThrow("ENOENT");
 });
 
 test("a daemon that goes by another configuration is told of, with what to do; then the file is read again", async () => {
-  const daemon = await start();
+  const daemon = start();
   await pending();
-  const yaml = await readFile(company.config, "utf8");
-  await company.write("rollcall.yaml", yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
-  const before = await command("apply");
+  await company.configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
+  const before = await company.command("apply");
   expect(before.stderr).toContain(
     `the daemon (process ${daemon.process.pid}) goes by another configuration than ${company.config} has now: \`kill -HUP ${daemon.process.pid}\``,
   );
@@ -106,7 +82,7 @@ test("a daemon that goes by another configuration is told of, with what to do; t
   const { connection } = await found();
   const { signal } = new AbortController();
   await connection.ask({ method: "POST", path: "/reload" }, signal);
-  const after = await command("apply");
+  const after = await company.command("apply");
   expect(after.stderr).not.toContain("another configuration");
   expect(after.stdout).toContain("ADA LOVELACE");
   await company.write("rollcall.yaml", "syncs: 7\n");
@@ -122,10 +98,10 @@ test("a daemon that is killed while a command follows a run is told of, with wha
   await once(silent, "listening");
   const { port } = silent.address() as AddressInfo;
   const target = `{ url: "http://127.0.0.1:${port}", username: u, password: "1234" }`;
-  const daemon = await start((yaml) => yaml.replace("analytics: embedded", `analytics: ${target}`));
+  await company.configure((yaml) => yaml.replace("analytics: embedded", `analytics: ${target}`));
+  const daemon = start();
   await found();
-  const applying = startRollcall(["apply", "--config", company.config]);
-  running.push(applying);
+  const applying = company.begin("apply");
   await daemon.wrote(/"path":"\/control\/v1\/syncs\/staff\/run","status":202/);
   daemon.process.kill("SIGKILL");
   const { code, stdout, stderr } = await applying.ended;
@@ -140,7 +116,8 @@ test("a daemon that is killed while a command follows a run is told of, with wha
 test("a daemon alone listens by itself, for this machine", async () => {
   await using service = await startService();
   const target = `{ url: "${service.url}", username: ${service.administrator.name}, password: "${service.administrator.password}" }`;
-  const daemon = await start((yaml) => yaml.replace("analytics: embedded", `analytics: ${target}`), "--only", "daemon");
+  await company.configure((yaml) => yaml.replace("analytics: embedded", `analytics: ${target}`));
+  const daemon = start("--only", "daemon");
   await daemon.wrote("the daemon is listening on http://127.0.0.1:");
   const { connection } = await found();
   const { url } = connection.presence;
@@ -148,10 +125,8 @@ test("a daemon alone listens by itself, for this machine", async () => {
   expect((await fetch(`${url}/metrics`)).status).toBe(200);
   expect((await fetch(`${url}/control/v1/status`)).status).toBe(401);
   const run = await pending();
-  expect((await command("reject", run.id, "--reason", "not now")).code).toBe(0);
+  expect((await company.command("reject", run.id, "--reason", "not now")).code).toBe(0);
   expect(await request(`/runs/${run.id}`)).toMatchObject({ state: "rejected" });
-  daemon.process.kill("SIGTERM");
-  const { code, stdout } = await daemon.ended;
-  expect(code).toBe(0);
+  const { stdout } = await stopRollcall(daemon);
   expect(stdout).not.toContain(connection.presence.token);
 });

@@ -1,23 +1,15 @@
 import { Readable } from "node:stream";
 import { request } from "undici";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { errorBody } from "#wire/errors.ts";
-import { call, login, post, startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
+import { call, login, post } from "../../servers/service.ts";
 import { testGolden } from "./golden.ts";
 import { list, sync, user } from "./principals.ts";
+import { serviceOfFile } from "./service-of-file.ts";
 
-let service: TestService;
-let session: string;
+const service = serviceOfFile();
 
-beforeAll(async () => {
-  service = await startService();
-  session = await login(service.url);
-});
-
-afterAll(() => service.stop());
-
-await testGolden("errors", () => ({ url: service.url, session }));
+await testGolden("errors", () => service);
 
 describe("B.1", () => {
   test("what is wrong with a request is a 400 with code 10002, one string for each problem", async () => {
@@ -25,7 +17,7 @@ describe("B.1", () => {
       { ...user("a"), displayName: "" },
       { ...user("b"), displayName: "" },
     ]);
-    const answer = await post(`${service.url}/tspublic/v1/user/sync`, { principals }, { session });
+    const answer = await post(`${service.url}/tspublic/v1/user/sync`, { principals }, { session: service.session });
     expect(answer.status).toBe(400);
     const { code, debug } = errorBody.parse(JSON.parse(answer.text));
     expect(code).toBe(10_002);
@@ -36,7 +28,7 @@ describe("B.1", () => {
   });
 
   test("a missing privilege is a 403 with code 10003, before 415 and 400", async () => {
-    await sync(service.url, session, [user("ada")]);
+    await sync(service.url, service.session, [user("ada")]);
     const own = await login(service.url, { name: "ada", password: "ada's password" });
     const answers = [
       await list(service.url, own),

@@ -1,24 +1,17 @@
 import { gunzipSync } from "node:zlib";
 import { request } from "undici";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call, login, post, startService } from "../../servers/service.ts";
-import type { Answer, TestService } from "../../servers/service.ts";
+import { describe, expect, test } from "vitest";
+import { call, post } from "../../servers/service.ts";
+import type { Answer } from "../../servers/service.ts";
 import { list } from "./principals.ts";
+import { serviceOfFile } from "./service-of-file.ts";
 
-let service: TestService;
-let session: string;
+const service = serviceOfFile();
 const guid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-beforeAll(async () => {
-  service = await startService();
-  session = await login(service.url);
-});
-
-afterAll(() => service.stop());
 
 /** Every kind of answer that family B gives. */
 const answers: Readonly<Record<string, () => Promise<Answer>>> = {
-  "a list": () => list(service.url, session),
+  "a list": () => list(service.url, service.session),
   "a login": () =>
     post(`${service.url}/tspublic/v1/session/login`, {
       username: service.administrator.name,
@@ -26,11 +19,11 @@ const answers: Readonly<Record<string, () => Promise<Answer>>> = {
     }),
   "a refused login": () => post(`${service.url}/tspublic/v1/session/login`, {}),
   "a refused logout": () => post(`${service.url}/tspublic/v1/session/logout`, {}),
-  "a preview": () => post(`${service.url}/tspublic/v1/user/sync`, { principals: "[]" }, { session }),
-  "a 400": () => post(`${service.url}/tspublic/v1/user/sync`, { principals: "" }, { session }),
+  "a preview": () => post(`${service.url}/tspublic/v1/user/sync`, { principals: "[]" }, { session: service.session }),
+  "a 400": () => post(`${service.url}/tspublic/v1/user/sync`, { principals: "" }, { session: service.session }),
   "a 401": () => list(service.url, "nonsense"),
   "a 404": () => call(`${service.url}/callosum/v1/tspublic/v1/nothing`),
-  "a 415": () => call(`${service.url}/tspublic/v1/user/sync`, { method: "POST", body: "x", session }),
+  "a 415": () => call(`${service.url}/tspublic/v1/user/sync`, { method: "POST", body: "x", session: service.session }),
   "a malformed path": () => call(`${service.url}/tspublic/v1/%zz`),
 };
 
@@ -54,7 +47,10 @@ describe("B.10 headers", () => {
 
 /** Asks for `path` and returns the coding of the answer and its decoded text. */
 async function fetchCoded(path: string, accept: string | undefined): Promise<{ coding: unknown; text: string }> {
-  const headers = { cookie: `JSESSIONID=${session}`, ...(accept === undefined ? {} : { "accept-encoding": accept }) };
+  const headers = {
+    cookie: `JSESSIONID=${service.session}`,
+    ...(accept === undefined ? {} : { "accept-encoding": accept }),
+  };
   const answer = await request(service.url + path, { headers });
   const bytes = Buffer.from(await answer.body.arrayBuffer());
   const coding = answer.headers["content-encoding"];

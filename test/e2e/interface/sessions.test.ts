@@ -2,23 +2,15 @@ import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { administrator, call, login, post, sessionOf, startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
 import { testGolden } from "./golden.ts";
 import { createUser, list, sync } from "./principals.ts";
+import { serviceOfFile } from "./service-of-file.ts";
 
-let service: TestService;
-let session: string;
+const service = serviceOfFile();
 
-beforeAll(async () => {
-  service = await startService();
-  session = await login(service.url);
-});
-
-afterAll(() => service.stop());
-
-await testGolden("sessions", () => ({ url: service.url, session }));
+await testGolden("sessions", () => service);
 
 async function loginA(url: string): Promise<string> {
   const body = JSON.stringify({ username: administrator.name, password: administrator.password });
@@ -36,7 +28,7 @@ describe("0.4", () => {
   });
 
   test("the cookie is found among others", async () => {
-    const headers = { cookie: `a=b; JSESSIONID=${session}; JSESSIONID2=x` };
+    const headers = { cookie: `a=b; JSESSIONID=${service.session}; JSESSIONID2=x` };
     expect((await call(`${service.url}/tspublic/v1/user/list`, { headers })).status).toBe(200);
   });
 
@@ -120,17 +112,17 @@ describe("0.5", () => {
 
   test("the sessions of a deleted user end at once, and stay ended when the user is created again", async () => {
     const carl = { name: "carl", password: "carl's password" };
-    await createUser(service.url, session, carl);
+    await createUser(service.url, service.session, carl);
     const own = await login(service.url, carl);
     expect((await list(service.url, own)).status).toBe(403);
-    await sync(service.url, session, []);
+    await sync(service.url, service.session, []);
     expect((await list(service.url, own)).status).toBe(401);
     const again = await login(service.url, carl).catch(String);
     expect(again).toContain("401");
-    await createUser(service.url, session, carl);
+    await createUser(service.url, service.session, carl);
     expect((await list(service.url, own)).status).toBe(401);
     expect((await list(service.url, await login(service.url, carl))).status).toBe(403);
-    await sync(service.url, session, []);
+    await sync(service.url, service.session, []);
   });
 });
 

@@ -4,21 +4,13 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeCertificate } from "../../servers/certificates.ts";
-import { call, failToStart, login, post, sessionOf, startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
+import { call, failToStart, post, sessionOf, startService } from "../../servers/service.ts";
 import { testGolden } from "./golden.ts";
+import { serviceOfFile } from "./service-of-file.ts";
 
-let service: TestService;
-let session: string;
+const service = serviceOfFile();
 
-beforeAll(async () => {
-  service = await startService();
-  session = await login(service.url);
-});
-
-afterAll(() => service.stop());
-
-await testGolden("transport", () => ({ url: service.url, session }));
+await testGolden("transport", () => service);
 
 describe("0.1", () => {
   test("listens on the loopback address alone", () => {

@@ -5,7 +5,8 @@ import pino from "pino";
 import { expect, test } from "vitest";
 import { openNotices } from "#cli/daemon/notices.ts";
 import { loadConfiguration } from "#config/load.ts";
-import { literal, openDatabase } from "#plan/database.ts";
+import { literal } from "#plan/database.ts";
+import { openMemory } from "../../servers/memory.ts";
 import { heldRun } from "../../servers/notices.ts";
 import { runOf } from "../../servers/runs.ts";
 import { answer, startScripted } from "../../servers/scripted.ts";
@@ -66,14 +67,12 @@ test("a channel with names: true is told some of who is in a plan, those to be d
 
 async function keepChanges(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
-  const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
-  const connection = await database.connect();
+  const { connection, close } = await openMemory();
   const side = (name: string): string =>
     `{ name: ${name}, display_name: 'x', description: NULL::VARCHAR, mail: NULL::VARCHAR, group_names: ['a'] }`;
   await connection.run(`COPY (
     SELECT 'delete' AS action, 'user' AS kind, 'zoe' AS name, ${side("'zoe'")} AS before, NULL AS after
     UNION ALL SELECT 'create', 'user', printf('ada %02d', n), NULL, ${side("printf('ada %02d', n)")} FROM range(20) r(n)
   ) TO ${literal(join(folder, "changes.parquet"))} (FORMAT parquet)`);
-  connection.close();
-  database.close();
+  close();
 }

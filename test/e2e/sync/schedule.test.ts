@@ -1,44 +1,17 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { RunRecord, SyncState } from "#sync/record.ts";
-import { makeCompany } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { startRollcall } from "../../servers/rollcall.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
+import { stopRollcall } from "../../servers/rollcall.ts";
 import type { Running } from "../../servers/rollcall.ts";
 import { call, startService } from "../../servers/service.ts";
 
 // Several processes one after the other, on a machine that may have much else to do.
 vi.setConfig({ testTimeout: 300_000 });
 
-let company: CompanyFolder;
-let running: Running[];
-beforeEach(async () => {
-  company = await makeCompany();
-  running = [];
-});
-afterEach(async () => {
-  for (const each of running) each.process.kill("SIGKILL");
-  await Promise.all(running.map(({ ended }) => ended));
-  await company.remove();
-});
-
-function start(...rest: string[]): Running {
-  const each = startRollcall(["start", "--config", company.config, ...rest]);
-  running.push(each);
-  return each;
-}
-
-/** Changes the text of the configuration. */
-async function configure(change: (yaml: string) => string): Promise<void> {
-  await company.write("rollcall.yaml", change(await readFile(company.config, "utf8")));
-}
-
-/** Ends it as an operator would. */
-async function stop(each: Running): Promise<void> {
-  each.process.kill("SIGTERM");
-  expect((await each.ended).code).toBe(0);
-}
+const company = companyOfEachTest();
+const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
 
 async function journal(): Promise<{ runs: readonly RunRecord[]; state: SyncState }> {
   const text = await readFile(join(company.folder, "data", "daemon", "journal.json"), "utf8");
@@ -54,46 +27,46 @@ async function causes(): Promise<string[]> {
 test("a sync runs at its slots; a restart with nothing missed runs nothing", async () => {
   const first = start();
   await first.wrote("applied and verified");
-  await stop(first);
+  await stopRollcall(first);
   for (let restart = 0; restart < 2; restart++) {
     const next = start();
     await next.wrote(/sync staff: its next slot is at \d{4}-01-01T/);
-    await stop(next);
+    await stopRollcall(next);
   }
   expect(await causes()).toEqual(["start"]);
-  await configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
+  await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
   const fast = start();
   await fast.wrote(/sync staff: no change \(.*sync staff: no change \(/s);
-  await stop(fast);
+  await stopRollcall(fast);
   expect((await causes()).slice(-1)).toEqual(["schedule"]);
 });
 
 test("slots that were missed while it was down are made up for by one run", async () => {
-  await configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
+  await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
   const first = start();
   await first.wrote("applied and verified");
-  await stop(first);
+  await stopRollcall(first);
   const before = await causes();
   // Hours of slots have passed by then.
-  await configure((yaml) => yaml.replace('"* * * * * *"', '"0 * * * *"'));
+  await company.configure((yaml) => yaml.replace('"* * * * * *"', '"0 * * * *"'));
   const { state } = await journal();
   await rewind(state, 5 * 3_600_000);
   const second = start();
   await second.wrote("no change");
   await second.wrote("no change");
-  await stop(second);
+  await stopRollcall(second);
   expect(await causes()).toEqual([...before, "catch-up"]);
 });
 
 test("with `catchUp: false` a missed slot is recorded, and nothing runs", async () => {
   const first = start();
   await first.wrote("applied and verified");
-  await stop(first);
-  await configure((yaml) => yaml.replace('"0 0 1 1 *"', '"0 * * * *"\n    catchUp: false'));
+  await stopRollcall(first);
+  await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"0 * * * *"\n    catchUp: false'));
   await rewind((await journal()).state, 5 * 3_600_000);
   const second = start();
   await second.wrote("was skipped");
-  await stop(second);
+  await stopRollcall(second);
   expect(await causes()).toEqual(["start"]);
   expect((await journal()).state.skipped).toHaveLength(1);
 });
@@ -109,7 +82,7 @@ async function rewind(state: SyncState, milliseconds: number): Promise<void> {
 
 test("a slot that comes while a run is under way is skipped, recorded and said", async () => {
   await company.write("slow.ts", slowConnector);
-  await configure((yaml) =>
+  await company.configure((yaml) =>
     yaml
       .replace('"0 0 1 1 *"', '"* * * * * *"')
       .replace(/connector: csv\n(?: {4}.*\n)+/, "connector: ./slow.ts\n")
@@ -118,7 +91,7 @@ test("a slot that comes while a run is under way is skipped, recorded and said",
   const daemon = start();
   await daemon.wrote(/the slot of \S+ was skipped: the run before it is still under way/);
   await daemon.wrote("no change (");
-  await stop(daemon);
+  await stopRollcall(daemon);
   const { runs, state } = await journal();
   expect(runs[0]?.state).toBe("no change");
   expect(state.skipped.length).toBeGreaterThan(0);
@@ -142,7 +115,7 @@ test("a run that fails is tried again, given up, and recovers by itself when the
   const gone = await startService();
   await gone.stop();
   const { port } = new URL(gone.url);
-  await configure((yaml) =>
+  await company.configure((yaml) =>
     yaml
       .replace(
         "analytics: embedded",
@@ -154,7 +127,7 @@ test("a run that fails is tried again, given up, and recovers by itself when the
   await daemon.wrote(/it is tried again at.*it is tried again at/s);
   await daemon.wrote("it has failed 3 times in a row; the next slot begins anew");
   expect(await causes()).toEqual(["start", "retry", "retry"]);
-  await configure((yaml) => yaml.replace("attempts: 2", "attempts: 100"));
+  await company.configure((yaml) => yaml.replace("attempts: 2", "attempts: 100"));
   daemon.process.kill("SIGHUP");
   await daemon.wrote("the configuration was read again");
   daemon.process.kill("SIGUSR1");
@@ -162,21 +135,21 @@ test("a run that fails is tried again, given up, and recovers by itself when the
   const back = await startService({ service: { listen: `127.0.0.1:${port}` } });
   await daemon.wrote("applied and verified");
   await back.stop();
-  await stop(daemon);
+  await stopRollcall(daemon);
   expect((await causes()).slice(0, 4)).toEqual(["start", "retry", "retry", "demand"]);
   expect((await journal()).runs.at(-1)).toMatchObject({ cause: "retry", state: "applied" });
 });
 
 test("a failure that trying again would not help is not tried again", async () => {
-  await configure((yaml) => yaml.replace("file: people.csv, id: id", "file: people.csv, id: nothing"));
+  await company.configure((yaml) => yaml.replace("file: people.csv, id: id", "file: people.csv, id: nothing"));
   const daemon = start();
   await daemon.wrote("it is not tried again before its next slot");
-  await stop(daemon);
+  await stopRollcall(daemon);
   expect(await causes()).toEqual(["start"]);
 });
 
 test("a sync without a success for too long is overdue: said once, over restarts, and /readyz says so until the next", async () => {
-  await configure((yaml) =>
+  await company.configure((yaml) =>
     yaml.replace('"0 0 1 1 *"', '"0 0 1 1 *"\n    overdueAfter: 1s').replace("file: people.csv", "file: nobody.csv"),
   );
   const first = start();
@@ -186,13 +159,15 @@ test("a sync without a success for too long is overdue: said once, over restarts
   expect(failing.status).toBe(503);
   expect(JSON.parse(failing.text)).toMatchObject({ reasons: ["without a success for too long: staff"] });
   const { overdueSince } = (await journal()).state;
-  await stop(first);
-  await configure((yaml) => yaml.replace("nobody.csv", "people.csv").replace("overdueAfter: 1s", "overdueAfter: 1h"));
+  await stopRollcall(first);
+  await company.configure((yaml) =>
+    yaml.replace("nobody.csv", "people.csv").replace("overdueAfter: 1s", "overdueAfter: 1h"),
+  );
   const second = start();
   await second.wrote("applied and verified");
   const again = JSON.parse(await readFile(join(company.folder, "data", "service.json"), "utf8"));
   expect((await call(`${again.url}/readyz`)).status).toBe(200);
-  await stop(second);
+  await stopRollcall(second);
   expect(overdueSince).toBeDefined();
   expect((await journal()).state.overdueSince).toBeUndefined();
 });

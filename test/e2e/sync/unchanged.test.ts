@@ -1,9 +1,7 @@
 import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { beforeEach, expect, test } from "vitest";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 
 /** A source of logins in a file, which tells what stands in another one as its version, and writes down every read. */
 const connector = `import { appendFile, readFile } from "node:fs/promises";
@@ -25,19 +23,15 @@ export default {
   }),
 };`;
 
-let company: CompanyFolder;
-let yaml: string;
+const company = companyOfEachTest((yaml) =>
+  yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./told.ts\n    fullReadEvery: 24h\n"),
+);
 beforeEach(async () => {
-  company = await makeCompany((text) => {
-    yaml = text.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./told.ts\n    fullReadEvery: 24h\n");
-    return yaml;
-  });
   await company.write("told.ts", connector);
   await company.write("logins", "ada grace");
   await company.write("version", "1");
   await company.write("reads", "");
 });
-afterEach(() => company.remove());
 
 interface Run {
   readonly outcome: string;
@@ -45,12 +39,7 @@ interface Run {
   readonly plan: { readonly changes: readonly object[]; readonly digest: string };
 }
 
-async function run(name: "plan" | "apply"): Promise<Run> {
-  const { stdout, stderr } = await rollcall([name, "--config", company.config, "--json"]);
-  const [found] = JSON.parse(stdout).runs;
-  expect(found.error, stderr).toBeUndefined();
-  return found;
-}
+const run = (name: "plan" | "apply"): Promise<Run> => company.run(name);
 
 const reads = async (): Promise<number> =>
   (await readFile(join(company.folder, "reads"), "utf8")).split("\n").length - 1;
@@ -101,14 +90,14 @@ test("what has gone from the target comes back without a read", async () => {
 test.each([
   [
     "the rules change",
-    () => company.write("rollcall.yaml", yaml.replace("displayName: entry.name", "displayName: upper(entry.name)")),
+    () => company.configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)")),
   ],
-  ["the options change", () => company.write("rollcall.yaml", yaml.replace("told.ts", "told.ts\n    mail: x"))],
-  ["the interval has passed", () => company.write("rollcall.yaml", yaml.replace("24h", "1s"))],
-  ["there is no interval", () => company.write("rollcall.yaml", yaml.replace("    fullReadEvery: 24h\n", ""))],
+  ["the options change", () => company.configure((yaml) => yaml.replace("told.ts", "told.ts\n    mail: x"))],
+  ["the interval has passed", () => company.configure((yaml) => yaml.replace("24h", "1s"))],
+  ["there is no interval", () => company.configure((yaml) => yaml.replace("    fullReadEvery: 24h\n", ""))],
   [
     "a rule asks what time it is",
-    () => company.write("rollcall.yaml", yaml.replace('"active"', '"active" && now() == now()')),
+    () => company.configure((yaml) => yaml.replace('"active"', '"active" && now() == now()')),
   ],
   ["the source cannot tell", () => company.write("version", "")],
   ["the source fails to tell", () => rm(join(company.folder, "version"))],

@@ -1,7 +1,6 @@
 import fc from "fast-check";
-import { afterAll, beforeAll } from "vitest";
-import { identifier, openDatabase } from "#plan/database.ts";
-import type { Connection, Database } from "#plan/database.ts";
+import { identifier } from "#plan/database.ts";
+import type { Connection } from "#plan/database.ts";
 import type { Principal } from "#principals/principal.ts";
 import { principalDdl } from "#principals/relation.ts";
 
@@ -68,21 +67,4 @@ export async function fill(connection: Connection, table: string, principals: re
       JSON.stringify(groupNames),
     ]),
   );
-}
-
-/** A connection to a database in memory, for as long as the tests of a file run. */
-export function useConnection(): () => Connection {
-  let database: Database;
-  let connection: Connection;
-  beforeAll(async () => {
-    database = await openDatabase({ path: ":memory:", memory: 256 * 1024 * 1024, spill: "/nonexistent" });
-    connection = await database.connect();
-    // For a handful of rows, to share the work costs more than the work.
-    await connection.run("SET threads = 1");
-  });
-  afterAll(() => {
-    connection.close();
-    database.close();
-  });
-  return () => connection;
 }

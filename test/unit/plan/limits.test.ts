@@ -5,7 +5,8 @@ import type { Amount, Bound, Facts, Limits, Measure } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";
 import { waitingFor, withhold } from "#plan/withhold.ts";
 import type { Principal } from "#principals/principal.ts";
-import { byCodePoint, directory, fill, useConnection } from "./directories.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { byCodePoint, directory, fill } from "./directories.ts";
 
 const connection = useConnection();
 const noFacts: Facts = { amounts: [], sizes: [], history: { applied: [], reads: [] }, overrides: [] };

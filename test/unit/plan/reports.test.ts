@@ -7,7 +7,8 @@ import { createPlan } from "#plan/plan.ts";
 import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
 import { visible } from "#plan/render/visible.ts";
-import { directory, fill, useConnection } from "./directories.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { directory, fill } from "./directories.ts";
 
 const connection = useConnection();
 

@@ -8,7 +8,8 @@ import { literal } from "#plan/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import { aspects, openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
-import { directory, fill, useConnection } from "./directories.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { directory, fill } from "./directories.ts";
 
 const connection = useConnection();
 const reader = useConnection();

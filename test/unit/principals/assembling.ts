@@ -1,25 +1,9 @@
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { openDatabase } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Entry, Membership, SourceRecord } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
-
-/** A database in memory, small enough never to spill. */
-export async function openMemory(): Promise<{ connection: Connection; close(): void }> {
-  const database = await openDatabase({ path: ":memory:", memory: 512 * 1024 * 1024, spill: join(tmpdir(), "unused") });
-  const connection = await database.connect();
-  return {
-    connection,
-    close: () => {
-      connection.close();
-      database.close();
-    },
-  };
-}
 
 /** The display name of a user is `cn`, or else the name: `{ cn: "" }` makes a rule fail and leaves the name known. */
 export const plainRules: Rules = {

@@ -1,19 +1,11 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Connection } from "#plan/database.ts";
+import { expect, test } from "vitest";
 import type { Entry, Membership, SourceRecord } from "#principals/entry.ts";
-import { assembleAll, openMemory, plainRules } from "./assembling.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { assembleAll, plainRules } from "./assembling.ts";
 import { model } from "./model.ts";
 
-let connection: Connection;
-let close: () => void;
-
-beforeAll(async () => {
-  ({ connection, close } = await openMemory());
-});
-afterAll(() => {
-  close();
-});
+const connection = useConnection();
 
 /** One of so many texts, some of which only look the same: few enough for collisions, and enough to get along without. */
 const oneOf = (count: number): fc.Arbitrary<string> =>
@@ -62,7 +54,7 @@ test.each([
   await fc.assert(
     fc.asyncProperty(fc.record({ one: records, two: records }), async (sources) => {
       const expected = model(sources, rules);
-      const { assembly, rows, quarantined } = await assembleAll(connection, sources, rules);
+      const { assembly, rows, quarantined } = await assembleAll(connection(), sources, rules);
       const label = (row: { kind: string; name: string | null; source: string; source_id: string }): string =>
         `${row.kind} ${row.name ?? "?"} ${row.source} ${row.source_id}`;
       expect({

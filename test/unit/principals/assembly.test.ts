@@ -1,27 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { IncompleteReadError } from "#errors.ts";
 import type { Connection } from "#plan/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { SourceRecord } from "#principals/entry.ts";
-import { assembleAll, group, groupsOf, membership, openMemory, plainRules, user } from "./assembling.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { assembleAll, group, groupsOf, membership, plainRules, user } from "./assembling.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
-let connection: Connection;
-let close: () => void;
-
-beforeAll(async () => {
-  ({ connection, close } = await openMemory());
-});
-afterAll(() => {
-  close();
-});
+const connection = useConnection();
 
 const temporary = "SELECT table_name FROM duckdb_tables() WHERE temporary";
 
 test("entries become principals, with where they come from", async () => {
-  const { assembly, rows } = await assembleAll(connection, {
+  const { assembly, rows } = await assembleAll(connection(), {
     hr: [
       user("7", { origin: "people.csv:8", attributes: { name: "ann", cn: "Ann", mail: "ann@example.com" } }),
       user("8", { attributes: { name: "bob", status: "left" } }),
@@ -65,7 +58,7 @@ test("entries become principals, with where they come from", async () => {
       { name: "ldap", users: 0, groups: 1 },
     ],
   });
-  expect(await connection.rows(temporary)).toEqual([]);
+  expect(await connection().rows(temporary)).toEqual([]);
 });
 
 describe("groups of the configuration", () => {
@@ -80,7 +73,7 @@ describe("groups of the configuration", () => {
 
   test("exist whatever the sources say, and every user is in the default ones", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       { s: [user("u", { memberOf: ["g"], attributes: { extra: "everyone" } }), group("g"), user("v")] },
       rules,
     );
@@ -103,7 +96,7 @@ describe("groups of the configuration", () => {
 
   test("do not need rules for groups", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       { s: [user("u"), group("g")] },
       { ...rules, groups: undefined as never },
     );
@@ -112,7 +105,7 @@ describe("groups of the configuration", () => {
 
   test("one that a source has too is neither's, and nobody is put into it", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       { s: [user("u"), group("g", { attributes: { name: "everyone" } })] },
       rules,
     );
@@ -126,7 +119,7 @@ describe("groups of the configuration", () => {
 
 test("what is kept of the target is written down with the principal", async () => {
   await assembleAll(
-    connection,
+    connection(),
     { s: [user("u", { attributes: { mail: "u@example.com" } }), user("v")] },
     {
       users: {
@@ -137,21 +130,21 @@ test("what is kept of the target is written down with the principal", async () =
       },
     },
   );
-  expect(await connection.rows("SELECT name, display_name, mail, kept FROM assembled ORDER BY name")).toEqual([
+  expect(await connection().rows("SELECT name, display_name, mail, kept FROM assembled ORDER BY name")).toEqual([
     { name: "u", display_name: "u", mail: "u@example.com", kept: 1 },
     { name: "v", display_name: "v", mail: null, kept: 5 },
   ]);
 });
 
 test("no records at all are no principals", async () => {
-  const { assembly, rows } = await assembleAll(connection, { hr: [] });
+  const { assembly, rows } = await assembleAll(connection(), { hr: [] });
   expect(rows).toEqual([]);
   expect(assembly).toMatchObject({ users: 0, groups: 0, sources: [{ name: "hr", users: 0, groups: 0 }] });
 });
 
 describe("memberships", () => {
   test("are united, whoever tells of them: the member, the group, or a pair", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         membership("g", { key: "u3" }),
         user("u1", { memberOf: ["g"] }),
@@ -173,7 +166,7 @@ describe("memberships", () => {
   });
 
   test("B.6 may form cycles, a group in itself included", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [group("a", { memberOf: ["b"] }), group("b", { memberOf: ["a", "b"] })],
     });
     expect(groupsOf(result)).toEqual({ "group a": ["b"], "group b": ["a", "b"] });
@@ -181,7 +174,7 @@ describe("memberships", () => {
 
   test("B.6 are sorted by code point, each once, those of the rule among them", async () => {
     const names = ["\uFF5E", "\u{1F600}", "Z", "a", "é"];
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         ...names.map((name) => group(name)),
         user("u", { memberOf: names, attributes: { extra: ["a", "added", "e\u0301"] } }),
@@ -191,7 +184,7 @@ describe("memberships", () => {
   });
 
   test("keys of users and of groups are apart; a reference without kind means a user, or else a group", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         user("u", { keys: ["1"] }),
         group("g", { keys: ["1"] }),
@@ -209,7 +202,7 @@ describe("memberships", () => {
   });
 
   test("refer to entries of their own source only", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       one: [user("u", { keys: ["7"] }), group("g1", { members: [{ key: "8" }] })],
       two: [user("v", { keys: ["8"] }), group("g2", { members: [{ key: "8" }] })],
     });
@@ -218,7 +211,7 @@ describe("memberships", () => {
   });
 
   test("keys are the same when they look the same", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [group("g", { keys: ["cn=e\u0301", "cn=\u00e9"] }), user("u", { memberOf: ["cn=\u00e9"] })],
     });
     expect(groupsOf(result)["user u"]).toEqual(["g"]);
@@ -226,7 +219,7 @@ describe("memberships", () => {
 
   test("take any text for a key", async () => {
     const keys = ['"', "\\", "\0", "\u{1F600}", "\ud800", "\uFEFF", "", "null"];
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         ...keys.map((key, i) => group(`g${i}`, { keys: [key], members: [{ kind: "user", key }] })),
         ...keys.map((key, i) => user(`u${i}`, { keys: [key], memberOf: [keys[(i + 1) % keys.length]!] })),
@@ -239,14 +232,14 @@ describe("memberships", () => {
 
   test("of one group may be many", async () => {
     const keys = Array.from({ length: 2500 }, (_, i) => `u${i}`);
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [group("g", { members: keys.map((key) => ({ key })) }), ...keys.map((key) => user(key))],
     });
     expect(result.rows.filter(({ group_names }) => group_names[0] === "g")).toHaveLength(2500);
   });
 
   test("that lead to nobody, or out of scope, are counted and shown", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         user("gone", { attributes: { status: "left" }, memberOf: ["nowhere"] }),
         group("old", { attributes: { status: "left" }, members: [{ key: "nobody" }] }),
@@ -269,7 +262,7 @@ describe("memberships", () => {
 
   test("do not count where no groups are made; the rule's groups do", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       {
         s: [
           group("g"),
@@ -287,7 +280,7 @@ describe("memberships", () => {
     const count = 2500;
     const records = Array.from({ length: count }, (_, i) => user(`u${i}`, { memberOf: [`g${i % 7}`, "g0"] }));
     const groups = Array.from({ length: 7 }, (_, i) => group(`g${i}`));
-    const result = await assembleAll(connection, { s: [...records, ...groups] });
+    const result = await assembleAll(connection(), { s: [...records, ...groups] });
     expect(result.assembly.users).toBe(count);
     for (let i = 0; i < count; i += 1) {
       expect(groupsOf({ ...result, rows: [result.rows[7 + i]!] })).toEqual({
@@ -299,7 +292,7 @@ describe("memberships", () => {
 
 describe("quarantine", () => {
   test("takes an entry whose rule fails, with what is known of it", async () => {
-    const { assembly, rows, quarantined } = await assembleAll(connection, {
+    const { assembly, rows, quarantined } = await assembleAll(connection(), {
       s: [
         user("1", { attributes: { name: "ann", cn: "" } }),
         user("2", { attributes: { name: "" } }),
@@ -348,7 +341,7 @@ describe("quarantine", () => {
   });
 
   test("takes all that share a name, and names their origins; users and groups do not share", async () => {
-    const { assembly, rows, quarantined } = await assembleAll(connection, {
+    const { assembly, rows, quarantined } = await assembleAll(connection(), {
       one: [
         user("1", { attributes: { name: "zo\u00eb" } }),
         user("2", { attributes: { name: "Zo\u00eb" } }),
@@ -365,7 +358,7 @@ describe("quarantine", () => {
   });
 
   test("takes all that share an id within a source, though the names differ", async () => {
-    const { rows, quarantined } = await assembleAll(connection, {
+    const { rows, quarantined } = await assembleAll(connection(), {
       one: [
         user("1", { origin: "a:2", attributes: { name: "ann" } }),
         user("1", { origin: "a:9", attributes: { name: "bob" }, keys: ["b"] }),
@@ -381,7 +374,7 @@ describe("quarantine", () => {
   });
 
   test("takes a good entry whose name a failing one has, too", async () => {
-    const { rows, quarantined } = await assembleAll(connection, {
+    const { rows, quarantined } = await assembleAll(connection(), {
       s: [user("1", { attributes: { name: "ann", cn: "" } }), user("2", { attributes: { name: "ann" } })],
     });
     expect(rows).toEqual([]);
@@ -392,7 +385,7 @@ describe("quarantine", () => {
   });
 
   test("leaves alone what only an excluded entry shares with", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         user("1", { attributes: { name: "ann" } }),
         user("1", { attributes: { name: "ann", status: "left" } }),
@@ -405,7 +398,7 @@ describe("quarantine", () => {
 
   test("names the first of many that share, and how many more there are", async () => {
     const shared = Array.from({ length: 30 }, (_, i) => user(`u${i}`, { attributes: { name: "ann" } }));
-    const { assembly, quarantined } = await assembleAll(connection, { s: shared });
+    const { assembly, quarantined } = await assembleAll(connection(), { s: shared });
     expect(quarantined).toHaveLength(30);
     expect(quarantined[0]!.reason).toBe('the name "ann" is also that of user:u1, user:u2, user:u3 and 26 more');
     expect(quarantined[29]!.reason).toBe('the name "ann" is also that of user:u0, user:u1, user:u2 and 26 more');
@@ -413,7 +406,7 @@ describe("quarantine", () => {
   });
 
   test("takes those of whom a reference may mean either: unknown is not absent", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         user("u1", { keys: ["u1", "shared@example.com"] }),
         user("u2", { keys: ["u2", "shared@example.com"] }),
@@ -434,7 +427,7 @@ describe("quarantine", () => {
   });
 
   test("memberships in a quarantined group are left out, by reference and by rule, and are not unresolved", async () => {
-    const result = await assembleAll(connection, {
+    const result = await assembleAll(connection(), {
       s: [
         group("g", { attributes: { cn: "" }, members: [{ key: "u" }, { key: "nobody" }] }),
         group("h", { memberOf: ["g"] }),
@@ -456,14 +449,14 @@ describe("a failure leaves nothing behind", () => {
   }
 
   test("when a source fails", async () => {
-    await assembleAll(connection, { s: [user("u")] });
+    await assembleAll(connection(), { s: [user("u")] });
     async function* failing(): AsyncIterable<readonly SourceRecord[]> {
       yield Array.from({ length: 5000 }, (_, i) => user(`u${i}`));
       await Promise.resolve();
       throw new IncompleteReadError("the directory went away");
     }
     const attempt = assemble(
-      connection,
+      connection(),
       [
         { name: "good", records: failing() },
         { name: "unread", records: endless() },
@@ -472,7 +465,7 @@ describe("a failure leaves nothing behind", () => {
       { table: "assembled", signal: new AbortController().signal },
     );
     await expect(attempt).rejects.toThrow(new IncompleteReadError("the directory went away"));
-    expect(await connection.rows(tables)).toEqual([]);
+    expect(await connection().rows(tables)).toEqual([]);
   });
 
   test("when it is aborted while reading; the source is closed", async () => {
@@ -485,7 +478,7 @@ describe("a failure leaves nothing behind", () => {
         closed = true;
       }
     }
-    const attempt = assemble(connection, [{ name: "s", records: watched() }], rules, {
+    const attempt = assemble(connection(), [{ name: "s", records: watched() }], rules, {
       table: "assembled",
       signal: controller.signal,
       progress: (records) => {
@@ -494,17 +487,17 @@ describe("a failure leaves nothing behind", () => {
     });
     await expect(attempt).rejects.toThrow("stopped by a person");
     expect(closed).toBe(true);
-    expect(await connection.rows(tables)).toEqual([]);
-    const { assembly } = await assembleAll(connection, { s: [user("u")] });
+    expect(await connection().rows(tables)).toEqual([]);
+    const { assembly } = await assembleAll(connection(), { s: [user("u")] });
     expect(assembly.users).toBe(1);
   });
 
   test("when it is aborted while it resolves", async () => {
     const controller = new AbortController();
     const stopping: Connection = {
-      ...connection,
+      ...connection(),
       run: (sql) => {
-        const running = connection.run(sql);
+        const running = connection().run(sql);
         if (sql.includes("TABLE link")) controller.abort(new Error("stopped by a person"));
         return running;
       },
@@ -518,15 +511,15 @@ describe("a failure leaves nothing behind", () => {
       signal: controller.signal,
     });
     await expect(attempt).rejects.toThrow("stopped by a person");
-    expect(await connection.rows(tables)).toEqual([]);
+    expect(await connection().rows(tables)).toEqual([]);
   });
 
   test("when it was aborted before", async () => {
-    const attempt = assemble(connection, [{ name: "s", records: endless() }], rules, {
+    const attempt = assemble(connection(), [{ name: "s", records: endless() }], rules, {
       table: "assembled",
       signal: AbortSignal.abort(new Error("never mind")),
     });
     await expect(attempt).rejects.toThrow("never mind");
-    expect(await connection.rows(tables)).toEqual([]);
+    expect(await connection().rows(tables)).toEqual([]);
   });
 });

@@ -1,23 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { InputError, UnavailableError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { SourceRecord } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
-import { assembleAll, group, groupsOf, membership, openMemory, plainRules, user } from "./assembling.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { assembleAll, group, groupsOf, membership, plainRules, user } from "./assembling.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
-let connection: Connection;
-let close: () => void;
-
-beforeAll(async () => {
-  ({ connection, close } = await openMemory());
-});
-afterAll(() => {
-  close();
-});
+const connection = useConnection();
 
 /** People are one when their mail is; groups when their code is. */
 const rules: Rules = {
@@ -32,7 +24,7 @@ const person = (id: string, attributes: Record<string, string>, rest: object = {
 describe("entries of several sources with one join key are one", () => {
   test("the first source wins attribute by attribute, the others fill in, memberships are united", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       {
         hr: [
           person("7", { mail: "Ada@example.com", cn: "Ada Lovelace" }, { memberOf: ["g"] }),
@@ -62,16 +54,16 @@ describe("entries of several sources with one join key are one", () => {
       origin: "7. and u-1.",
     });
     expect(result.rows.find(({ name }) => name === "engines")).toMatchObject({ description: "Those who build" });
-    expect(await connection.rows("FROM contributor ORDER BY kind, name")).toEqual([
+    expect(await connection().rows("FROM contributor ORDER BY kind, name")).toEqual([
       { kind: "group", name: "engines", source: "ldap", source_id: "k" },
       { kind: "user", name: "ada", source: "ldap", source_id: "u-1" },
     ]);
-    expect(await connection.rows("SELECT table_name FROM duckdb_tables() WHERE temporary")).toEqual([]);
+    expect(await connection().rows("SELECT table_name FROM duckdb_tables() WHERE temporary")).toEqual([]);
   });
 
   test("rules see the whole of it: who has left by one source is not there by the other", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       {
         hr: [person("7", { mail: "ada@example.com", status: "left" })],
         ldap: [person("u-1", { mail: "ada@example.com", login: "ada" }), group("g", { members: [{ key: "u-1" }] })],
@@ -85,7 +77,7 @@ describe("entries of several sources with one join key are one", () => {
 
   test("an entry without a key is by itself", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       { hr: [person("7", { login: "ada" })], ldap: [person("8", { login: "bob", mail: "" })] },
       rules,
     );
@@ -94,7 +86,7 @@ describe("entries of several sources with one join key are one", () => {
 
   test("kinds without an expression are not joined", async () => {
     const result = await assembleAll(
-      connection,
+      connection(),
       { hr: [group("g", { attributes: { code: "G" } })], ldap: [group("h", { attributes: { code: "G" } })] },
       { ...rules, join: { users: "entry.mail" } },
     );
@@ -103,7 +95,7 @@ describe("entries of several sources with one join key are one", () => {
 });
 
 describe("what is not known to be one is quarantined, and named with every origin", () => {
-  const collisions = (sources: Record<string, SourceRecord[]>) => assembleAll(connection, sources, rules);
+  const collisions = (sources: Record<string, SourceRecord[]>) => assembleAll(connection(), sources, rules);
 
   test("two records of one source with one key, and whoever they may be elsewhere", async () => {
     const { rows, quarantined } = await collisions({
@@ -173,7 +165,7 @@ test("a large company is joined page by page", async () => {
   const count = 5001;
   const ids = Array.from({ length: count }, (_, index) => String(index));
   const result = await assembleAll(
-    connection,
+    connection(),
     {
       hr: ids.map((id) => person(`hr-${id}`, { mail: `${id}@example.com`, cn: `N${id}` })),
       ldap: ids.toReversed().map((id) => person(`l-${id}`, { mail: `${id}@example.com`, login: `u${id}` })),
@@ -194,7 +186,7 @@ describe("an optional source that fails", () => {
   };
   const run = (error: Error, ...rest: { name: string; optional?: boolean; records: AsyncIterable<SourceRecord[]> }[]) =>
     assemble(
-      connection,
+      connection(),
       [
         {
           name: "vpn",
@@ -230,7 +222,7 @@ describe("an optional source that fails", () => {
         { name: "hr", users: 1, groups: 1 },
       ],
     });
-    expect(await connection.rows("SELECT kind, name, group_names FROM assembled ORDER BY kind")).toEqual([
+    expect(await connection().rows("SELECT kind, name, group_names FROM assembled ORDER BY kind")).toEqual([
       { kind: "group", name: "h", group_names: [] },
       { kind: "user", name: "b", group_names: [] },
     ]);
