@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import { subscribe } from "node:diagnostics_channel";
+import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import type { Selection } from "#plan/selection.ts";
 import type { Overridable } from "#plan/limits.ts";
@@ -23,6 +24,9 @@ export interface Killing {
   /** The process of the service, where that is killed, or stopped (SIGSTOP) when the apply begins. */
   readonly service?: { readonly pid: number; readonly and: "kill alone" | "kill both" | "halt it before" };
 }
+
+// A process that is killed keeps nothing of what it has compiled.
+flushCompileCache();
 
 const { folder, action, point, service } = JSON.parse(process.argv[2] ?? "") as Killing;
 const data = join(folder, "data", "daemon");

@@ -1,4 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
+import type { ChildProcess, ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -7,6 +8,7 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 /**
  * Runs a program to its end and gives what it printed.
@@ -28,6 +30,22 @@ export async function runTool(
   const [code] = (await ended) as [number | null];
   if (code !== 0) throw new Error(`${program} ended with ${code}: ${problems.slice(0, 2_000)}`);
   return output;
+}
+
+const compileCache = fileURLToPath(new URL("../../node_modules/.cache/compile", import.meta.url));
+
+/**
+ * Runs a program of the tests with Node, which need not compile again what `rollcall` or an earlier such program has used.
+ * @param program the URL of its file
+ * @param flags for Node itself
+ */
+export function spawnProgram(
+  program: URL,
+  args: readonly string[],
+  flags: readonly string[] = [],
+): ChildProcessWithoutNullStreams {
+  const env = { ...process.env, NODE_COMPILE_CACHE: compileCache };
+  return spawn(process.execPath, [...flags, fileURLToPath(program), ...args], { env });
 }
 
 /** A server process of a test. */

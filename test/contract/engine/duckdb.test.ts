@@ -1,13 +1,12 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
+import { spawnProgram } from "../../servers/process.ts";
 import { rowsPerLoad, stageOf } from "./stage.ts";
 import { engineSuite } from "./suite.ts";
 
@@ -206,11 +205,7 @@ test("A.24 a process killed while it loads leaves whole loads, and none that it 
   const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
   let written = 0;
   for (const delay of [50, 120, 190, 260, 330, 400]) {
-    const loader = spawn(process.execPath, [
-      fileURLToPath(new URL("loader.ts", import.meta.url)),
-      folder,
-      String(written + 1),
-    ]);
+    const loader = spawnProgram(new URL("loader.ts", import.meta.url), [folder, String(written + 1)]);
     let output = "";
     loader.stdout.on("data", (data: Buffer) => {
       output += data.toString();

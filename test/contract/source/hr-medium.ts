@@ -22,7 +22,7 @@ export function hrMedium(faults: Medium<HrProvision>["faults"]): Medium<HrProvis
     module: new URL("hr.ts", import.meta.url).href,
     attributes: { login: "login", displayName: "name", mail: "mail", name: "name", description: "about" },
     faults,
-    large: { users: 100_000, heap: 40 },
+    large: { users: 40_000, heap: 24 },
     async provision(company) {
       let lists = listsOf(company);
       let revision = 1;

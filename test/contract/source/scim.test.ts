@@ -113,7 +113,7 @@ sourceSuite(
       /^read by startIndex, 200 at a time$/m,
     ],
     faults: { before, during },
-    large: { users: 20_000, heap: 40 },
+    large: { users: 14_000, heap: 24 },
   }),
 );
 
@@ -127,7 +127,7 @@ sourceSuite(
       before: before.filter(({ name }) => name !== "there is no total"),
       during,
     },
-    large: { users: 30_000, heap: 40 },
+    large: { users: 14_000, heap: 24 },
   }),
 );
 
@@ -224,7 +224,7 @@ sourceSuite(
       ],
       during: [...changing("users.json"), ...changing("groups.json").slice(0, 1)],
     },
-    { users: 100_000, heap: 48 },
+    { users: 40_000, heap: 24 },
   ),
 );
 
@@ -276,7 +276,7 @@ sourceSuite(
       ],
       during: changing("1.ndjson.gz").slice(0, 2),
     },
-    { users: 100_000, heap: 48 },
+    { users: 40_000, heap: 24 },
   ),
 );
 
@@ -306,6 +306,6 @@ sourceSuite(
       ],
       during: changing("users-1.json").slice(0, 1),
     },
-    { users: 100_000, heap: 48 },
+    { users: 40_000, heap: 24 },
   ),
 );

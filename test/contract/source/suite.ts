@@ -1,10 +1,9 @@
-import { spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Connector, Source, SourceRecord } from "#connector.ts";
 import { messageOf, RollcallError } from "#errors.ts";
+import { spawnProgram } from "../../servers/process.ts";
 import { type Company, company, largeCompany } from "./company.ts";
 import type { Counts, Reading } from "./reader.ts";
 import { type AttributeNames, type View, viewOfCompany, viewOfRecords } from "./view.ts";
@@ -243,8 +242,7 @@ function idsOf(records: readonly SourceRecord[]): readonly { kind: string; id: s
 
 /** Reads in a process whose heap has so many MiB. */
 async function readElsewhere(reading: Reading, heap: number): Promise<Counts> {
-  const reader = fileURLToPath(new URL("reader.ts", import.meta.url));
-  const child = spawn(process.execPath, [`--max-old-space-size=${heap}`, reader], { stdio: ["pipe", "pipe", "pipe"] });
+  const child = spawnProgram(new URL("reader.ts", import.meta.url), [], [`--max-old-space-size=${heap}`]);
   child.stdin.end(JSON.stringify(reading));
   const [output, problems] = await Promise.all([text(child.stdout), text(child.stderr)]);
   if (output === "") throw new Error(`the reading process ended without an answer: ${problems.slice(0, 2_000)}`);

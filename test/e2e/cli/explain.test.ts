@@ -86,12 +86,9 @@ test("who is not in scope, in doubt, or only in the target is explained too", as
 
 describe("what keeps a change waiting, since when, and what has it made", () => {
   const withoutZoe = people.replace("Zoë Ünal,,active", "Zoë Ünal,,left");
-  const limited = async (settings: string): Promise<void> => {
-    await company.remove();
-    company = await makeCompany((yaml) => `${yaml}${settings}\n`);
-  };
+  const limited = (settings: string) => company.configure((yaml) => `${yaml}${settings}\n`);
   const waitsOf = async (name: string) => (await explained(name)).outcomes[0].waits;
-  const run = (...args: string[]) => rollcall([...args, "--config", company.config]);
+  const run = company.command;
 
   test("a limit that holds the run: before a run has found it, and after", async () => {
     await limited("    limits: { deletes: 0 }");

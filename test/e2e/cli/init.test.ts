@@ -92,6 +92,12 @@ describe("init without a terminal", () => {
   });
 });
 
+/**
+ * What is shown beside a question whose answer is not. The question itself begins like the one before it, which is shown
+ * once more when it is answered: whoever types then is seen by everybody.
+ */
+const unseen = "ctrl+t toggle visibility";
+
 describe("init at a terminal", () => {
   test("asks for CSV files, again where an answer is wrong, and shows what becomes of the records", async () => {
     const terminal = atTerminal(["init"], { cwd: folder });
@@ -152,7 +158,7 @@ describe("init with servers", () => {
         `${password.startsWith("wrong") ? service.administrator.name : ""}${keys.enter}`,
       );
       await terminal.answer("where is it to be?", keys.enter);
-      await terminal.answer("Password of admin:", `${password}${keys.enter}`);
+      await terminal.answer(unseen, `${password}${keys.enter}`);
       if (password.startsWith("wrong")) await terminal.answer("that does not work", "");
     }
     await terminal.answer("with the administration privilege", "");
@@ -184,13 +190,13 @@ describe.skipIf(reason !== undefined)("init with an LDAP server", () => {
     await terminal.answer("StartTLS?", `n${keys.enter}`);
     await terminal.answer("Log in as", `${reader.dn}${keys.enter}`);
     await terminal.answer("where is it to be?", keys.enter);
-    await terminal.answer(`Password of ${reader.dn}:`, `wrong-password${keys.enter}`);
+    await terminal.answer(unseen, `wrong-password${keys.enter}`);
     await terminal.answer("that does not work", "");
     await terminal.answer("The server's address", keys.enter);
     await terminal.answer("StartTLS?", keys.enter);
     await terminal.answer("Log in as", keys.enter);
     await terminal.answer("where is it to be?", keys.enter);
-    await terminal.answer(`Password of ${reader.dn}:`, `${reader.password}${keys.enter}`);
+    await terminal.answer(unseen, `${reader.password}${keys.enter}`);
     await terminal.answer(`the server holds ${base}`, "");
     await terminal.answer("Where are the users", keys.enter);
     await terminal.answer("Where are the groups", `${"\u007F".repeat(base.length)}${keys.enter}`);

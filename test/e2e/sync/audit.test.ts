@@ -1,17 +1,16 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFile, mkdtemp, readFile, readdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openAudit } from "#sync/audit/audit.ts";
 import type { AuditOptions } from "#sync/audit/audit.ts";
 import type { Head, Sealed } from "#sync/audit/chain.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { VerifyOptions } from "#sync/audit/verify.ts";
+import { spawnProgram } from "../../servers/process.ts";
 
 let folder: string;
 let warnings: string[];
@@ -211,12 +210,13 @@ describe("damage is never repaired silently", () => {
 });
 
 test("a process that is killed while it appends: the chain is whole after the next opening, and what was acknowledged is in it", async () => {
-  const program = fileURLToPath(new URL("appending.ts", import.meta.url));
+  const program = new URL("appending.ts", import.meta.url);
   let acknowledged: Head | undefined;
   const all: Head[] = [];
   for (let round = 0; round < 12; round++) {
     const args = acknowledged === undefined ? [folder] : [folder, JSON.stringify(acknowledged)];
-    const child = spawn(process.execPath, [program, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawnProgram(program, args);
+    child.stderr.pipe(process.stderr);
     const output = text(child.stdout);
     await once(child.stdout, "data");
     await delay(Math.random() * 150);

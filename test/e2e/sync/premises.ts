@@ -1,11 +1,9 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { openDatabase } from "#plan/database.ts";
 import { readJournal } from "#sync/journal/journal.ts";
@@ -14,6 +12,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import { withCoordinatorIn } from "../../servers/crashing.ts";
 import type { Killing } from "../../servers/killed.ts";
+import { spawnProgram } from "../../servers/process.ts";
 import { administrator, call, login } from "../../servers/service.ts";
 import type { TestService } from "../../servers/service.ts";
 
@@ -176,10 +175,8 @@ export async function openPremises(service: () => TestService, syncs: Syncs): Pr
       await writeFile(join(folder, `${sync}-teams.csv`), `id,name\n${sync}-team,Team ${n}\n`);
     },
     kill: async (killing) => {
-      const program = fileURLToPath(new URL("../../servers/killed.ts", import.meta.url));
-      const child = spawn(process.execPath, [program, JSON.stringify({ folder, ...killing })], {
-        stdio: ["ignore", "pipe", "pipe"],
-      });
+      const program = new URL("../../servers/killed.ts", import.meta.url);
+      const child = spawnProgram(program, [JSON.stringify({ folder, ...killing })]);
       const said = Promise.all([text(child.stdout), text(child.stderr)]);
       const [, signal] = (await once(child, "exit")) as [number | null, string | null];
       return { signal, said: (await said).join("") };

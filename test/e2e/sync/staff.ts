@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import csv from "#connectors/csv/index.ts";
 import { openTarget } from "#client/target.ts";
 import { compileRules } from "#principals/compile.ts";
@@ -12,7 +12,7 @@ import type { Sync } from "#sync/sync.ts";
 import { administrator, call, login, post, startService } from "../../servers/service.ts";
 import type { TestService } from "../../servers/service.ts";
 
-/** A sync of a CSV file of people to a real service in a process of its own, for each test anew. */
+/** A sync of a CSV file of people to a real service in a process of its own; for each test, both are empty. */
 export interface Staff {
   /** Where the source is, and the daemon's folder `daemon`. */
   folder(): string;
@@ -32,13 +32,20 @@ const never = new AbortController().signal;
 export function useStaff(): Staff {
   let service: TestService;
   let folder: string;
+  beforeAll(async () => {
+    service = await startService();
+  });
+  afterAll(() => service.stop());
   beforeEach(async () => {
-    [service, folder] = await Promise.all([startService(), mkdtemp(join(tmpdir(), "rollcall-run-"))]);
+    await submit([], "true");
+    folder = await mkdtemp(join(tmpdir(), "rollcall-run-"));
   });
-  afterEach(async () => {
-    await service.stop();
-    await rm(folder, { recursive: true, force: true });
-  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+  const submit = async (principals: readonly object[], remoteDeleted: "true" | "false"): Promise<void> => {
+    const form = { applyChanges: "true", remoteDeleted, principals: JSON.stringify(principals) };
+    const { status } = await post(`${service.url}/tspublic/v1/user/sync`, form, { session: await login(service.url) });
+    expect(status).toBe(200);
+  };
   return {
     folder: () => folder,
     people: (...names) => writeFile(join(folder, "people.csv"), ["login", ...names, ""].join("\n")),
@@ -76,13 +83,6 @@ export function useStaff(): Staff {
       const list = JSON.parse(text) as { name: string; principalTypeEnum: string }[];
       return list.filter(({ principalTypeEnum }) => principalTypeEnum === "LOCAL_USER").map(({ name }) => name);
     },
-    create: async (name) => {
-      const principals = JSON.stringify([{ name, displayName: name, principalTypeEnum: "LOCAL_USER", password: "x" }]);
-      const form = { applyChanges: "true", remoteDeleted: "false", principals };
-      const { status } = await post(`${service.url}/tspublic/v1/user/sync`, form, {
-        session: await login(service.url),
-      });
-      expect(status).toBe(200);
-    },
+    create: (name) => submit([{ name, displayName: name, principalTypeEnum: "LOCAL_USER", password: "x" }], "false"),
   };
 }

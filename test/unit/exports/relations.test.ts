@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createRelations, longestPath } from "#exports/relations.ts";
 import type { Principal } from "#principals/principal.ts";
-import { directory, fill, useConnection } from "../plan/directories.ts";
+import { useConnection } from "../../servers/memory.ts";
+import { directory, fill } from "../plan/directories.ts";
 
 const connection = useConnection();
 const never = new AbortController().signal;
