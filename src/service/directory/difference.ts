@@ -1,13 +1,11 @@
-import { once } from "node:events";
-import { createWriteStream } from "node:fs";
-import type { WriteStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { finished } from "node:stream/promises";
+import { decode, placesIn, unfinished } from "./encoding.ts";
+import { createGatheringFile } from "./gathering.ts";
+import { decodeElements, readElements } from "./kept-elements.ts";
 import type { KeptList } from "./kept-list.ts";
 import { createMatching } from "./matching.ts";
-
-const space = 0x20;
+import type { Stretch } from "./matching.ts";
 
 /** How a list differs from the one that was applied last. Both files hold an element a line. */
 export interface Difference {
@@ -17,21 +15,38 @@ export interface Difference {
   readonly departed: string;
 }
 
-/** Finds out how a list differs from the one that was applied last, as it arrives, block by block. */
-export interface Differing {
+/** Who reads what of a list is not found in the list before. */
+export interface DifferingReader {
   /**
-   * An element begins at `from`, an object.
-   * @returns where it has ended, when the list before has it too; -1 otherwise
+   * Scans bytes of the list, decoded.
+   * @returns how many of them were scanned: not all of them, when `isFound` said so of an element
    */
-  find(bytes: Buffer, from: number): number;
-  /** All elements that begin in the block were asked for; commas between them have become line ends. */
-  endBlock(bytes: Buffer): void;
-  /** Resolves when there is room for the next block. @throws {Error} when the list before is damaged */
+  scan(bytes: Buffer): number;
+  /** Here, the list has these elements of the list before. They begin at the byte `at` of the list, as it is sent. */
+  found(same: Stretch, at: number): void;
+  /** What is scanned has an element that begins at the byte `at` of the list, as it is sent. */
+  begun(at: number): void;
+}
+
+/** Finds out how a list differs from the one that was applied last, as it arrives. */
+export interface Differing {
+  /** The next bytes of the list, as they are sent. They must not be changed any more. */
+  take(bytes: Buffer): void;
+  /** Asked by `scan`: whether the element that begins at `from` of what it scans was found in the list before. */
+  isFound(from: number): boolean;
+  /** Resolves when there is room for more. @throws {Error} when the list before is damaged */
   room(): Promise<void>;
-  /** No element follows. @throws {Error} when the list before is damaged */
+  /** The bytes that have come and were neither found nor scanned, as more were needed to tell. */
+  rest(): Buffer;
+  /** Scans the rest: nothing follows. */
+  flush(): void;
+  /** Nothing follows, and all is scanned. @throws {Error} when the list before is damaged */
   end(): Promise<Difference>;
-  /** All of the list as far as it has come, an element a line: read out of the list before and what differs from it. */
-  whole(): AsyncIterable<Buffer>;
+  /**
+   * All of the list but for the rest, an element a line: read out of the list before and what differs from it.
+   * @returns how many bytes what was found stands for
+   */
+  whole(write: (lines: Buffer) => Promise<void>): Promise<number>;
   /** Stops wherever it stands. */
   close(): void;
   /** How many elements were found in the list before. */
@@ -40,97 +55,156 @@ export interface Differing {
   readonly departed: number;
 }
 
+/** How many bytes are decoded at a time: more each time, until an element is found. */
+const step = { first: 1024, most: 16 * 1024 };
+
+/** How much is read again at a time, in bytes. */
+const most = 1024 * 1024;
+
+const none: Stretch = { first: 0, behind: 0, from: 0, to: 0 };
+
 /**
  * @param kept the list before: closed at the end
  * @param folder for the two files
  */
-export function createDiffering(kept: KeptList, folder: string): Differing {
+export function createDiffering(kept: KeptList, folder: string, reader: DifferingReader): Differing {
+  const { encoding } = kept;
   const files = { changed: join(folder, "changed"), departed: join(folder, "departed") };
-  const changed = openFile(files.changed);
-  const departed = openFile(files.departed);
-  const matching = createMatching(kept, (lines) => departed.write(lines));
-  /** What the list is made of: some of the list before, from a byte to another, and then `changed` up to a byte. */
+  const changed = createGatheringFile(files.changed);
+  const departed = createGatheringFile(files.departed);
+  const matching = createMatching(kept, {
+    found: (same) => {
+      reader.found(same, foundAt);
+      foundAt += same.to - same.from;
+      addFound(same);
+    },
+    departed: (gone, bytes) => departed.write(decodeElements(bytes, gone, kept).lines),
+  });
+  /** What the list is made of: some of the list before, and then `changed` up to a byte. */
   const parts: Part[] = [];
   let written = 0;
 
+  /** What is looked at, which begins at the byte `base` of the list. */
+  let current: Buffer = Buffer.alloc(0);
+  let base = 0;
+  /** What may be the beginning of an escape, at the end of it. */
+  let escape: Buffer = Buffer.alloc(0);
+  /** At which byte of the list elements begin that are found next. */
+  let foundAt = 0;
+  /** Where the element is in `current` that was asked for last, and how others are found. */
+  let element = 0;
+  let placeOf = placesIn(current, 0, encoding, 0);
+  let isLast = false;
+
   function write(bytes: Buffer): void {
+    if (bytes.length === 0) return;
     written += bytes.length;
-    changed.write(Buffer.from(bytes));
+    changed.write(bytes);
     const last = parts.at(-1);
-    if (last === undefined) parts.push({ from: 0, to: 0, changed: written });
+    if (last === undefined) parts.push({ same: none, changed: written });
     else last.changed = written;
   }
 
-  /** The element that was found last comes next in the list. */
-  function addFound(): void {
-    const { from, to } = matching.line;
+  function addFound(same: Stretch): void {
     const last = parts.at(-1);
-    if (last !== undefined && last.to === from && last.changed === (parts.at(-2)?.changed ?? 0)) last.to = to;
-    else parts.push({ from, to, changed: written });
+    if (last !== undefined && last.same.to === same.from && last.changed === (parts.at(-2)?.changed ?? 0)) {
+      last.same = { ...same, first: last.same.first, from: last.same.from };
+    } else {
+      parts.push({ same, changed: written });
+    }
   }
 
-  /** Where in the block the bytes begin that are written down; -1 while there are none. */
-  let start = -1;
-  /** Where in the block the element ended that was found last. */
-  let behind = 0;
+  /** Scans what is looked at from `from` to `to`. @returns where to go on */
+  function scan(from: number, to: number): number {
+    const decoded = decode(Buffer.from(current.subarray(from, to)), encoding);
+    placeOf = placesIn(current, from, encoding, 0);
+    const scanned = reader.scan(decoded);
+    write(decoded.subarray(0, scanned));
+    return scanned < decoded.length ? matching.goOn(current, element) : to;
+  }
 
-  /** What is no object is not asked for: between elements that were found there may be more than spaces and line ends. */
-  function notice(bytes: Buffer, to: number): void {
-    for (let at = behind; start < 0 && at < to; at++) if ((bytes[at] as number) > space) start = behind;
+  function scanFrom(from: number): void {
+    let size = step.first;
+    for (let at = from; at < current.length;) {
+      const to = Math.min(at + size, current.length);
+      const whole = to - unfinished(current.subarray(at, to), encoding);
+      if (whole === at) {
+        escape = current.subarray(at);
+        return;
+      }
+      const next = scan(at, whole);
+      size = next === whole ? Math.min(2 * size, step.most) : step.first;
+      at = next;
+    }
+  }
+
+  function rest(): Buffer {
+    if (isLast) return Buffer.alloc(0);
+    return matching.isOn ? matching.begun() : escape;
   }
 
   return {
-    find: (bytes, from) => {
-      notice(bytes, from);
-      const end = matching.find(bytes, from);
-      if (end < 0) {
-        if (start < 0) start = from;
-        return end;
+    take: (bytes) => {
+      base += current.length - escape.length;
+      current = escape.length === 0 ? bytes : Buffer.concat([escape, bytes]);
+      escape = Buffer.alloc(0);
+      let at = matching.isOn ? matching.goOn(current, 0) : 0;
+      if (at < 0) {
+        current = Buffer.concat([matching.begun(-at), current]);
+        base += at;
+        at = 0;
       }
-      if (start >= 0) write(bytes.subarray(start, from));
-      start = -1;
-      behind = end;
-      addFound();
-      return end;
+      scanFrom(at);
     },
-    endBlock: (bytes) => {
-      notice(bytes, bytes.length);
-      if (start >= 0) {
-        write(bytes.subarray(start));
-        start = 0;
-      }
-      behind = 0;
+    isFound: (from) => {
+      element = placeOf(from);
+      const isFound = !isLast && matching.begin(current, element);
+      if (isFound) foundAt = base + element;
+      else reader.begun(base + element);
+      return isFound;
     },
     room: async () => {
       await matching.fill();
-      for (const file of [changed, departed]) {
-        if (file.errored !== null) throw file.errored;
-        if (file.writableNeedDrain) await once(file, "drain");
-      }
+      await changed.room();
+      await departed.room();
+    },
+    rest,
+    flush: () => {
+      const left = rest();
+      base += current.length - left.length;
+      current = left;
+      isLast = true;
+      if (left.length > 0) scan(0, left.length);
     },
     end: async () => {
       await matching.end();
-      await Promise.all([changed, departed].map((file) => finished(file.end("\n"))));
+      changed.write(Buffer.from("\n"));
+      await Promise.all([changed.end(), departed.end()]);
       return files;
     },
-    whole: async function* () {
-      await finished(changed.writableEnded ? changed : changed.end("\n"));
+    whole: async (take) => {
+      await changed.end();
       await using file = await open(files.changed, "r");
-      const same = readerOf((buffer, position) => kept.readAgain(buffer, position));
-      const different = readerOf(async (buffer, position) => {
-        const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
-        return bytesRead;
-      });
+      let found = 0;
       let before = 0;
       for (const part of parts) {
-        yield* same(part.from, part.to);
-        yield* different(before, part.changed);
-        before = part.changed;
+        for await (const { lines, length } of readElements(kept, part.same)) {
+          found += length;
+          await take(lines);
+        }
+        while (before < part.changed) {
+          const bytes = Buffer.allocUnsafeSlow(Math.min(part.changed - before, most));
+          const { bytesRead } = await file.read(bytes, 0, bytes.length, before);
+          if (bytesRead === 0) throw new Error(`${files.changed} is shorter than it was`);
+          await take(bytes.subarray(0, bytesRead));
+          before += bytesRead;
+        }
       }
+      return found;
     },
     close: () => {
-      changed.destroy();
-      departed.destroy();
+      changed.close();
+      departed.close();
       kept.close();
     },
     get found() {
@@ -143,36 +217,6 @@ export function createDiffering(kept: KeptList, folder: string): Differing {
 }
 
 interface Part {
-  readonly from: number;
-  to: number;
+  same: Stretch;
   changed: number;
-}
-
-const most = 1024 * 1024;
-
-/** Reads from one byte to another, again and again, each time further on; a lot at a time. */
-function readerOf(read: (buffer: Buffer, position: number) => Promise<number>) {
-  let bytes = Buffer.alloc(0);
-  let first = 0;
-  return async function* (from: number, to: number): AsyncGenerator<Buffer> {
-    for (let at = from; at < to;) {
-      if (at >= first + bytes.length) {
-        const buffer = Buffer.allocUnsafeSlow(most);
-        const count = await read(buffer, at);
-        if (count === 0) throw new Error(`a list has no byte ${at} any more`);
-        bytes = buffer.subarray(0, count);
-        first = at;
-      }
-      const end = Math.min(to, first + bytes.length);
-      yield bytes.subarray(at - first, end - first);
-      at = end;
-    }
-  };
-}
-
-function openFile(path: string): WriteStream {
-  const stream = createWriteStream(path, { flags: "wx", mode: 0o600 });
-  // `room` and `end` find out.
-  stream.on("error", () => undefined);
-  return stream;
 }

@@ -3,7 +3,7 @@ export interface ArrayObserver {
   /**
    * An object begins at `from` that is an element of the array. The observer may read it by itself, when all of it is
    * in `bytes`, and is then told nothing else of it. It must be as strict as the scanner, and leave line ends alone.
-   * @returns where the object has ended; -1 when the scanner is to read it
+   * @returns where the object has ended; -1 when the scanner is to read it; `pause` when the scanner is to stop before it
    */
   element(bytes: Buffer, from: number): number;
   /** A value begins with this byte. Only for depths up to 3. */
@@ -15,20 +15,31 @@ export interface ArrayObserver {
   string(depth: number, isKey: boolean, bytes: Buffer, from: number, to: number): void;
 }
 
+/** Has the scanner stop before an object. */
+export const pause = -2;
+
 /** Checks a JSON array as it arrives. */
 export interface ArrayScanner {
   /**
    * The next bytes. They are changed in place, so that in the end each element stands in a line of its own, without
    * brackets and commas around it. After a problem they are left alone.
+   * @returns how many of them were scanned: all of them, unless the observer had it stop
    */
-  scan(bytes: Buffer): void;
+  scan(bytes: Buffer): number;
+  /**
+   * Objects went by that were known to be well, and the comma behind the last of them: the next element follows.
+   * @param bytes how many there were, as far as anybody wants to know
+   */
+  skip(elements: number, bytes: number): void;
   /** The text is complete. */
   end(): void;
   /** What is wrong with the text, and at which byte, as soon as it is known. */
   readonly problem: string | undefined;
-  /** How many elements have ended, and where the line that follows them starts, counted from the first byte. */
+  /** How many elements have ended, and where the line that follows them starts, counted from the first byte that was scanned. */
   readonly elements: number;
   readonly line: number;
+  /** How many bytes were scanned. */
+  readonly scanned: number;
   /** The length of the longest line so far, in bytes. */
   readonly longestLine: number;
 }
@@ -96,11 +107,14 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
   const open = new Uint8Array(deepest + 1);
   /** How many bytes were scanned before the current ones. */
   let offset = 0;
-  let problem: string | undefined;
+  /** How many were skipped. */
+  let skipped = 0;
+  let problem: { readonly at: number; readonly expected: string | undefined } | undefined;
   let elements = 0;
   let line = 0;
   let longestLine = 0;
 
+  let paused = false;
   let isKey = false;
   let escaped = false;
   /** How many digits of a `\u` escape have been. */
@@ -110,7 +124,7 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
 
   function fail(at: number): void {
     const what = depth === deepest ? `no more than ${deepest} arrays and objects in one another` : expected[state];
-    problem ??= `not valid JSON at byte ${offset + at}: expected ${what}`;
+    problem ??= { at: offset + at, expected: what };
   }
 
   function endLine(at: number): void {
@@ -185,7 +199,8 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
   /**
    * Goes on between tokens, and over the strings that end in these bytes and have no escapes: almost everything.
    * Locals make it several times faster; it is optimised sooner for leaving out what is rare.
-   * @returns where a token begins that is left to `token`; behind the last byte, when there is none
+   * @returns where a token begins that is left to `token`, or an object before which the observer wants to stop: then
+   *   `paused` is set; behind the last byte, when there is none
    */
   function structure(bytes: Buffer, from: number): number {
     const { length } = bytes;
@@ -235,6 +250,12 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
             at = end;
             continue;
           }
+          if (end === pause) {
+            paused = true;
+            state = now;
+            depth = level;
+            return at;
+          }
         }
         if (level <= 3) observer.value(level, byte);
         if (level === 0) bytes[at] = space;
@@ -266,31 +287,40 @@ export function createArrayScanner(observer: ArrayObserver): ArrayScanner {
     return at;
   }
 
-  function scan(bytes: Buffer): void {
+  function scan(bytes: Buffer): number {
+    paused = false;
     let at = state >= inWord ? token(bytes, 0) : 0;
     while (at < bytes.length) {
-      if (problem !== undefined) return;
+      if (problem !== undefined) return bytes.length;
       at = structure(bytes, at);
+      if (paused) break;
       if (state >= inWord && problem === undefined) at = token(bytes, at);
     }
-    offset += bytes.length;
+    offset += at;
+    return at;
   }
 
   return {
-    scan: (bytes) => {
-      if (problem === undefined) scan(bytes);
+    scan: (bytes) => (problem === undefined ? scan(bytes) : bytes.length),
+    skip: (count, bytes) => {
+      elements += count;
+      skipped += bytes;
+      if (count > 0) state = atValue;
     },
     end: () => {
       if (state !== atEnd) fail(0);
     },
     get problem() {
-      return problem;
+      return problem && `not valid JSON at byte ${skipped + problem.at}: expected ${problem.expected}`;
     },
     get elements() {
       return elements;
     },
     get line() {
       return line;
+    },
+    get scanned() {
+      return offset;
     },
     get longestLine() {
       return longestLine;

@@ -5,32 +5,50 @@ import { crc32 } from "node:zlib";
 import type { Logger } from "pino";
 import { z } from "zod";
 import { firstLineOf } from "#errors.ts";
+import type { Encoding } from "./encoding.ts";
 
-/** What is known of a list that may be kept: the list itself is in `files`, an element a line. */
-export interface ListContent {
-  readonly files: readonly string[];
-  readonly elements: number;
-  /** Every `groupNames` is sorted by code point and names no group twice. */
-  readonly ordered: boolean;
+/** The files of a list that is kept, in a folder of its own: the list as it was sent, and the lengths of its elements. */
+export const listFiles = { list: "list", lengths: "lengths", index: "index.json" };
+
+const fileSchema = z.strictObject({ bytes: z.int().positive(), checksum: z.int() });
+const indexSchema = z.strictObject({
+  encoding: z.literal(["plain", "urlencoded"]),
+  ordered: z.boolean(),
+  start: z.int().nonnegative(),
+  list: fileSchema,
+  lengths: fileSchema,
+});
+
+/** What is known of the files of a list that is kept. */
+export type ListIndex = z.infer<typeof indexSchema>;
+
+/** A list that can be kept. */
+export interface KeepableList {
+  /** Where its files are, but for the index: it is moved. */
+  readonly folder: string;
+  readonly index: ListIndex;
 }
 
 /** The list that was applied last, open for reading: it stays readable when another takes its place. */
-export interface KeptList extends Omit<ListContent, "files"> {
+export interface KeptList {
   /** The revision of the directory that came of it. */
   readonly revision: string;
+  /** How it was sent. */
+  readonly encoding: Encoding;
+  /** Every `groupNames` is sorted by code point and names no group twice. */
+  readonly ordered: boolean;
+  /** Where the first element begins, in bytes as it was sent. All of them are objects. */
+  readonly start: number;
+  /** How many bytes each element takes, with those behind it up to the next one, or up to the end of the list. */
+  readonly lengths: Uint32Array;
   /**
-   * Reads on, into `buffer` from `offset` on.
+   * Reads on, into `buffer`.
    * @returns how many bytes were read: 0 at the end, and only when all of it was as it had been written
    * @throws {Error} when it is damaged
    */
-  read(buffer: Buffer, offset: number): Promise<number>;
-  /**
-   * Reads some of what was read before once more, into `buffer`, which it fills unless a file ends before.
-   * @param position counted from the first byte of the list
-   * @returns how many bytes were read
-   * @throws {Error} when they are not there any more
-   */
-  readAgain(buffer: Buffer, position: number): Promise<number>;
+  read(buffer: Buffer): Promise<number>;
+  /** Reads some of what was read before once more. @throws {Error} when it is not there any more */
+  readAgain(from: number, to: number): Promise<Buffer>;
   /** It cannot be read: says so in the log, and keeps it no longer. Never throws. */
   forget(reason: unknown): Promise<void>;
   close(): void;
@@ -44,19 +62,11 @@ export interface KeptLists {
   /** The list that was applied last; undefined when none is kept, or it cannot be read. Never throws. */
   open(): Promise<KeptList | undefined>;
   /**
-   * Keeps the list in `folder`, which is moved, as what `revision` came of, and no other any more. Never throws.
-   * @param content undefined: it is not to be kept
+   * Keeps a list as what `revision` came of, and no other any more. Never throws.
+   * @param copy undefined: it must not be kept
    */
-  keep(folder: string, content: () => Promise<ListContent | undefined>, revision: string): Promise<void>;
+  keep(copy: () => Promise<KeepableList | undefined>, revision: string): Promise<void>;
 }
-
-const indexFile = "index.json";
-const indexSchema = z.strictObject({
-  elements: z.int().nonnegative(),
-  ordered: z.boolean(),
-  files: z.array(z.strictObject({ name: z.string(), bytes: z.int().positive(), checksum: z.int() })),
-});
-type Index = z.infer<typeof indexSchema>;
 
 /**
  * Keeps lists in `folder`, readable by its owner alone, each in a folder of its own with the name of its revision.
@@ -93,18 +103,15 @@ export async function openKeptLists(folder: string, revision: string, log: Logge
         return undefined;
       }
     },
-    keep: async (from, contentOf, next) => {
+    keep: async (copy, next) => {
       const before = kept;
       kept = undefined;
       try {
-        const content = await contentOf();
-        if (content !== undefined) {
-          const { files, ...others } = content;
-          const index: Index = { ...others, files: [] };
-          for (const name of files) index.files.push({ name, ...(await measure(join(from, name))) });
-          await writeFile(join(from, indexFile), JSON.stringify(index), { mode: 0o600 });
+        const list = await copy();
+        if (list !== undefined) {
+          await writeFile(join(list.folder, listFiles.index), JSON.stringify(list.index), { mode: 0o600 });
           await mkdir(folder, { recursive: true, mode: 0o700 });
-          await rename(from, join(folder, next));
+          await rename(list.folder, join(folder, next));
           kept = next;
         }
       } catch (error) {
@@ -118,70 +125,46 @@ export async function openKeptLists(folder: string, revision: string, log: Logge
   };
 }
 
-const block = 1024 * 1024;
-
-/** The length of a file, and a sum that is another when a byte is another. */
-async function measure(path: string): Promise<{ bytes: number; checksum: number }> {
-  await using file = await open(path, "r");
-  const buffer = Buffer.allocUnsafe(block);
-  let bytes = 0;
-  let checksum = 0;
-  for (;;) {
-    const { bytesRead } = await file.read(buffer, 0, block, bytes);
-    if (bytesRead === 0) return { bytes, checksum };
-    bytes += bytesRead;
-    checksum = crc32(buffer.subarray(0, bytesRead), checksum);
-  }
-}
-
 async function openList(folder: string): Promise<Omit<KeptList, "revision" | "forget">> {
-  const { files, ...content } = indexSchema.parse(JSON.parse(await readFile(join(folder, indexFile), "utf8")));
-  const handles: FileHandle[] = [];
-  const close = (): void => {
-    for (const handle of handles.splice(0)) handle.close().catch(() => undefined);
-  };
-  try {
-    for (const { name } of files) handles.push(await open(join(folder, name), "r"));
-  } catch (error) {
-    close();
-    throw error;
-  }
-  let current = 0;
+  const index = indexSchema.parse(JSON.parse(await readFile(join(folder, listFiles.index), "utf8")));
+  const lengths = await readLengths(join(folder, listFiles.lengths), index);
+  const list = await open(join(folder, listFiles.list), "r");
   let position = 0;
   let checksum = 0;
   return {
-    ...content,
-    close,
-    readAgain: async (buffer, position) => {
-      let before = 0;
-      for (const [index, { name, bytes }] of files.entries()) {
-        if (position < before + bytes) {
-          const length = Math.min(buffer.length, before + bytes - position);
-          const { bytesRead = 0 } = (await handles[index]?.read(buffer, 0, length, position - before)) ?? {};
-          if (bytesRead === 0) throw new Error(`${name} is shorter than it was`);
-          return bytesRead;
-        }
-        before += bytes;
-      }
-      throw new Error(`it has no byte ${position}`);
+    encoding: index.encoding,
+    ordered: index.ordered,
+    start: index.start,
+    lengths,
+    close: () => {
+      list.close().catch(() => undefined);
     },
-    read: async (buffer, offset) => {
-      for (;;) {
-        const [file, handle] = [files[current], handles[current]];
-        if (file === undefined || handle === undefined) return 0;
-        const length = Math.min(buffer.length - offset, file.bytes - position);
-        const { bytesRead } = await handle.read(buffer, offset, length, position);
-        position += bytesRead;
-        checksum = crc32(buffer.subarray(offset, offset + bytesRead), checksum);
-        if (bytesRead === 0 && length > 0) throw new Error(`${file.name} is shorter than it was`);
-        if (position === file.bytes) {
-          if (checksum !== file.checksum) throw new Error(`${file.name} is damaged`);
-          current++;
-          position = 0;
-          checksum = 0;
-        }
-        if (bytesRead > 0) return bytesRead;
-      }
+    read: async (buffer) => {
+      if (position === index.list.bytes) return 0;
+      const { bytesRead } = await list.read(buffer, 0, Math.min(buffer.length, index.list.bytes - position), position);
+      if (bytesRead === 0) throw new Error("it is shorter than it was");
+      position += bytesRead;
+      checksum = crc32(buffer.subarray(0, bytesRead), checksum);
+      if (position === index.list.bytes && checksum !== index.list.checksum) throw new Error("it is damaged");
+      return bytesRead;
     },
+    readAgain: (from, to) => readPart(list, from, to),
   };
+}
+
+async function readLengths(path: string, { lengths: { bytes, checksum } }: ListIndex): Promise<Uint32Array> {
+  await using file = await open(path, "r");
+  const read = await readPart(file, 0, bytes);
+  if (crc32(read) !== checksum) throw new Error("the lengths of its elements are damaged");
+  return new Uint32Array(read.buffer, read.byteOffset, bytes / Uint32Array.BYTES_PER_ELEMENT);
+}
+
+async function readPart(file: FileHandle, from: number, to: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(to - from);
+  for (let at = 0; at < bytes.length;) {
+    const { bytesRead } = await file.read(bytes, at, bytes.length - at, from + at);
+    if (bytesRead === 0) throw new Error("it is shorter than it was");
+    at += bytesRead;
+  }
+  return bytes;
 }

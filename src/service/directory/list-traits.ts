@@ -20,8 +20,8 @@ export interface ListTraits {
 export interface ListObserver extends ArrayObserver {
   /** What holds so far. */
   traits(): ListTraits;
-  /** An element has gone by that somebody else has looked at. */
-  skip(): void;
+  /** Elements have gone by that somebody else has looked at. */
+  skip(count: number): void;
   /** The first field of a principal that an element gives twice, as `principals[<index from 0>].<field>`. */
   readonly duplicate: string | undefined;
 }
@@ -86,8 +86,8 @@ export function createListObserver(): ListObserver {
       }
     },
     traits: () => ({ plain, ordered: seen.ordered, open: open && !seen.password }),
-    skip: () => {
-      elements++;
+    skip: (count) => {
+      elements += count;
     },
     get duplicate() {
       return duplicate;

@@ -3,7 +3,8 @@ import { literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { useThreads } from "#plan/threads.ts";
 import { principalTypes } from "#wire/principals.ts";
-import type { Loader, Piece } from "./intake.ts";
+import type { Loader } from "./intake.ts";
+import type { Piece } from "./pieces.ts";
 
 /**
  * The temporary view of what a list says: `index` (from 0), `principalColumns` and `password`. What is absent, null or
@@ -12,7 +13,7 @@ import type { Loader, Piece } from "./intake.ts";
  */
 export const listed = "listed";
 
-/** The temporary view of what the list before has and this one has not, where it was compared with one: `(kind, name)`. */
+/** The temporary view of what the list before has and this one has not, where it was compared with one: as `listed`. */
 export const departed = "departed";
 
 /** The temporary table of what has the wrong type and `listed` cannot tell: `(index, problem)`. */
@@ -60,7 +61,7 @@ export function createLoader(connection: Connection): Loader {
       await load(`${listed}_departed`, gone);
       await connection.run(`
         CREATE TEMP VIEW ${listed} AS FROM ${listed}_changed;
-        CREATE TEMP VIEW ${departed} AS SELECT kind, name FROM ${listed}_departed;`);
+        CREATE TEMP VIEW ${departed} AS FROM ${listed}_departed;`);
     },
   };
 }

@@ -1,33 +1,59 @@
 import type { KeptList } from "./kept-list.ts";
-import { readOrdinary } from "./ordinary.ts";
 
-/** Finds the elements of a list that the list before had too, byte for byte. */
+/** Some elements of the list before, one after the other, with what stands between them and behind the last. */
+export interface Stretch {
+  /** The index of the first element, and of the one that follows the last. */
+  readonly first: number;
+  readonly behind: number;
+  /** Where they begin and end in the list before, in bytes as it was sent. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Takes what of the list before was found out. */
+export interface MatchingObserver {
+  /** The next elements of the list are these. */
+  found(same: Stretch): void;
+  /** These elements are not in the list. The bytes are the observer's to keep. */
+  departed(gone: Stretch, bytes: Buffer): void;
+}
+
+/** Finds the elements of a list that the list before had too: byte for byte, as both were sent. */
 export interface Matching {
   /**
-   * An element begins at `from`, an object.
-   * @returns where it has ended, when the list before has the same one and it was not found yet; -1 otherwise
+   * An element begins at `at`: looks for it among those of the list before that were not found yet.
+   * @returns whether one begins as the bytes go on from there: to be gone on with from `at` on
    */
-  find(bytes: Buffer, from: number): number;
-  /** Reads on in the list before, as far as it is needed for the next `blockSize` bytes. @throws {Error} when it is damaged */
+  begin(bytes: Buffer, at: number): boolean;
+  /**
+   * Goes on with what has begun, in the bytes that follow.
+   * @returns how far it goes: to the end of the bytes, when it may go on behind them. Otherwise up to an element that is
+   *   another, behind the comma: it is negative, when so many bytes of that have gone by
+   */
+  goOn(bytes: Buffer, at: number): number;
+  /** The bytes that have gone by of the element that had begun; the first `count` of them. */
+  begun(count?: number): Buffer;
+  /** Whether something has begun that may go on. */
+  readonly isOn: boolean;
+  /** Reads on in the list before, where there is room for it; waits when little is at hand. @throws {Error} when it is damaged */
   fill(): Promise<void>;
   /**
-   * No element follows: what was not found yet has departed, and all of the list before has been read.
+   * No element follows: what was not found has departed, and all of the list before has been read.
    * @throws {Error} when it is damaged
    */
   end(): Promise<void>;
-  /** Where the element that was found last begins and ends in the list before, with its line end and the spaces around it. */
-  readonly line: { readonly from: number; readonly to: number };
   /** How many elements were found. */
   readonly found: number;
   /** How many elements of the list before were passed over: no element of the new list can be found to be one of them. */
   readonly departed: number;
 }
 
-/** How many bytes of a list are looked at in one go. An element that lies across two is not found. */
-export const blockSize = 512 * 1024;
+/** The longest element that a list may have to be kept, in bytes as it was sent. */
+export const longestElement = 512 * 1024;
 
 /** How much of the list before is at hand: so many bytes at least, as long as there are. */
-const atHand = 2 * blockSize;
+const atHand = 2 * longestElement;
+const readSize = 1024 * 1024;
 
 /**
  * How many elements of the list before are tried for an element: so many may be missing in a row. Besides, one for each
@@ -38,107 +64,161 @@ const tried = 8;
 /** How many elements in a row are not found until one is looked for in all that is at hand: that takes a while. */
 const manyMissed = 32;
 
-const newline = 0x0a;
-const space = 0x20;
+/** How much of an element is looked for there, in bytes, and how often. */
+const needle = { least: 32, most: 256, times: 16 };
 
-/** @param depart takes the lines of the list before that were passed over, as they are found out */
-export function createMatching(kept: KeptList, depart: (lines: Buffer) => void): Matching {
-  const window = Buffer.allocUnsafe(2 * atHand);
-  /** The next line begins at `next`; there are whole lines up to `whole`, and bytes up to `filled`. */
-  let next = 0;
-  let whole = 0;
-  let filled = 0;
-  /** How many bytes of the list were before those in the window. */
+export function createMatching(kept: KeptList, observer: MatchingObserver): Matching {
+  const { lengths } = kept;
+  /** The last one is never found: what stands behind it is no comma. */
+  const last = lengths.length - 1;
+  const window = Buffer.allocUnsafeSlow(atHand + 3 * readSize);
+  /** How many bytes of the list were before those in the window, and up to where there are some in it. */
   let gone = 0;
-  const line = { from: 0, to: 0 };
+  let filled = 0;
+  let reading: Promise<void> | undefined;
+  let isRead = false;
+
+  /** The first element that was not found yet, and where it begins in the list. */
+  let next = 0;
+  let nextAt = kept.start;
+  /** While something goes on: the element it goes on in, where that begins, and up to where it is the same. */
+  let isOn = false;
+  let element = 0;
+  let elementAt = 0;
+  let same = 0;
+
   let found = 0;
   let departed = 0;
   /** How many elements in a row were not found. */
   let missed = 0;
 
-  /** The element on the line at `start` was found; `passed` elements before it were not. */
-  function take(start: number, lineEnd: number, passed: number): void {
-    if (passed > 0) {
-      depart(Buffer.from(window.subarray(next, start)));
-      departed += passed;
-    }
-    line.from = gone + (passed > 0 ? start : next);
-    next = lineEnd + 1;
-    line.to = gone + next;
-    found++;
-    missed = 0;
+  const lengthOf = (index: number): number => lengths[index] as number;
+
+  function depart(behind: number, to: number): void {
+    if (behind === next) return;
+    const bytes = Buffer.from(window.subarray(nextAt - gone, to - gone));
+    observer.departed({ first: next, behind, from: nextAt, to }, bytes);
+    departed += behind - next;
+    next = behind;
+    nextAt = to;
   }
 
-  function tryNext(bytes: Buffer, from: number): number {
-    const most = tried + Math.min(missed, manyMissed);
-    let start = next;
-    for (let passed = 0; passed < most && start < whole;) {
-      while (window[start] === space) start++;
-      const lineEnd = window.indexOf(newline, start);
-      let end = lineEnd;
-      while (end > start && window[end - 1] === space) end--;
-      const to = from + end - start;
-      if (end > start && to <= bytes.length && window.compare(bytes, from, to, start, end) === 0) {
-        take(start, lineEnd, passed);
-        return to;
-      }
-      if (end > start) passed++;
-      start = lineEnd + 1;
+  /** Whether an element of the list before is what the bytes go on with, as far as they go. */
+  function isSame(bytes: Buffer, at: number, index: number, start: number): boolean {
+    const count = Math.min(lengthOf(index), bytes.length - at);
+    const from = start - gone;
+    return from + count <= filled && bytes.compare(window, from, from + count, at, at + count) === 0;
+  }
+
+  function start(index: number, at: number): boolean {
+    isOn = true;
+    element = index;
+    elementAt = at;
+    same = at;
+    return true;
+  }
+
+  function tryNext(bytes: Buffer, at: number): boolean {
+    const most = Math.min(last, next + tried + Math.min(missed, manyMissed));
+    let from = nextAt;
+    for (let index = next; index < most; index++) {
+      if (isSame(bytes, at, index, from)) return start(index, from);
+      from += lengthOf(index);
     }
-    return -1;
+    return false;
   }
 
   /** Looks for an element in all that is at hand, where many may be missing in a row. */
-  function search(bytes: Buffer, from: number): number {
-    const to = readOrdinary(bytes, from, { ordered: true, password: false });
-    if (to < 0) return -1;
-    const start = window.subarray(0, whole).indexOf(bytes.subarray(from, to), next);
-    if (start < 0) return -1;
-    let lineStart = start;
-    while (lineStart > next && window[lineStart - 1] === space) lineStart--;
-    if (lineStart > next && window[lineStart - 1] !== newline) return -1;
-    const lineEnd = window.indexOf(newline, start);
-    if (window.subarray(start + to - from, lineEnd).some((byte) => byte !== space)) return -1;
-    take(start, lineEnd, linesIn(window.subarray(next, lineStart)));
-    return to;
+  function search(bytes: Buffer, at: number): boolean {
+    const part = bytes.subarray(at, at + needle.most);
+    if (part.length < needle.least) return false;
+    const there = window.subarray(0, filled);
+    let index = next;
+    let from = nextAt;
+    let place = nextAt - gone;
+    for (let times = 0; times < needle.times; times++) {
+      place = there.indexOf(part, place);
+      if (place < 0) return false;
+      while (index < last && from < gone + place) from += lengthOf(index++);
+      if (index === last) return false;
+      if (from === gone + place && isSame(bytes, at, index, from)) return start(index, from);
+      place++;
+    }
+    return false;
+  }
+
+  async function read(): Promise<void> {
+    const count = await kept.read(window.subarray(filled, filled + readSize));
+    filled += count;
+    if (count === 0) isRead = true;
+    reading = undefined;
+  }
+
+  /** Begins to read what there is room for, unless that is being done. */
+  function readOn(): void {
+    if (reading !== undefined || isRead) return;
+    if (filled + readSize > window.length) {
+      const before = nextAt - gone;
+      // Moving what is left is worth while only now and then.
+      if (before < readSize) return;
+      window.copyWithin(0, before, filled);
+      gone += before;
+      filled -= before;
+    }
+    reading = read();
+    reading.catch(() => undefined);
   }
 
   async function fill(): Promise<void> {
-    while (filled - next < atHand) {
-      window.copyWithin(0, next, filled);
-      gone += next;
-      filled -= next;
-      whole -= next;
-      next = 0;
-      const count = await kept.read(window, filled);
-      if (count === 0) return;
-      const last = window.subarray(filled, filled + count).lastIndexOf(newline);
-      if (last >= 0) whole = filled + last + 1;
-      filled += count;
+    readOn();
+    while (reading !== undefined && gone + filled - nextAt < atHand) {
+      await reading;
+      readOn();
     }
   }
 
   return {
-    find: (bytes, from) => {
-      const to = tryNext(bytes, from);
-      if (to >= 0) return to;
+    begin: (bytes, at) => {
+      if (tryNext(bytes, at)) return true;
       missed++;
       // At every power of two only: many that are new come in a row too.
-      return missed >= manyMissed && (missed & (missed - 1)) === 0 ? search(bytes, from) : -1;
+      return missed >= manyMissed && (missed & (missed - 1)) === 0 && search(bytes, at);
+    },
+    goOn: (bytes, at) => {
+      const before = same;
+      const first = element;
+      const from = elementAt;
+      const count = Math.min(bytes.length - at, gone + filled - same);
+      same += commonLength(bytes, at, window, same - gone, count);
+      while (element < last && elementAt + lengthOf(element) <= same) elementAt += lengthOf(element++);
+      if (element > first) {
+        depart(first, from);
+        observer.found({ first, behind: element, from, to: elementAt });
+        found += element - first;
+        missed = 0;
+        next = element;
+        nextAt = elementAt;
+      }
+      isOn = same - before === bytes.length - at;
+      return isOn ? bytes.length : at + elementAt - before;
+    },
+    begun: (count = same - elementAt) => Buffer.from(window.subarray(elementAt - gone, elementAt - gone + count)),
+    get isOn() {
+      return isOn;
     },
     fill,
     end: async () => {
       for (;;) {
-        departed += linesIn(window.subarray(next, whole));
-        depart(Buffer.from(window.subarray(next, whole)));
-        next = whole;
-        const before = filled - next;
-        await fill();
-        if (filled - next === before) break;
+        let behind = next;
+        let to = nextAt;
+        while (behind < lengths.length && to + lengthOf(behind) <= gone + filled) to += lengthOf(behind++);
+        depart(behind, to);
+        readOn();
+        if (reading === undefined) break;
+        await reading;
       }
-      if (filled > next) throw new Error("its last line has no end");
+      if (next < lengths.length || nextAt < gone + filled) throw new Error("its elements are not as long as it is");
     },
-    line,
     get found() {
       return found;
     },
@@ -148,15 +228,23 @@ export function createMatching(kept: KeptList, depart: (lines: Buffer) => void):
   };
 }
 
-/** How many lines have anything in them. */
-function linesIn(bytes: Buffer): number {
-  let lines = 0;
-  for (let start = 0; start < bytes.length;) {
-    const end = bytes.indexOf(newline, start);
-    let at = start;
-    while (bytes[at] === space) at++;
-    if (at < end) lines++;
-    start = end + 1;
+/** How many bytes are the same, one after the other, from two places on; not more than `count`. */
+function commonLength(left: Buffer, leftFrom: number, right: Buffer, rightFrom: number, count: number): number {
+  const isSame = (from: number, to: number): boolean =>
+    left.compare(right, rightFrom + from, rightFrom + to, leftFrom + from, leftFrom + to) === 0;
+  if (isSame(0, count)) return count;
+  let from = 0;
+  // Twice as much each time, and then half as much, is as quick where much is the same as where little is.
+  let size = 1024;
+  while (isSame(from, Math.min(from + size, count))) {
+    from += size;
+    size *= 2;
   }
-  return lines;
+  let to = Math.min(from + size, count);
+  while (to - from > 1) {
+    const middle = (from + to) >>> 1;
+    if (isSame(from, middle)) from = middle;
+    else to = middle;
+  }
+  return from;
 }

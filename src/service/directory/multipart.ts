@@ -40,7 +40,7 @@ export async function readMultipart(body: Readable, contentType: string, fields:
 }
 
 async function readPart(name: string, part: Readable, fields: FormFields): Promise<void> {
-  const sink = fields.open(name);
+  const sink = fields.open(name, "plain");
   for await (const chunk of part as AsyncIterable<Buffer>) {
     sink?.write(chunk);
     await fields.room();

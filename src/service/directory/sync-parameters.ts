@@ -17,6 +17,11 @@ export const syncParameterNames: ReadonlySet<string> = new Set(
   [...applyNames, ...removeDeletedNames, ...defaultPasswordNames].map((name) => name.toLowerCase()),
 );
 
+/** Whether the parameters, as far as they are known, leave it open that the list is applied. */
+export function mayApply(given: ReadonlyMap<string, string>): boolean {
+  return applyNames.every((name) => given.get(name.toLowerCase())?.toLowerCase() !== "false");
+}
+
 /**
  * Reads the parameters.
  * @param given what the form and the query give, by names in lower case

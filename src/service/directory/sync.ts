@@ -49,19 +49,21 @@ export async function sync(connection: Connection, work: SyncWork): Promise<Read
 }
 
 /**
- * Compares a list of which only that is there which differs from the list before. All others of that list are in the
- * directory as it has them, so that only those need to be looked at whom either list has alone, and those whom the
- * list before did not have.
+ * Compares a list of which only that is there which differs from the list before. That list and the `unlisted` are the
+ * directory: so only those need to be looked at whom either list has alone, as it has them, and the `unlisted`.
  * @returns false when that does not do: the directory is another, or something is wrong with the list
  */
 async function comparePart(connection: Connection, work: SyncWork, base: string): Promise<boolean> {
   if ((await readRevision(connection)) !== base) return false;
   await connection.run(`
-    CREATE TEMP TABLE known AS FROM ${departed} UNION ALL SELECT kind, name FROM ${unlisted};
-    CREATE TEMP TABLE touched AS SELECT kind, name FROM ${listed} UNION FROM known;
-    CREATE TEMP TABLE actual_part AS SELECT ${columns} FROM (${everything}) SEMI JOIN touched USING (kind, name);`);
+    CREATE TEMP TABLE actual_part AS
+      SELECT ${columns} FROM ${departed}
+      UNION ALL
+      SELECT ${columns} FROM (${everything}) SEMI JOIN ${unlisted} USING (kind, name);
+    CREATE TEMP TABLE fresh AS SELECT kind, name FROM ${listed} ANTI JOIN actual_part USING (kind, name);`);
+  // Somebody who is in the part of the list that is the same, too: given twice.
   const [double] = await connection.rows(
-    `SELECT true FROM ${listed} SEMI JOIN actual_part USING (kind, name) ANTI JOIN known USING (kind, name) LIMIT 1`,
+    `SELECT true FROM (SELECT kind, name FROM (${everything})) SEMI JOIN fresh USING (kind, name) LIMIT 1`,
   );
   if (double !== undefined) return false;
   try {
@@ -80,7 +82,8 @@ async function isLeftInGroupThatGoes(connection: Connection): Promise<boolean> {
   if (any === undefined) return false;
   const [member] = await connection.rows(`
     SELECT true FROM (SELECT kind, name, unnest(group_names) AS group_name FROM (${everything}))
-    ANTI JOIN touched USING (kind, name) WHERE group_name IN (SELECT name ${going}) LIMIT 1`);
+    ANTI JOIN (SELECT kind, name FROM ${listed} UNION ALL SELECT kind, name FROM actual_part) USING (kind, name)
+    WHERE group_name IN (SELECT name ${going}) LIMIT 1`);
   return member !== undefined;
 }
 

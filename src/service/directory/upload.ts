@@ -1,19 +1,20 @@
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
 import type { Connection, Database } from "#plan/database.ts";
 import type { Queue } from "#service/queue.ts";
-import { createFormDecoder } from "./form.ts";
+import { decode } from "./encoding.ts";
+import type { Encoding } from "./encoding.ts";
+import { createFormSplitter } from "./form.ts";
 import type { FormFields } from "./form.ts";
 import { createIntake } from "./intake.ts";
 import type { Intake, Loader } from "./intake.ts";
 import type { KeptLists } from "./kept-list.ts";
 import { createLoader } from "./listed.ts";
 import { readMultipart } from "./multipart.ts";
-import { readSyncParameters, syncParameterNames } from "./sync-parameters.ts";
+import { mayApply, readSyncParameters, syncParameterNames } from "./sync-parameters.ts";
 import type { SyncParameters } from "./sync-parameters.ts";
 
 /** A call of `user/sync` that has arrived as a whole. */
@@ -62,8 +63,6 @@ export async function receiveSync(
   if (type !== "application/x-www-form-urlencoded" && type !== "multipart/form-data") return undefined;
   signal.throwIfAborted();
   addAbortSignal(signal, body);
-  const pieces = join(folder, randomUUID());
-  await mkdir(pieces, { mode: 0o700 });
   const connection = await database.connect();
   const loader = createLoader(connection);
   const inTurn: Loader = {
@@ -72,26 +71,35 @@ export async function receiveSync(
     complete: () => turn(() => loader.complete(), signal),
     loadDifference: (changed, departed) => turn(() => loader.loadDifference(changed, departed), signal),
   };
-  const before = await keptLists.open();
-  const list = createIntake(pieces, inTurn, before);
+  const kept = await keptLists.open();
+  const form = createForm(inLowerCase(query), (encoding, mayBeApplied, before) =>
+    createIntake({
+      folder: join(folder, randomUUID()),
+      encoding,
+      loader: inTurn,
+      isCopied: mayBeApplied,
+      ...(before === undefined ? { kept } : { after: before.close() }),
+    }),
+  );
   const discard = async (): Promise<void> => {
     connection.interrupt();
-    await list.close().catch(() => undefined);
+    await form.list?.close().catch(() => undefined);
+    kept?.close();
     connection.close();
   };
   try {
-    const form = createForm(list);
     if (type === "multipart/form-data") await readMultipart(body, contentType ?? "", form);
     else await readUrlencoded(body, form);
-    if (form.hasList()) {
-      const parameters = readSyncParameters(new Map([...inLowerCase(query), ...form.values()]));
+    const { list } = form;
+    if (list !== undefined) {
+      const parameters = readSyncParameters(form.values());
       const isWhole = await list.finish();
       return {
         list: connection,
-        ...(isWhole || before === undefined ? {} : { base: before.revision }),
+        ...(isWhole || kept === undefined ? {} : { base: kept.revision }),
         ...parameters,
         loadAll: () => list.loadAll(),
-        keep: (revision) => keptLists.keep(pieces, () => list.content(), revision),
+        keep: (revision) => keptLists.keep(() => list.copy(), revision),
         discard,
       };
     }
@@ -105,39 +113,59 @@ export async function receiveSync(
 }
 
 interface SyncForm extends FormFields {
-  hasList(): boolean;
-  /** The parameters by their names in lower case. */
-  values(): [string, string][];
+  /** The list that was given last. */
+  readonly list: Intake | undefined;
+  /** The parameters by their names in lower case: those of the form, and of the query what it does not have. */
+  values(): Map<string, string>;
 }
 
-function createForm(list: Intake): SyncForm {
-  let hasList = false;
-  const values = new Map<string, Buffer[]>();
+/**
+ * @param query the parameters of the query, by their names in lower case
+ * @param openList opens a list that takes the place of another; `mayBeApplied` is false when the parameters so far say so
+ */
+function createForm(
+  query: readonly [string, string][],
+  openList: (encoding: Encoding, mayBeApplied: boolean, before: Intake | undefined) => Intake,
+): SyncForm {
+  let list: Intake | undefined;
+  const given = new Map<string, { readonly pieces: Buffer[]; readonly encoding: Encoding }>();
+
+  function values(): Map<string, string> {
+    const result = new Map(query);
+    for (const [name, { pieces, encoding }] of given) {
+      const text = decode(Buffer.concat(pieces), encoding);
+      if (text.length > longestParameter) {
+        throw new InputError(`${name}: may have ${longestParameter} bytes at the most`);
+      }
+      result.set(name, text.toString("utf8"));
+    }
+    return result;
+  }
+
   return {
-    open: (name) => {
+    open: (name, encoding) => {
       const lower = name.toLowerCase();
       if (lower === "principals") {
-        hasList = true;
-        list.restart();
+        list = openList(encoding, mayApply(values()), list);
         return list;
       }
       if (!syncParameterNames.has(lower)) return undefined;
       const pieces: Buffer[] = [];
       let length = 0;
-      values.set(lower, pieces);
+      given.set(lower, { pieces, encoding });
       return {
         write: (bytes) => {
+          // What is encoded takes up to three times as much. The rest of what is too long is not needed to tell.
+          if (length <= 3 * longestParameter) pieces.push(Buffer.from(bytes));
           length += bytes.length;
-          if (length > longestParameter) {
-            throw new InputError(`${lower}: may have ${longestParameter} bytes at the most`);
-          }
-          pieces.push(Buffer.from(bytes));
         },
       };
     },
-    room: () => list.room(),
-    hasList: () => hasList,
-    values: () => [...values].map(([name, pieces]) => [name, Buffer.concat(pieces).toString("utf8")]),
+    room: () => list?.room() ?? Promise.resolve(),
+    get list() {
+      return list;
+    },
+    values,
   };
 }
 
@@ -146,11 +174,11 @@ function inLowerCase(query: URLSearchParams): [string, string][] {
 }
 
 async function readUrlencoded(body: Readable, form: FormFields): Promise<void> {
-  const decoder = createFormDecoder((name) => form.open(name));
+  const splitter = createFormSplitter((name) => form.open(name, "urlencoded"));
   // The request stays open when the form is refused, for the answer.
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    decoder.write(chunk);
+    splitter.write(chunk);
     await form.room();
   }
-  decoder.end();
+  splitter.end();
 }

@@ -183,16 +183,20 @@ test("B.8 a list is answered and applied as one that nothing is known of, whatev
   expect(share("fallback")).toBeGreaterThan(0.02);
 }, 600_000);
 
-test("only what differs is looked at, in the same form or another, after a restart too", async () => {
+test("only what differs is looked at, wherever it is cut, after a restart too; in another form all of it", async () => {
   const directory = await settled();
   const changed = company.map((each) => (each.name === "u7" ? { ...each, mail: "u7@example.com" } : each));
   const expected = { answer: { ...nothing, usersUpdated: ["u7"] }, read: "difference" };
   expect(await directory.call(call(changed))).toEqual(expected);
-  expect(await directory.call(call(changed, { form: "multipart", pieces: 10 }))).toEqual(expected);
+  expect(await directory.call(call(changed, { pieces: 10 }))).toEqual(expected);
+  expect(await directory.call(call(changed, { form: "multipart" }))).toEqual({ ...expected, read: "all" });
   await directory.reopen();
   expect(await directory.call(call(changed))).toEqual(expected);
   expect(await directory.call(call(changed, { apply: true }))).toEqual(expected);
   expect(await directory.call(call(changed))).toEqual({ answer: nothing, read: "difference" });
+  const multipart = { form: "multipart", pieces: 10 } as const;
+  expect(await directory.call(call(company, { ...multipart, apply: true }))).toEqual({ ...expected, read: "all" });
+  expect(await directory.call(call(changed, multipart))).toEqual(expected);
   expect(directory.log).toEqual([]);
 });
 
@@ -293,17 +297,20 @@ test("a kept list that is damaged is put away, which the log says once, and the 
     (place) => rm(join(place, "index.json")),
     (place) => writeFile(join(place, "index.json"), "{}"),
     (place) => writeFile(join(place, "index.json"), "{"),
-    (place) => rm(join(place, "0")),
-    (place) => truncate(join(place, "0"), 100),
+    (place) => rm(join(place, "list")),
+    (place) => truncate(join(place, "list"), 100),
     async (place) => {
-      const bytes = await readFile(join(place, "0"));
-      bytes.writeUInt8(0x41, bytes.indexOf("User u9"));
-      await writeFile(join(place, "0"), bytes);
+      const bytes = await readFile(join(place, "list"));
+      bytes.writeUInt8(0x41, bytes.indexOf("User+u9"));
+      await writeFile(join(place, "list"), bytes);
     },
     async (place) => {
-      const lines = (await readFile(join(place, "0"), "utf8")).split("\n");
-      await writeFile(join(place, "0"), lines.toSpliced(5, 1).join("\n"));
+      const lines = (await readFile(join(place, "list"), "utf8")).split("%0A");
+      await writeFile(join(place, "list"), lines.toSpliced(5, 1).join("%0A"));
     },
+    (place) => rm(join(place, "lengths")),
+    (place) => truncate(join(place, "lengths"), 8),
+    (place) => writeFile(join(place, "lengths"), Buffer.alloc(4 * company.length)),
   ];
   const shorter = company.slice(0, -1);
   for (const damage of damages) {

@@ -1,20 +1,21 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createFormDecoder } from "#service/directory/form.ts";
+import { decode, placesIn, unfinished } from "#service/directory/encoding.ts";
+import { createFormSplitter } from "#service/directory/form.ts";
 
-/** Decodes a body that arrives in the given pieces, as [name, value] pairs. */
-function decode(pieces: readonly Buffer[]): [string, string][] {
+/** Reads a body that arrives in the given pieces, as [name, value] pairs. */
+function read(pieces: readonly Buffer[]): [string, string][] {
   const fields: [string, Buffer[]][] = [];
-  const decoder = createFormDecoder((name) => {
+  const splitter = createFormSplitter((name) => {
     const values: Buffer[] = [];
     fields.push([name, values]);
     return { write: (bytes) => values.push(Buffer.from(bytes)) };
   });
-  for (const piece of pieces) decoder.write(Buffer.from(piece));
-  decoder.end();
+  for (const piece of pieces) splitter.write(Buffer.from(piece));
+  splitter.end();
   return fields.map(([name, values]) => [
     name,
-    new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.concat(values)),
+    new TextDecoder("utf-8", { ignoreBOM: true }).decode(decode(Buffer.concat(values), "urlencoded")),
   ]);
 }
 
@@ -34,7 +35,7 @@ const odd = fc
 test("B.2 a form is read as URLSearchParams reads it, wherever it is cut", () => {
   fc.assert(
     fc.property(fc.oneof(encoded, odd), fc.array(fc.nat(), { maxLength: 5 }), (body, places) => {
-      expect(decode(cut(Buffer.from(body), places))).toEqual([...new URLSearchParams(body)]);
+      expect(read(cut(Buffer.from(body), places))).toEqual([...new URLSearchParams(body)]);
     }),
     { numRuns: 1000 },
   );
@@ -44,18 +45,41 @@ test("B.2 a form may be cut at every byte", () => {
   const body = "a=%E2%82%AC+%zz%&&=%4&principals=%5B%7B%22%%41%22%7D%5D&b&c=d=e%2";
   const bytes = Buffer.from(body);
   const expected = [...new URLSearchParams(body)];
-  expect(decode([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected);
-  for (let place = 0; place <= bytes.length; place++) expect(decode(cut(bytes, [place]))).toEqual(expected);
+  expect(read([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected);
+  for (let place = 0; place <= bytes.length; place++) expect(read(cut(bytes, [place]))).toEqual(expected);
 });
 
 test("a long field name is no field that anybody asks for", () => {
-  const [[name] = [""]] = decode([Buffer.from(`${"x".repeat(100_000)}=1`)]);
+  const [[name] = [""]] = read([Buffer.from(`${"x".repeat(100_000)}=1`)]);
   expect(name).toMatch(/^x{257,}$/);
 });
 
 test("bytes that should have been escapes stand for themselves", () => {
-  expect(decode([Buffer.from("a=é€&é=1")])).toEqual([
+  expect(read([Buffer.from("a=é€&é=1")])).toEqual([
     ["a", "é€"],
     ["é", "1"],
   ]);
+});
+
+test("B.2 what is encoded is decoded piece by piece as it is as a whole, and places in it are found", () => {
+  fc.assert(
+    fc.property(fc.oneof(encoded, odd), fc.array(fc.nat(), { maxLength: 5 }), (text, places) => {
+      const whole = decode(Buffer.from(text), "urlencoded");
+      const pieces: Buffer[] = [];
+      let rest = Buffer.alloc(0);
+      for (const piece of cut(Buffer.from(text), places)) {
+        const bytes = Buffer.concat([rest, piece]);
+        const end = bytes.length - unfinished(bytes, "urlencoded");
+        rest = Buffer.from(bytes.subarray(end));
+        pieces.push(decode(bytes.subarray(0, end), "urlencoded"));
+      }
+      expect(Buffer.concat([...pieces, decode(rest, "urlencoded")])).toEqual(whole);
+      const placeOf = placesIn(Buffer.from(text), 0, "urlencoded", 7);
+      for (let at = 0; at < whole.length; at += 1 + (at % 3)) {
+        const before = decode(Buffer.from(text).subarray(0, placeOf(at) - 7), "urlencoded");
+        expect(before).toEqual(whole.subarray(0, at));
+      }
+    }),
+    { numRuns: 1000 },
+  );
 });

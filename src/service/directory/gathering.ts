@@ -1,0 +1,54 @@
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { finished } from "node:stream/promises";
+
+/** Writes many small pieces to a file, a lot at a time. */
+export interface GatheringFile {
+  /** The next bytes: they must not be changed any more. */
+  write(bytes: Buffer): void;
+  /** Resolves when there is room for more. @throws when it cannot be written */
+  room(): Promise<void>;
+  /** Resolves when all of it is written. May be asked several times. */
+  end(): Promise<void>;
+  close(): void;
+}
+
+/** How much is written at a time, in bytes. */
+const enough = 256 * 1024;
+
+/** @param path of a file that does not exist: it is readable by its owner alone */
+export function createGatheringFile(path: string): GatheringFile {
+  const stream = createWriteStream(path, { flags: "wx", mode: 0o600 });
+  // `room` and `end` find out.
+  stream.on("error", () => undefined);
+  let pieces: Buffer[] = [];
+  let length = 0;
+
+  function flush(): void {
+    if (length > 0) stream.write(Buffer.concat(pieces, length));
+    pieces = [];
+    length = 0;
+  }
+
+  return {
+    write: (bytes) => {
+      pieces.push(bytes);
+      length += bytes.length;
+      if (length >= enough) flush();
+    },
+    room: async () => {
+      if (stream.errored !== null) throw stream.errored;
+      if (stream.writableNeedDrain) await once(stream, "drain");
+    },
+    end: async () => {
+      if (!stream.writableEnded) {
+        flush();
+        stream.end();
+      }
+      await finished(stream);
+    },
+    close: () => {
+      stream.destroy();
+    },
+  };
+}
