@@ -1,6 +1,9 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
+/** What a test waits for comes, however busy the machine is. */
+const patient = { poll: { timeout: 60_000 } };
+
 /** The three kinds of test: `unit` does no I/O, `contract` holds implementations to one suite, `e2e` runs real processes. */
 export default defineConfig({
   test: {
@@ -15,6 +18,7 @@ export default defineConfig({
           isolate: false,
           // A property over many databases takes a while on a busy machine; no test is about time.
           testTimeout: 60_000,
+          expect: patient,
         },
       },
       {
@@ -23,6 +27,7 @@ export default defineConfig({
           include: ["test/contract/**/*.test.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
+          expect: patient,
         },
       },
       {
@@ -31,6 +36,7 @@ export default defineConfig({
           include: ["test/e2e/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
+          expect: patient,
         },
       },
     ],

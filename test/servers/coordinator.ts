@@ -3,6 +3,7 @@ import { InputError } from "#errors.ts";
 import type { Approval, Begun, Coordinator, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import type { Stage } from "#sync/sync.ts";
+import { runOf } from "./runs.ts";
 
 /** A coordinator whose runs go on only when the test says so. */
 export interface HandledCoordinator extends Coordinator {
@@ -19,23 +20,7 @@ export const digest = "0123456789abcdef".repeat(4);
 
 /** A run that awaits approval. */
 export function pendingRun(id: string, change: Partial<RunRecord> = {}): RunRecord {
-  return {
-    id,
-    sync: "staff",
-    target: "analytics",
-    cause: "schedule",
-    by: { name: "rollcall", from: "schedule" },
-    startedAt: "2026-11-21T10:00:00.000Z",
-    state: "pending",
-    stages: [],
-    digest,
-    limits: [],
-    waiting: [],
-    notes: [],
-    decisions: [],
-    kept: true,
-    ...change,
-  };
+  return runOf({ id, startedAt: "2026-11-21T10:00:00.000Z", state: "pending", digest, kept: true, ...change });
 }
 
 export function openHandledCoordinator(given: readonly RunRecord[] = []): HandledCoordinator {

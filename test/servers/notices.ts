@@ -3,7 +3,7 @@ import type { ChatChannel, EmailChannel, WebhookChannel } from "#sync/notify/cha
 import type { Letter } from "#sync/notify/letter.ts";
 import { noticeOfRun } from "#sync/notify/notice.ts";
 import type { Notice } from "#sync/notify/notice.ts";
-import { runOf } from "./runs.ts";
+import { appliedRun, trippedLimit } from "./runs.ts";
 
 const settings = {
   events: ["pending", "held", "failed", "recovered", "overdue"],
@@ -34,31 +34,13 @@ export function chatTo(url: string, channel: Partial<ChatChannel> = {}): ChatCha
 }
 
 /** A run that was held, and everything that there may be to say of it. */
-export const heldRun = runOf({
+export const heldRun = appliedRun({
   state: "held",
   heldBy: "limits",
   expiresAt: "2026-11-22T10:12:40.000Z",
   limits: [
-    {
-      limit: "deletes",
-      of: "users",
-      value: 40,
-      earlier: 5,
-      bound: 10,
-      basis: "10% of 100",
-      tripped: true,
-      overridden: false,
-    },
-    {
-      limit: "updates",
-      of: "users",
-      value: 1,
-      earlier: 0,
-      bound: 50,
-      basis: "50% of 100",
-      tripped: false,
-      overridden: false,
-    },
+    trippedLimit({ value: 40, earlier: 5, bound: 10, basis: "10% of 100" }),
+    trippedLimit({ limit: "updates", value: 1, bound: 50, basis: "50% of 100", tripped: false }),
   ],
   notes: [
     "2 records quarantined: what the target has of them stays as it is",

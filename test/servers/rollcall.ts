@@ -34,9 +34,15 @@ export function startRollcall(
     cwd: options.cwd,
     env: { ...process.env, NO_COLOR: "1", ROLLCALL_CONFIG: undefined, ...options.env },
   });
+  const running = watchOutput(child);
+  if (options.stdin !== null) child.stdin.end(options.stdin);
+  return running;
+}
+
+/** Collects what a process writes, until it ends. */
+export function watchOutput(child: ChildProcessWithoutNullStreams): Running {
   // It may end without reading.
   child.stdin.on("error", () => undefined);
-  if (options.stdin !== null) child.stdin.end(options.stdin);
   const output = { stdout: "", stderr: "" };
   const waiting = new Set<() => void>();
   for (const stream of ["stdout", "stderr"] as const) {

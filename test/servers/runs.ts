@@ -1,7 +1,8 @@
+import type { LimitCheck } from "#plan/limits.ts";
 import type { RunRecord } from "#sync/record.ts";
 
-/** The record of a run of the sync `staff` as it could be, with what a test wants of it. */
-export function runOf(record: Partial<RunRecord> = {}): RunRecord {
+/** The record of a run of the sync `staff`, which found nothing to do, with what a test wants of it. */
+export function runOf(change: Partial<RunRecord> = {}): RunRecord {
   return {
     id: "20261121-101235-4f9c2e",
     sync: "staff",
@@ -9,8 +10,26 @@ export function runOf(record: Partial<RunRecord> = {}): RunRecord {
     cause: "schedule",
     by: { name: "rollcall", from: "schedule" },
     startedAt: "2026-11-21T10:12:35.000Z",
-    state: "applied",
+    state: "no change",
     stages: [],
+    limits: [],
+    waiting: [],
+    notes: [],
+    decisions: [],
+    kept: false,
+    ...change,
+  };
+}
+
+/** One that has ended, as the journal has it. */
+export function endedRun(change: Partial<RunRecord> = {}): RunRecord {
+  return runOf({ endedAt: "2026-11-21T10:12:40.000Z", ...change });
+}
+
+/** One that applied changes. */
+export function appliedRun(change: Partial<RunRecord> = {}): RunRecord {
+  return runOf({
+    state: "applied",
     counts: {
       users: { before: 100, after: 102, create: 3, update: 0, delete: 1 },
       groups: { before: 10, after: 10, create: 0, update: 1, delete: 0 },
@@ -18,11 +37,22 @@ export function runOf(record: Partial<RunRecord> = {}): RunRecord {
       membershipsRemoved: 0,
     },
     digest: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    limits: [],
-    waiting: [],
-    notes: [],
-    decisions: [],
     kept: true,
-    ...record,
+    ...change,
+  });
+}
+
+/** A limit that a plan has tripped, with what a test wants of it. */
+export function trippedLimit(change: Partial<LimitCheck> = {}): LimitCheck {
+  return {
+    limit: "deletes",
+    of: "users",
+    value: 9,
+    earlier: 0,
+    bound: 1,
+    basis: "as configured",
+    tripped: true,
+    overridden: false,
+    ...change,
   };
 }

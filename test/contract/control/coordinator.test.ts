@@ -61,14 +61,11 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     const begun = asked.begin as (request: RunRequest, watcher: unknown) => Promise<Begun>;
     const { run } = await begun({ sync: "staff", cause: "demand", by }, watcher);
     await expect
-      .poll(
-        () => {
-          local.emit({ type: "stage", id: "another", sync: "staff", stage: "verify" });
-          local.emit({ type: "stage", id: run.id, sync: "staff", stage: "read", records: 7 });
-          return heard;
-        },
-        { timeout: 20_000 },
-      )
+      .poll(() => {
+        local.emit({ type: "stage", id: "another", sync: "staff", stage: "verify" });
+        local.emit({ type: "stage", id: run.id, sync: "staff", stage: "read", records: 7 });
+        return heard;
+      })
       .toContainEqual(["read", 7]);
     expect(heard).not.toContainEqual(["verify"]);
   });
@@ -143,13 +140,10 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     const stop = asked.subscribe((event) => heard.push(event));
     const stage: SyncEvent = { type: "stage", id: "x", sync: "staff", stage: "read", records: 7 };
     await expect
-      .poll(
-        () => {
-          local.emit(stage);
-          return heard;
-        },
-        { timeout: 20_000 },
-      )
+      .poll(() => {
+        local.emit(stage);
+        return heard;
+      })
       .toContainEqual(stage);
     stop();
     const count = heard.length;

@@ -190,12 +190,12 @@ test.each<[string, Record<string, Behaviour>]>([
   const reason = new Error("stopped by a person");
   const call = client(server.url).list(destination, controller.signal);
   const last = Object.keys(script)[0] ?? "";
-  await expect.poll(() => server.to(last).length, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => server.to(last).length).toBe(1);
   await new Promise((resolve) => setTimeout(resolve, 50));
   controller.abort(reason);
   await expect(call).rejects.toBe(reason);
   expect(await files()).toEqual([]);
-  await expect.poll(() => server.open.size, { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => server.open.size).toBe(0);
 });
 
 test("an abort while a list is being sent ends the call at once", async () => {
@@ -215,11 +215,11 @@ test("an abort while a list is being sent ends the call at once", async () => {
     defaultPassword: "",
   };
   const call = client(server.url).sync(submission, destination, controller.signal);
-  await expect.poll(() => server.to("user/sync").length, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => server.to("user/sync").length).toBe(1);
   controller.abort();
   await expect(call).rejects.toBe(controller.signal.reason);
   expect(await files()).toEqual([]);
-  await expect.poll(() => server.open.size, { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => server.open.size).toBe(0);
 });
 
 test("an abort while a connection is being opened ends the call at once, and nothing goes on opening", async () => {
@@ -228,10 +228,10 @@ test("an abort while a connection is being opened ends the call at once, and not
   const controller = new AbortController();
   const options = { timeouts: { connect: 300_000 } };
   const call = client(`https://127.0.0.1:${port}`, options).list(destination, controller.signal);
-  await expect.poll(() => open.size, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => open.size).toBe(1);
   controller.abort();
   await expect(call).rejects.toBe(controller.signal.reason);
-  await expect.poll(() => open.size, { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => open.size).toBe(0);
 });
 
 test("what was aborted before is not begun", async () => {
@@ -247,5 +247,5 @@ test("no connection is left open between calls", async () => {
   const { serve, client, destination } = await bench();
   const server = await serve({ "user/list": list });
   await client(server.url).list(destination, soon());
-  await expect.poll(() => server.open.size, { timeout: 20_000 }).toBe(0);
+  await expect.poll(() => server.open.size).toBe(0);
 });

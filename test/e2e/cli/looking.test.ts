@@ -163,9 +163,7 @@ test("changes that are no longer kept are not asked for; what is damaged is name
 test("beside a daemon, too", async () => {
   company.begin("start");
   await expect
-    .poll(() => command("runs", "--json").then(({ stdout }) => JSON.parse(stdout).runs[0]?.state), {
-      timeout: 60_000,
-    })
+    .poll(() => command("runs", "--json").then(({ stdout }) => JSON.parse(stdout).runs[0]?.state))
     .toBe("applied");
   expect(await shown("history", "ada")).toContain("user created: + ada");
   expect(await shown("show", "latest:staff")).toContain("applied and verified");

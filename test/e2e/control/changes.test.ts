@@ -94,7 +94,7 @@ test("however many they are; who goes away in between leaves nothing open", asyn
   await reader.read();
   expect(open).toBe(1);
   await reader.cancel();
-  await expect.poll(() => open, { timeout: 30_000 }).toBe(0);
+  await expect.poll(() => open).toBe(0);
 });
 
 test("what is wrong is said: a filter, a run without changes that are kept", async () => {

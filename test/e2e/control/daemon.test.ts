@@ -19,9 +19,7 @@ async function found(): Promise<FoundDaemon> {
   const data = join(company.folder, "data");
   let daemon: FoundDaemon | undefined;
   await expect
-    .poll(async () => (daemon = await findDaemon(data, "kim", new AbortController().signal).catch(() => undefined)), {
-      timeout: 60_000,
-    })
+    .poll(async () => (daemon = await findDaemon(data, "kim", new AbortController().signal).catch(() => undefined)))
     .toBeDefined();
   return daemon!;
 }
@@ -35,13 +33,10 @@ async function request(path: string): Promise<unknown> {
 async function pending(): Promise<RunRecord> {
   let runs: readonly RunRecord[] = [];
   await expect
-    .poll(
-      async () => {
-        ({ runs } = (await request("/runs?state=pending")) as { runs: RunRecord[] });
-        return runs.length;
-      },
-      { timeout: 60_000 },
-    )
+    .poll(async () => {
+      ({ runs } = (await request("/runs?state=pending")) as { runs: RunRecord[] });
+      return runs.length;
+    })
     .toBe(1);
   return runs[0]!;
 }

@@ -48,7 +48,7 @@ async function readAll(socket: Socket): Promise<string> {
 
 /** Waits until an upload is arriving. */
 async function arriving(loading: Loading, id: string): Promise<void> {
-  await expect.poll(async () => (await loading.status(id)).buffered_bytes_size, { timeout: 60_000 }).not.toBe("0");
+  await expect.poll(async () => (await loading.status(id)).buffered_bytes_size).not.toBe("0");
 }
 
 async function count(where = "true"): Promise<bigint | undefined> {
@@ -63,8 +63,8 @@ describe("an upload that does not end", () => {
     const { socket } = await beginUpload(service, id, rows(100_000));
     await arriving(service, id);
     socket.destroy();
-    await expect.poll(() => service.status(id), { timeout: 60_000 }).toMatchObject({ buffered_bytes_size: "0" });
-    await expect.poll(() => service.chunkFiles(id), { timeout: 60_000 }).toEqual([]);
+    await expect.poll(() => service.status(id)).toMatchObject({ buffered_bytes_size: "0" });
+    await expect.poll(() => service.chunkFiles(id)).toEqual([]);
     await service.upload(id, "1,one\n");
     await service.commit(id, { "x-ts-chunks": "1" });
     expect(await service.ended(id)).toMatchObject({ status: { code: "OK" }, rows_written: "1" });
@@ -76,9 +76,7 @@ describe("an upload that does not end", () => {
     await service.upload(id, rows(10), { "x-ts-chunk-id": "2" });
     await service.upload(id, rows(10, 10));
     const { socket } = await beginUpload(service, id, rows(100_000, 1000));
-    await expect
-      .poll(async () => Number((await service.status(id)).buffered_bytes_size), { timeout: 60_000 })
-      .toBeGreaterThan(2000);
+    await expect.poll(async () => Number((await service.status(id)).buffered_bytes_size)).toBeGreaterThan(2000);
     service = await service.restart("kill");
     socket.destroy();
     expect(await service.chunkFiles(id)).toHaveLength(2);
@@ -93,9 +91,7 @@ describe("an upload that does not end", () => {
     const id = await service.start();
     await service.upload(id, rows(10));
     const { socket, rest } = await beginUpload(service, id, rows(100_000));
-    await expect
-      .poll(async () => Number((await service.status(id)).buffered_bytes_size), { timeout: 60_000 })
-      .toBeGreaterThan(1000);
+    await expect.poll(async () => Number((await service.status(id)).buffered_bytes_size)).toBeGreaterThan(1000);
     const reading = readAll(socket);
     expect((await service[operation](id)).status).toBe(operation === "commit" ? 202 : 200);
     const ended = await service.ended(id);

@@ -70,13 +70,13 @@ describe("A.24 cycles expire", () => {
     service = await service.restart("stop", options);
     for (const id of [open, done]) {
       await expect
-        .poll(() => service.call("GET", `/loads/${id}`), { timeout: 60_000 })
+        .poll(() => service.call("GET", `/loads/${id}`))
         .toMatchObject({ status: 400, text: `Cycle_id=[${id}] does not exist.` });
     }
     expect(await service.commit(open)).toMatchObject({ status: 500 });
     expect(await service.badRecords(done)).toMatchObject({ status: 500 });
     expect((await service.call("GET", "/public/loads")).text).toBe("[]");
-    await expect.poll(() => service.folders(), { timeout: 60_000 }).toEqual([]);
+    await expect.poll(() => service.folders()).toEqual([]);
     await service.end();
   });
 });

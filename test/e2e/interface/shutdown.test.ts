@@ -57,7 +57,7 @@ describe.each(["SIGTERM", "SIGINT"] as const)("0.9 %s", (signal) => {
     const session = await login(service.url);
     const { socket, rest } = await beginSync(service, session);
     service.running.process.kill(signal);
-    await expect.poll(() => refusesConnections(service), { timeout: 30_000 }).toBe(true);
+    await expect.poll(() => refusesConnections(service)).toBe(true);
     socket.write(rest);
     const answer = await readAll(socket);
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);

@@ -172,10 +172,10 @@ describe("B.2 how the list comes", () => {
     });
     sent.catch(() => undefined);
     await promise;
-    await expect.poll(hasUploads, { timeout: 30_000 }).toBe(true);
+    await expect.poll(hasUploads).toBe(true);
     controller.abort();
     await expect(sent).rejects.toThrow(/abort/i);
-    await expect.poll(hasUploads, { timeout: 30_000 }).toBe(false);
+    await expect.poll(hasUploads).toBe(false);
     expect((await it.list()).map(({ name }) => name)).not.toContain("ada");
   });
 

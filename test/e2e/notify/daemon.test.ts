@@ -20,19 +20,19 @@ test("a daemon tells what a person must look at, once, takes other channels over
   const demand = (): boolean => daemon.process.kill("SIGUSR1");
   const beats = (): number => web.to("beat/T0PSECRET").length;
   try {
-    await expect.poll(beats, { timeout: 60_000 }).toBe(1);
+    await expect.poll(beats).toBe(1);
     await company.write("people.csv", people.replace("zoe,Zoë Ünal,,active", "zoe,Zoë Ünal,,left"));
     demand();
-    await expect.poll(() => told("a"), { timeout: 60_000 }).toEqual([{ event: "held", names: ["- user zoe"] }]);
+    await expect.poll(() => told("a")).toEqual([{ event: "held", names: ["- user zoe"] }]);
     await company.write("people.csv", "id,login\n");
     demand();
-    await expect.poll(() => told("a").at(-1)?.event, { timeout: 60_000 }).toBe("failed");
+    await expect.poll(() => told("a").at(-1)?.event).toBe("failed");
     await writeFile(company.config, (await readFile(company.config, "utf8")).replace("/a/hook", "/b/hook"));
     await company.write("people.csv", people);
     daemon.process.kill("SIGHUP");
     await daemon.wrote("read again");
     demand();
-    await expect.poll(() => told("b").map(({ event }) => event), { timeout: 60_000 }).toEqual(["recovered"]);
+    await expect.poll(() => told("b").map(({ event }) => event)).toEqual(["recovered"]);
     expect(told("a")).toHaveLength(2);
     await expect.poll(beats).toBe(2);
     daemon.process.kill("SIGTERM");

@@ -9,7 +9,7 @@ import type { Certificate } from "../../servers/certificates.ts";
 import { startMailServer, startStranger } from "../../servers/mail.ts";
 import type { MailServer, MailServerOptions } from "../../servers/mail.ts";
 import { emailTo, heldRun, letterOf } from "../../servers/notices.ts";
-import { runOf } from "../../servers/runs.ts";
+import { appliedRun } from "../../servers/runs.ts";
 
 const never = new AbortController().signal;
 const login = { user: "rollcall", password: "p4ss w0rd of m4il" };
@@ -96,7 +96,7 @@ Rollcall on ${hostname()}
 test("notices of one run are one thread, and foreign text can do nothing in a message", async () => {
   const server = await started();
   const sender = emailSender(emailTo(server.port));
-  const failed = runOf({
+  const failed = appliedRun({
     state: "failed",
     error: { message: "source corp: \u001B[31mred\r\nBcc: x@example.com", problems: ["\u202Eabc"], advice: "fix" },
   });

@@ -8,7 +8,7 @@ import { loadConfiguration } from "#config/load.ts";
 import { literal } from "#plan/database.ts";
 import { openMemory } from "../../servers/memory.ts";
 import { heldRun } from "../../servers/notices.ts";
-import { runOf } from "../../servers/runs.ts";
+import { appliedRun } from "../../servers/runs.ts";
 import { answer, startScripted } from "../../servers/scripted.ts";
 
 test("another configuration takes over: nothing that happens meanwhile is lost or told twice", async () => {
@@ -26,9 +26,9 @@ test("another configuration takes over: nothing that happens meanwhile is lost o
     await expect.poll(() => web.to("old/hook").length).toBe(1);
     const taken = notices.take(await configured("new"));
     notices.listener({ type: "run", run: heldRun });
-    notices.listener({ type: "run", run: runOf({ id: "2" }) });
+    notices.listener({ type: "run", run: appliedRun({ id: "2" }) });
     await taken;
-    notices.listener({ type: "run", run: runOf({ id: "3" }) });
+    notices.listener({ type: "run", run: appliedRun({ id: "3" }) });
     await expect.poll(() => web.to("new/hook").length).toBe(2);
     const runs = web.to("new/hook").map(({ body }) => JSON.parse(String(body)).notices[0].run);
     expect(runs).toEqual(["2", "3"]);
@@ -52,7 +52,7 @@ test("a channel with names: true is told some of who is in a plan, those to be d
   try {
     notices.listener({ type: "run", run: heldRun });
     // What is no longer kept keeps no notice back.
-    notices.listener({ type: "run", run: runOf({ id: "gone", state: "pending", digest: "bb" }) });
+    notices.listener({ type: "run", run: appliedRun({ id: "gone", state: "pending", digest: "bb" }) });
     await expect.poll(() => web.arrived.length).toBe(2);
   } finally {
     await notices.close();

@@ -13,7 +13,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { startMailServer } from "../../servers/mail.ts";
 import type { MailServer } from "../../servers/mail.ts";
 import { chatTo, emailTo, heldRun, webhookSecret, webhookTo } from "../../servers/notices.ts";
-import { runOf } from "../../servers/runs.ts";
+import { appliedRun } from "../../servers/runs.ts";
 import { answer, startScripted, unread } from "../../servers/scripted.ts";
 import type { Arrived, Behaviour, ScriptedServer } from "../../servers/scripted.ts";
 
@@ -65,7 +65,7 @@ async function hooked(script: Record<string, Behaviour | Behaviour[]>): Promise<
   server = await startScripted(script);
   return server.url;
 }
-const run = (record: Partial<RunRecord>): SyncEvent => ({ type: "run", run: runOf(record) });
+const run = (record: Partial<RunRecord>): SyncEvent => ({ type: "run", run: appliedRun(record) });
 const held = run(heldRun);
 const bodies = (requests: readonly Arrived[]) => requests.map(({ body }) => JSON.parse(String(body)));
 const events = (requests: readonly Arrived[]): string[][] =>
@@ -83,7 +83,7 @@ test("each channel gets what it is for, once; a channel that hangs keeps nobody 
   });
   for (const event of [held, held, run({ id: "2", state: "applied" }), run({ id: "3", sync: "guests" })])
     listener(event);
-  listener({ type: "run", run: runOf({ id: "4", state: "failed" }) });
+  listener({ type: "run", run: appliedRun({ id: "4", state: "failed" }) });
   await expect.poll(() => server?.to("a/hook").length).toBe(2);
   await expect.poll(() => server?.to("b/hook").length).toBe(1);
   await expect.poll(() => mail?.arrived.length).toBe(1);
@@ -190,7 +190,7 @@ test("a digest collects over a restart and goes as one; what is excepted goes at
   await first.close();
   const second = await opened(channels);
   second.listener(run({ id: "2" }));
-  await expect.poll(() => events(server!.arrived), { timeout: 10_000 }).toEqual([["held"], ["applied", "applied"]]);
+  await expect.poll(() => events(server!.arrived)).toEqual([["held"], ["applied", "applied"]]);
   expect(bodies(server!.arrived)[1]?.notices).toMatchObject([{ run: "1" }, { run: "2" }]);
 });
 

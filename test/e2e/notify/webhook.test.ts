@@ -10,7 +10,7 @@ import { chatTo, heldRun, letterOf, webhookSecret, webhookTo } from "../../serve
 import { answer, startScripted, unread } from "../../servers/scripted.ts";
 import type { Behaviour, ScriptedServer } from "../../servers/scripted.ts";
 import { startStranger } from "../../servers/mail.ts";
-import { runOf } from "../../servers/runs.ts";
+import { appliedRun } from "../../servers/runs.ts";
 
 const never = new AbortController().signal;
 const path = "/services/T0PSECRET";
@@ -74,7 +74,7 @@ test("a notice is posted as JSON, with a signature that whoever knows the secret
 
 test("a chat gets a text that links nothing and calls nobody", async () => {
   const { url, arrived } = await started(answer(200, "ok"));
-  const foreign = runOf({ ...heldRun, target: "analytics" });
+  const foreign = appliedRun({ ...heldRun, target: "analytics" });
   const notice = noticeOfRun("held", foreign, { names: ["- user <!channel> @here & co"] });
   expect(await chatSender(chatTo(url + path)).send(letterOf(notice), never)).toEqual({ accepted: `${url} (200)` });
   expect(JSON.parse(String(arrived[0]?.body))).toEqual({

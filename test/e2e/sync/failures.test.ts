@@ -7,7 +7,7 @@ import type { Books } from "#sync/coordinator/conclusions.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal/journal.ts";
 import { openStore } from "#sync/kept/store.ts";
-import { runOf } from "../../servers/runs.ts";
+import { appliedRun } from "../../servers/runs.ts";
 
 let folder: string;
 let books: Books;
@@ -33,11 +33,11 @@ test.each(["pending", "held", "expired", "rejected"] as const)(
   "a run that is %s ends no failures: only a success does",
   async (state) => {
     const error = { message: "no answer", problems: [], advice: "retry" };
-    await conclude(runOf({ id: "20261121-110000-000000", state: "failed", error, kept: false }), books);
-    await conclude(runOf({ id: "20261121-111000-000000", state, kept: false }), books);
+    await conclude(appliedRun({ id: "20261121-110000-000000", state: "failed", error, kept: false }), books);
+    await conclude(appliedRun({ id: "20261121-111000-000000", state, kept: false }), books);
     expect(isRecovered()).toBeUndefined();
     expect(books.journal.state("staff").failures).toEqual({ count: 1, since: "2026-11-21T12:00:00.000Z" });
-    await conclude(runOf({ id: "20261121-112000-000000", state: "no change", kept: false }), books);
+    await conclude(appliedRun({ id: "20261121-112000-000000", state: "no change", kept: false }), books);
     expect(isRecovered()).toBe(true);
     expect(books.journal.state("staff").failures).toBeUndefined();
   },
@@ -46,8 +46,8 @@ test.each(["pending", "held", "expired", "rejected"] as const)(
 test.each(["no change", "pending"] as const)(
   "a held run is superseded by one that finds the same and is %s",
   async (state) => {
-    await conclude(runOf({ id: "20261121-110000-000000", state: "held", heldBy: "limits", kept: true }), books);
-    await conclude(runOf({ id: "20261121-111000-000000", state, kept: false }), books);
+    await conclude(appliedRun({ id: "20261121-110000-000000", state: "held", heldBy: "limits", kept: true }), books);
+    await conclude(appliedRun({ id: "20261121-111000-000000", state, kept: false }), books);
     expect(books.journal.find("20261121-110000-000000")).toMatchObject({ state: "superseded" });
   },
 );

@@ -5,24 +5,11 @@ import type { SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { parseExposition } from "../../servers/exposition.ts";
 import type { Exposition } from "../../servers/exposition.ts";
+import { runOf, trippedLimit } from "../../servers/runs.ts";
 
 const status: SyncStatus = { sync: "staff", target: "analytics", skipped: [], overdue: false };
 
-const run: RunRecord = {
-  id: "20261121-101235-4f9c2e",
-  sync: "staff",
-  target: "analytics",
-  cause: "schedule",
-  by: { name: "rollcall", from: "schedule" },
-  startedAt: "2026-11-21T10:12:35.000Z",
-  state: "running",
-  stages: [],
-  limits: [],
-  waiting: [],
-  notes: [],
-  decisions: [],
-  kept: false,
-};
+const run = runOf({ state: "running" });
 
 const counts = {
   users: { before: 10, after: 11, create: 2, update: 3, delete: 1 },
@@ -36,7 +23,7 @@ function stage(stage: RunRecord["stages"][number]["stage"], milliseconds?: numbe
 }
 
 function limit(limit: RunRecord["limits"][number]["limit"], of: string, tripped: boolean): RunRecord["limits"][number] {
-  return { limit, of, value: 1, earlier: 0, bound: 0, basis: "0", tripped, overridden: false };
+  return trippedLimit({ limit, of, tripped });
 }
 
 /** Follows a coordinator that is what a test makes of it. */

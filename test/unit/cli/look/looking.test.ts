@@ -8,25 +8,11 @@ import { writeReport } from "#cli/look/report-file.ts";
 import { factsOf } from "#cli/look/facts.ts";
 import { aspectList, stateList } from "#cli/look/flags.ts";
 import { decisionWords, stateOf } from "#cli/look/words.ts";
-import type { LimitCheck } from "#plan/limits.ts";
 import type { RunRecord } from "#sync/record.ts";
+import { runOf, trippedLimit } from "../../../servers/runs.ts";
 
-const run = (id: string, rest: Partial<RunRecord> = {}): RunRecord => ({
-  id,
-  sync: "staff",
-  target: "analytics",
-  cause: "schedule",
-  by: { name: "rollcall", from: "schedule" },
-  startedAt: "2026-11-21T10:12:35.000Z",
-  state: "applied",
-  stages: [],
-  limits: [],
-  waiting: [],
-  notes: [],
-  decisions: [],
-  kept: true,
-  ...rest,
-});
+const run = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
+  runOf({ id, state: "applied", kept: true, ...change });
 
 describe("a run is chosen", () => {
   const runs = [
@@ -101,21 +87,10 @@ test("flags say a moment, states and attributes", () => {
   expect(() => aspectList("password")).toThrow("Expected some of displayName, description, mail, groups.");
 });
 
-const check: LimitCheck = {
-  limit: "deletes",
-  of: "users",
-  value: 9,
-  earlier: 0,
-  bound: 1,
-  basis: "as configured",
-  tripped: true,
-  overridden: false,
-};
-
 test("what a person can do about a run is what makes sense for it", () => {
   const commands = (rest: Partial<RunRecord>) =>
     factsOf(run("r", rest), [], 0).find(({ label }) => label === "you can")?.lines;
-  const limits = [check, { ...check, of: "groups" }, { ...check, limit: "updates", tripped: false } as const];
+  const limits = [trippedLimit(), trippedLimit({ of: "groups" }), trippedLimit({ limit: "updates", tripped: false })];
   expect(commands({ state: "pending" })).toEqual(["rollcall approve r", 'rollcall reject r --reason "…"']);
   expect(commands({ state: "held", heldBy: "limits", limits })?.[0]).toBe("rollcall approve r --override deletes");
   expect(commands({ state: "held", heldBy: "opinions" })).toEqual(["rollcall plan staff"]);

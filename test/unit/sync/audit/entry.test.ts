@@ -1,23 +1,9 @@
 import { expect, test } from "vitest";
 import { auditOfEnd } from "#sync/audit/entry.ts";
-import type { RunRecord } from "#sync/record.ts";
+import { runOf } from "../../../servers/runs.ts";
 
-const by = { name: "rollcall", from: "schedule" };
-const run: RunRecord = {
-  id: "20261121-101235-4f9c2e",
-  sync: "staff",
-  target: "analytics",
-  cause: "schedule",
-  by,
-  startedAt: "2026-11-21T10:12:35.000Z",
-  state: "no change",
-  stages: [],
-  limits: [],
-  waiting: [],
-  notes: [],
-  decisions: [],
-  kept: false,
-};
+const run = runOf();
+const { by } = run;
 const approval = { decision: "approved", at: run.startedAt, by, digest: "4f9c" } as const;
 const error = { message: "the server did not answer", problems: ["secret detail"], advice: "retry" };
 

@@ -9,7 +9,7 @@ import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { openStore } from "#sync/kept/store.ts";
-import { runOf } from "../runs.ts";
+import { endedRun } from "../../../servers/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
 const at = new Date(now).toISOString();
@@ -44,7 +44,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const waiting = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
-  runOf({ id, state: "pending", digest: mine, kept: true, expiresAt: "2026-11-22T12:00:00.000Z", ...change });
+  endedRun({ id, state: "pending", digest: mine, kept: true, expiresAt: "2026-11-22T12:00:00.000Z", ...change });
 const run = async (...records: readonly RunRecord[]): Promise<RunRecord> => {
   let last: RunRecord | undefined;
   for (const record of records) {
@@ -98,49 +98,49 @@ describe("the same plan found again", () => {
 
 describe("what waits is superseded", () => {
   test("when another plan is found, or nothing is to do any more; not by a failure, nor by another sync", async () => {
-    await run(waiting("1"), waiting("2", { sync: "other" }), runOf({ id: "3", state: "failed", error }));
+    await run(waiting("1"), waiting("2", { sync: "other" }), endedRun({ id: "3", state: "failed", error }));
     expect(states()).toMatchObject({ "1": "pending" });
     await run(waiting("4", { digest: other }));
     expect(states()).toMatchObject({ "1": "superseded", "2": "pending", "4": "pending" });
-    await run(runOf({ id: "5", digest: mine }));
+    await run(endedRun({ id: "5", digest: mine }));
     expect(states()).toMatchObject({ "2": "pending", "4": "superseded" });
     expect(told.map((entry) => ("run" in entry ? `${entry.run} ${entry.event}` : ""))).toEqual(["1 ended", "4 ended"]);
   });
 
   test("not when the same plan is held for another reason, as with a mistyped digest", async () => {
-    await run(waiting("1"), runOf({ id: "2", state: "held", heldBy: "digest", digest: mine, error }));
+    await run(waiting("1"), endedRun({ id: "2", state: "held", heldBy: "digest", digest: mine, error }));
     expect(states()).toEqual({ "1": "pending", "2": "held" });
   });
 
   test("the way back from a run only when something was applied, or that way back is planned anew", async () => {
     const back = { undoes: "0", cause: "undo" } as const;
-    await run(waiting("1", back), runOf({ id: "2", digest: other }), waiting("3", { digest: other }));
+    await run(waiting("1", back), endedRun({ id: "2", digest: other }), waiting("3", { digest: other }));
     expect(states()).toMatchObject({ "1": "pending", "3": "pending" });
     await run(waiting("4", { ...back, digest: other }));
     expect(states()).toMatchObject({ "1": "superseded", "3": "pending", "4": "pending" });
     // Also by one that was planned before it.
-    await run(runOf({ id: "3", state: "applied", digest: other }));
+    await run(endedRun({ id: "3", state: "applied", digest: other }));
     expect(states()).toMatchObject({ "3": "applied", "4": "superseded" });
   });
 });
 
 describe("how a sync fares", () => {
   test("failures are counted until a run ends in another way; that is told once", async () => {
-    await run(runOf({ id: "1", state: "failed", error }), runOf({ id: "2", state: "failed", error }));
+    await run(endedRun({ id: "1", state: "failed", error }), endedRun({ id: "2", state: "failed", error }));
     expect(state().failures).toEqual({ count: 2, since: at });
     stopping = true;
-    await run(runOf({ id: "3", state: "failed", error }));
+    await run(endedRun({ id: "3", state: "failed", error }));
     expect(state().failures?.count).toBe(2);
     stopping = false;
-    await run(runOf({ id: "4" }), runOf({ id: "5" }));
-    expect(state()).toEqual({ skipped: [], lastSuccessAt: "2026-11-21T10:00:05.000Z" });
+    await run(endedRun({ id: "4" }), endedRun({ id: "5" }));
+    expect(state()).toEqual({ skipped: [], lastSuccessAt: "2026-11-21T10:12:40.000Z" });
     expect(events.map(({ recovered = false }) => recovered)).toEqual([false, false, false, true, false]);
   });
 
   test.each(["expired", "rejected"] as const)(
     "what is %s says nothing of that, nor supersedes anything",
     async (end) => {
-      await run(waiting("1"), waiting("2", { undoes: "0" }), runOf({ id: "3", state: "failed", error }));
+      await run(waiting("1"), waiting("2", { undoes: "0" }), endedRun({ id: "3", state: "failed", error }));
       await close(waiting("2", { state: end }), books);
       expect(state().failures?.count).toBe(1);
       expect(events.at(-1)).toMatchObject({ run: { id: "2", state: end } });
@@ -150,7 +150,11 @@ describe("how a sync fares", () => {
   );
 
   test("an approval that came to nothing neither: what waits is as it was; the audit file tells of it", async () => {
-    await run(waiting("1"), waiting("2", { undoes: "0", digest: other }), runOf({ id: "3", state: "failed", error }));
+    await run(
+      waiting("1"),
+      waiting("2", { undoes: "0", digest: other }),
+      endedRun({ id: "3", state: "failed", error }),
+    );
     const decisions = [{ decision: "approved", at, by: waiting("2").by, digest: other }] as const;
     const tried = waiting("2", { undoes: "0", digest: other, decisions, error });
     await books.journal.put({ ...tried, state: "running" });
@@ -164,19 +168,19 @@ describe("how a sync fares", () => {
   test("after a run was undone, caution stays until a person approves another", async () => {
     const by = { name: "ada", from: "command line" };
     const approved = (name: string) => ({ decision: "approved", at, by: { ...by, name }, digest: mine }) as const;
-    await run(runOf({ id: "1", state: "applied", undoes: "0", decisions: [approved("failed"), approved("ada")] }));
+    await run(endedRun({ id: "1", state: "applied", undoes: "0", decisions: [approved("failed"), approved("ada")] }));
     expect(state().caution).toEqual({ since: at, reason: "ada has undone the run 0" });
-    await run(runOf({ id: "2" }), waiting("3"), runOf({ id: "4", state: "failed", error }));
+    await run(endedRun({ id: "2" }), waiting("3"), endedRun({ id: "4", state: "failed", error }));
     expect(state().caution).toBeDefined();
-    await run(runOf({ id: "5", state: "applied", decisions: [approved("eve")] }));
+    await run(endedRun({ id: "5", state: "applied", decisions: [approved("eve")] }));
     expect(state().caution).toBeUndefined();
   });
 });
 
 test("what a run that is under way has kept stays, although the journal does not know of it yet", async () => {
   for (const name of ["1", "2.partial", "3"]) await mkdir(join(folder, "runs", name), { recursive: true });
-  await books.journal.put(runOf({ id: "1", state: "running", sync: "other" }));
-  await books.journal.put(runOf({ id: "2", state: "running", sync: "third" }));
-  await run(runOf({ id: "4" }));
+  await books.journal.put(endedRun({ id: "1", state: "running", sync: "other" }));
+  await books.journal.put(endedRun({ id: "2", state: "running", sync: "third" }));
+  await run(endedRun({ id: "4" }));
   expect((await readdir(join(folder, "runs"))).toSorted()).toEqual(["1", "2.partial"]);
 });

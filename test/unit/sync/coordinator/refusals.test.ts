@@ -1,36 +1,25 @@
 import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
-import type { LimitCheck } from "#plan/limits.ts";
 import { endedByError } from "#sync/coordinator/ending.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { refuseOtherTarget, refuseUnapprovable, refuseUndoing } from "#sync/coordinator/refusals.ts";
-import { runOf } from "../runs.ts";
+import { endedRun, trippedLimit } from "../../../servers/runs.ts";
 
-const tripped: LimitCheck = {
-  limit: "deletes",
-  of: "users",
-  value: 9,
-  earlier: 0,
-  bound: 1,
-  basis: "as configured",
-  tripped: true,
-  overridden: false,
-};
 const digest = "d".repeat(64);
-const pending = runOf({ id: "r", state: "pending", digest, expiresAt: "2026-11-22T10:00:00.000Z" });
-const held: RunRecord = { ...pending, state: "held", heldBy: "limits", limits: [tripped] };
+const pending = endedRun({ id: "r", state: "pending", digest, expiresAt: "2026-11-22T10:00:00.000Z" });
+const held: RunRecord = { ...pending, state: "held", heldBy: "limits", limits: [trippedLimit()] };
 
 describe("who can approve what", () => {
   test.each<[string, RunRecord, string]>([
     [
       "applied",
-      runOf({ id: "r", state: "applied" }),
-      "the run r cannot be approved: it is applied (2026-11-21T10:00:05.000Z)",
+      endedRun({ id: "r", state: "applied" }),
+      "the run r cannot be approved: it is applied (2026-11-21T10:12:40.000Z)",
     ],
-    ["running", runOf({ id: "r", state: "running" }), "it is running"],
+    ["running", endedRun({ id: "r", state: "running" }), "it is running"],
     [
       "held by something else",
-      runOf({ id: "r", state: "held", heldBy: "opinions" }),
+      endedRun({ id: "r", state: "held", heldBy: "opinions" }),
       "it is held, because the service does not agree with the plan",
     ],
   ])("not what is %s", (_, run, words) => {
@@ -53,7 +42,7 @@ describe("who can approve what", () => {
 
   test("a pending run, a held one with its limits named, and a part of a held one, whose limits are found out", () => {
     refuseUnapprovable(pending, { digest });
-    refuseUnapprovable({ ...pending, limits: [tripped] }, {});
+    refuseUnapprovable({ ...pending, limits: [trippedLimit()] }, {});
     refuseUnapprovable(held, { overrides: ["deletes"] });
     refuseUnapprovable(held, { selection: { only: ["create"] } });
     expect(() => {
@@ -74,10 +63,10 @@ describe("what can be undone", () => {
     expect(() => {
       refuseUndoing(pending, []);
     }).toThrow("the run r has applied nothing (it is pending): there is nothing to undo");
-    const run = runOf({ id: "r", state: "applied", kept: true });
+    const run = endedRun({ id: "r", state: "applied", kept: true });
     refuseUndoing(run, [run]);
     expect(() => {
-      refuseUndoing(run, [run, runOf({ id: "s", state: "applied" })]);
+      refuseUndoing(run, [run, endedRun({ id: "s", state: "applied" })]);
     }).toThrow("what the run s has changed is no longer kept (see journal.lists in the configuration)");
   });
 });
@@ -99,7 +88,7 @@ describe("how an error ends a run", () => {
   });
 
   test("what is held by limits can be approved; what is held for another reason has ended", () => {
-    const running = runOf({ id: "r", state: "running" });
+    const running = endedRun({ id: "r", state: "running" });
     expect(endedByError(running, new HeldError("held", [], "limits"), at, expiresAt)).toMatchObject({
       state: "held",
       expiresAt,

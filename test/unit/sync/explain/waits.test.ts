@@ -4,18 +4,9 @@ import type { LimitCheck, LimitName } from "#plan/limits.ts";
 import type { RunState } from "#sync/record.ts";
 import { waitOf } from "#sync/explain/waits.ts";
 import type { Standing } from "#sync/explain/waits.ts";
-import { runOf } from "../runs.ts";
+import { endedRun, trippedLimit } from "../../../servers/runs.ts";
 
-const check = (limit: LimitName): LimitCheck => ({
-  limit,
-  of: "users",
-  value: 9,
-  earlier: 0,
-  bound: 1,
-  basis: "as configured",
-  tripped: true,
-  overridden: false,
-});
+const check = (limit: LimitName): LimitCheck => trippedLimit({ limit });
 const standing = (change: Partial<Standing>): Standing => ({
   sync: "staff",
   action: "apply-the-rest",
@@ -95,7 +86,7 @@ describe("who must approve it", () => {
 
 test("it waits since the first run that found it so; failures and ways back say nothing of that, a success ends it", () => {
   const at = (id: string, state: RunState, rest = {}) =>
-    runOf({ id, state, startedAt: `2026-11-2${id}T00:00:00.000Z`, ...rest });
+    endedRun({ id, state, startedAt: `2026-11-2${id}T00:00:00.000Z`, ...rest });
   const open = { expiresAt: "2026-12-01T00:00:00.000Z", digest: "d1" };
   const runs = [
     at("7", "pending", open),

@@ -3,7 +3,7 @@ import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { createWatch } from "#sync/notify/watch.ts";
 import type { Memory, Watch } from "#sync/notify/watch.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { runOf } from "../../../servers/runs.ts";
+import { appliedRun, trippedLimit } from "../../../servers/runs.ts";
 
 /** What people were told of these events, as `event: summary`; every failure is settled at once after it. */
 function told(watch: Watch, ...events: SyncEvent[]): string[] {
@@ -13,7 +13,7 @@ function told(watch: Watch, ...events: SyncEvent[]): string[] {
     return telling?.notices.map(({ event, summary }) => `${event}: ${summary}`) ?? [];
   });
 }
-const run = (record: Partial<RunRecord>): SyncEvent => ({ type: "run", run: runOf(record) });
+const run = (record: Partial<RunRecord>): SyncEvent => ({ type: "run", run: appliedRun(record) });
 
 test("a plan that waits is told once, however often it is found or said", () => {
   const watch = createWatch();
@@ -46,18 +46,7 @@ test("why somebody must approve what is applied without otherwise is said", () =
 
 test("why a run is held is said, and a plan that is held for another reason is told again", () => {
   const watch = createWatch();
-  const limits = [
-    {
-      limit: "deletes",
-      of: "users",
-      value: 9,
-      earlier: 0,
-      bound: 1,
-      basis: "10% of 10",
-      tripped: true,
-      overridden: false,
-    },
-  ] as const;
+  const limits = [trippedLimit({ basis: "10% of 10" })];
   expect(
     told(
       watch,

@@ -3,6 +3,7 @@ import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord, RunState, SyncState } from "#sync/record.ts";
 import { createScheduler } from "#sync/schedule/schedule.ts";
 import type { ScheduledSync, Scheduler } from "#sync/schedule/schedule.ts";
+import { runOf } from "../../../servers/runs.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -69,21 +70,14 @@ function openMemory() {
         coordinator: {
           begin: async ({ sync, cause, by }) => {
             const { promise, resolve } = Promise.withResolvers<RunRecord>();
-            const run: RunRecord = {
+            const run = runOf({
               id: String(began.length),
               sync,
-              target: "analytics",
               cause,
               by,
               startedAt: new Date().toISOString(),
               state: "running",
-              stages: [],
-              limits: [],
-              waiting: [],
-              notes: [],
-              decisions: [],
-              kept: false,
-            };
+            });
             began.push(run);
             underWay.set(run.id, resolve);
             emit({ type: "run", run });
