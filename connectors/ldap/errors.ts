@@ -6,8 +6,11 @@ import {
   type RollcallError,
   UnavailableError,
 } from "#errors.ts";
+import { codeOf, troubleOf } from "#network/trouble.ts";
+import type { Peer } from "#network/trouble.ts";
 import { MalformedError } from "./ber.ts";
 import type { Result } from "./result.ts";
+import type { LdapUrl } from "./url.ts";
 
 /** Result codes that decide what to do next (RFC 4511, A.1). */
 export const codes = {
@@ -77,72 +80,38 @@ export function resultError(doing: string, result: Result): RollcallError {
   return new meaning.error(`${parts.join("")}${meaning.advice === undefined ? "" : `; ${meaning.advice}`}`);
 }
 
-const untrusted = new Set([
-  "DEPTH_ZERO_SELF_SIGNED_CERT",
-  "SELF_SIGNED_CERT_IN_CHAIN",
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-  "UNABLE_TO_GET_ISSUER_CERT",
-  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  // An authority of the same name: one that was made anew.
-  "CERT_SIGNATURE_FAILURE",
-]);
-
 /**
  * The error for a connection that did not come about or broke.
  * @param doing which connection, and what for
  * @param hint what to ask oneself when it was just closed
  */
-export function connectionError(doing: string, error: unknown, hint = ""): RollcallError {
+export function connectionError(doing: string, error: unknown, url: LdapUrl, hint = ""): RollcallError {
   if (error instanceof MalformedError) {
     return new UnavailableError(`${doing}: the server sent ${error.message}; is it an LDAP server, is the port right?`);
   }
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const trouble = troubleOf(error, peerAt(url));
   // The cause stays out: Node puts whole certificates into its errors.
-  const certificate = certificateProblem(code, error);
-  if (certificate !== undefined) return new RefusedError(`${doing}: ${certificate}`);
-  const reason = networkProblem(code) ?? messageOf(error);
+  if (trouble?.with === "certificate") return new RefusedError(`${doing}: ${trouble.reason}`);
+  const reason = trouble?.reason ?? localProblem(error) ?? messageOf(error);
   return new UnavailableError(`${doing}: ${reason}${hint !== "" && !reason.includes("?") ? `; ${hint}` : ""}`);
 }
 
-function certificateProblem(code: string, error: unknown): string | undefined {
-  if (untrusted.has(code)) {
-    return `the certificate is not from an authority that is trusted here (${code}); give its issuer's certificate as tls.ca`;
-  }
-  if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
-    return `the certificate is for other names (${namesOf(error)}); use one of them in the url, or as tls.serverName`;
-  }
-  if (code === "CERT_HAS_EXPIRED" || code === "CERT_NOT_YET_VALID") {
-    return `the certificate is expired or not valid yet (${code}); renew it, or set this machine's clock`;
-  }
-  if (/^ERR_SSL_.*ALERT/.test(code)) {
-    return `the server refused the TLS handshake (${code}); does it want a client certificate (tls.cert)?`;
-  }
-  return /^(?:CERT_|CRL_|INVALID_|HOSTNAME_)/.test(code) ? `the certificate is not accepted (${code})` : undefined;
+function peerAt({ scheme, host, port, path }: LdapUrl): Peer {
+  return {
+    host: path ?? `${host.includes(":") ? `[${host}]` : host}:${port}`,
+    settings: {
+      ca: "the source's `tls.ca`",
+      serverName: "`tls.serverName`",
+      certificate: "`tls.cert`",
+      scheme: scheme === "ldaps" ? "ldap://" : "ldaps://",
+    },
+  };
 }
 
-const unreachable = new Set(["EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "ETIMEDOUT", "EADDRNOTAVAIL"]);
-
-function networkProblem(code: string): string | undefined {
-  if (code === "EPROTO" || /^ERR_(?:O?SSL|TLS)_/.test(code)) return `no TLS (${code}); is it ldap://, or another port?`;
-  if (code === "ENOTFOUND" || code === "EAI_AGAIN")
-    return `the host name is not known (${code}); check the url and the DNS`;
-  if (code === "ECONNREFUSED") return `nothing listens there (${code}); is the server running, is the port right?`;
+function localProblem(error: unknown): string | undefined {
+  const code = codeOf(error);
   if (code === "ENOENT") return `there is no such socket (${code})`;
   if (code === "EACCES") return `this user may not use the socket (${code})`;
-  if (unreachable.has(code)) return `cannot be reached (${code}); check the network and its firewalls`;
   if (code === "ECONNRESET" || code === "EPIPE") return `the connection was lost (${code})`;
   return undefined;
-}
-
-function namesOf(error: unknown): string {
-  const certificate = typeof error === "object" && error !== null && "cert" in error ? error.cert : undefined;
-  if (typeof certificate !== "object" || certificate === null || !("subjectaltname" in certificate))
-    return "it names none";
-  return typeof certificate.subjectaltname === "string" ? certificate.subjectaltname : "it names none";
-}
-
-/** A duration in milliseconds, for a person. */
-export function inWords(duration: number): string {
-  if (duration < 120_000) return `${Math.round(duration / 100) / 10} s`;
-  return `${Math.round(duration / 6_000) / 10} min`;
 }

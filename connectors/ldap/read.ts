@@ -51,7 +51,7 @@ export async function* read(
     warnings.close();
   } catch (error) {
     context.signal.throwIfAborted();
-    throw error instanceof MalformedError ? connectionError(session.place, error) : error;
+    throw error instanceof MalformedError ? connectionError(session.place, error, session.url) : error;
   } finally {
     await session.close();
   }

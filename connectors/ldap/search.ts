@@ -1,8 +1,9 @@
 import { PagedResultsControl, SearchRequest } from "ldapts";
 import { IncompleteReadError, RollcallError } from "#errors.ts";
+import { inWords } from "#network/duration.ts";
 import { type Cursor, enter, MalformedError, readText, tags } from "./ber.ts";
 import type { Receiver } from "./connection.ts";
-import { codes, connectionError, inWords, resultError } from "./errors.ts";
+import { codes, connectionError, resultError } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
 import { type Result, readResult, readTexts } from "./result.ts";
 import type { Session } from "./session.ts";
@@ -57,7 +58,7 @@ async function* allPages(session: Session, query: Query): AsyncGenerator<Found, 
     signal.throwIfAborted();
     throw error instanceof RollcallError
       ? error
-      : connectionError(`${doing(session, query)}, after ${pages.received} entries`, error);
+      : connectionError(`${doing(session, query)}, after ${pages.received} entries`, error, session.url);
   } finally {
     clearTimeout(timer);
   }

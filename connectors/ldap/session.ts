@@ -2,9 +2,10 @@ import type { Socket } from "node:net";
 import { BindRequest, ExtendedRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { messageOf, RollcallError, UnavailableError } from "#errors.ts";
+import { inWords } from "#network/duration.ts";
 import { isLoopback } from "#network/loopback.ts";
 import { type Connection, connectionOn } from "./connection.ts";
-import { codes, connectionError, inWords, resultError } from "./errors.ts";
+import { codes, connectionError, resultError } from "./errors.ts";
 import type { Options } from "./options.ts";
 import { openSocket, readTlsMaterial, secure, type TlsMaterial } from "./transport.ts";
 import type { LdapUrl } from "./url.ts";
@@ -97,7 +98,7 @@ export async function openSessionTo(url: LdapUrl, origin: Origin): Promise<Sessi
         `${place}: no connection within ${inWords(options.limits.connect)} (limits.connect); check the network and its firewalls`,
       );
     }
-    throw error instanceof RollcallError ? error : connectionError(place, error, otherPort(url));
+    throw error instanceof RollcallError ? error : connectionError(place, error, url, otherPort(url));
   } finally {
     clearTimeout(timer);
   }

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import type Mail from "nodemailer/lib/mailer";
 import type { SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
-import { inWords } from "#client/breakage.ts";
+import { inWords } from "#network/duration.ts";
 import { isLoopback } from "#network/loopback.ts";
 import type { Attempt, EmailChannel, Sender } from "./channel.ts";
 import type { Letter } from "./letter.ts";

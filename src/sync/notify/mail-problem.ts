@@ -1,5 +1,6 @@
-import { breakageOf, inWords } from "#client/breakage.ts";
+import { breakageOf } from "#client/breakage.ts";
 import { firstLineOf } from "#errors.ts";
+import { inWords } from "#network/duration.ts";
 import type { EmailChannel } from "./channel.ts";
 import type { MailTimeouts } from "./email.ts";
 
@@ -60,5 +61,6 @@ export function problemOf(
   const url = new URL(`https://${host}:${port}`);
   const cause = Object.assign(error as Error, { code: originalCode ?? code });
   const limits = { connect: timeouts.connect, headers: timeouts.silence, body: timeouts.silence };
-  return { problem: breakageOf(cause, "wait", { url, timeouts: limits, owner: "channel" }).reason, again: true };
+  const place = { url, timeouts: limits, owner: "channel", scheme: tls ? "smtp://" : "smtps://" };
+  return { problem: breakageOf(cause, "wait", place).reason, again: true };
 }

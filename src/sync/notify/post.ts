@@ -1,11 +1,12 @@
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import type { Dispatcher } from "undici";
-import { breakageOf, inWords } from "#client/breakage.ts";
+import { breakageOf } from "#client/breakage.ts";
 import { createConnector } from "#client/connection.ts";
 import { retryAfter } from "#client/repeat.ts";
 import { Client } from "#client/undici.ts";
 import { messageOf } from "#errors.ts";
+import { inWords } from "#network/duration.ts";
 import { visible } from "#plan/render/visible.ts";
 import type { Attempt } from "./channel.ts";
 

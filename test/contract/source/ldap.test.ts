@@ -27,7 +27,7 @@ const before: readonly Fault<LdapProvision>[] = [
   {
     name: "the server is gone",
     inject: ({ server }) => server.kill(),
-    message: /nothing listens there \(ECONNREFUSED\)/,
+    message: /nothing listens at \S+:\d+ \(ECONNREFUSED\)/,
   },
   {
     name: "the server gives only a few entries",
@@ -65,7 +65,7 @@ const wrongPassword: Fault<LdapProvision> = {
 const wrongAuthority: Fault<LdapProvision> = {
   name: "the certificate is from nobody we know",
   inject: async ({ server }) => writeFile(server.caFile, (await makeAuthority()).cert),
-  message: /the certificate is not from an authority that is trusted here/,
+  message: /the certificate of \S+:\d+ is not from an authority that is trusted here/,
 };
 
 const during: readonly Fault<LdapProvision>[] = [

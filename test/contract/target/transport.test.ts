@@ -130,7 +130,7 @@ test("a port where nothing listens is tried again and named", async () => {
   const error = await failure(client(`http://127.0.0.1:${port}`).list(destination, soon()));
   expect(error).toBeInstanceOf(UnavailableError);
   expect(error.message).toBe(
-    `target analytics: login as svc-rollcall: nothing listens at 127.0.0.1:${port} (ECONNREFUSED): is the service running, is the port right? (tried 4 times)`,
+    `target analytics: login as svc-rollcall: nothing listens at 127.0.0.1:${port} (ECONNREFUSED): is the server running, is the port right? (tried 4 times)`,
   );
   expect(log).toHaveLength(3);
 });

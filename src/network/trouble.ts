@@ -1,0 +1,98 @@
+/** A server, in the words of a person who has written down where it is. */
+export interface Peer {
+  /** With its port, where it has one: `ldap.example.com:636`. */
+  readonly host: string;
+  /** Which settings may be wrong. */
+  readonly settings: {
+    /** Who vouches for its certificate: "the target's `ca`". */
+    readonly ca: string;
+    /** The name that its certificate is to be for, where that can be set. */
+    readonly serverName?: string;
+    /** The certificate that it is shown, where there can be one. */
+    readonly certificate?: string;
+    /** With what else its address may have to begin: `http://`. */
+    readonly scheme: string;
+  };
+}
+
+/** Why there is no connection to a server. */
+export interface Trouble {
+  readonly reason: string;
+  /** `network`: the same again may go better. Otherwise something must be changed first. */
+  readonly with: "certificate" | "encryption" | "network";
+}
+
+const untrusted = new Set([
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  // An authority of the same name: one that was made anew.
+  "CERT_SIGNATURE_FAILURE",
+]);
+
+const unreachable = new Set(["EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "ETIMEDOUT", "EADDRNOTAVAIL"]);
+
+/**
+ * What the errors of Node's sockets, DNS and TLS mean for a person; undefined where it is not such an error. Their own
+ * messages stay out of it: Node puts whole certificates into them.
+ */
+export function troubleOf(error: unknown, peer: Peer): Trouble | undefined {
+  const code = codeOf(error);
+  const certificate = certificateProblem(code, error, peer);
+  if (certificate !== undefined) return { reason: certificate, with: "certificate" };
+  if (code === "EPROTO" || /^ERR_(?:O?SSL|TLS)_/.test(code)) {
+    return {
+      reason: `no TLS with ${peer.host} (${code}): is it ${peer.settings.scheme} or another port, does it need a newer or older TLS?`,
+      with: "encryption",
+    };
+  }
+  const network = networkProblem(code, peer);
+  return network === undefined ? undefined : { reason: network, with: "network" };
+}
+
+function certificateProblem(code: string, error: unknown, { host, settings }: Peer): string | undefined {
+  if (untrusted.has(code)) {
+    return `the certificate of ${host} is not from an authority that is trusted here (${code}): give its issuer's certificate as ${settings.ca}`;
+  }
+  switch (code) {
+    case "OTHER_CERTIFICATE":
+      return `${host} has another certificate than the one it was to have: is it another server?`;
+    case "CERT_HAS_EXPIRED":
+    case "CERT_NOT_YET_VALID":
+      return `the certificate of ${host} is expired or not valid yet (${code}): renew it, or set this machine's clock`;
+    case "ERR_TLS_CERT_ALTNAME_INVALID": {
+      const elsewhere = settings.serverName === undefined ? "" : `, or as ${settings.serverName}`;
+      return `the certificate of ${host} is for other names (${namesOf(error)}): use one of them in the url${elsewhere}`;
+    }
+    default:
+  }
+  if (/^ERR_SSL_.*ALERT/.test(code) && !code.includes("VERSION")) {
+    const one = settings.certificate === undefined ? "" : ` (${settings.certificate})`;
+    return `${host} refused the TLS handshake (${code}): does it want a client certificate${one}, or a newer or older TLS?`;
+  }
+  return /^(?:CERT_|CRL_|INVALID_|HOSTNAME_)/.test(code)
+    ? `the certificate of ${host} was not accepted (${code})`
+    : undefined;
+}
+
+function networkProblem(code: string, { host }: Peer): string | undefined {
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN")
+    return `the host name ${host.replace(/:\d+$/, "")} is not known (${code}): check the url and the DNS`;
+  if (code === "ECONNREFUSED") return `nothing listens at ${host} (${code}): is the server running, is the port right?`;
+  if (unreachable.has(code)) return `${host} cannot be reached (${code}): check the network and its firewalls`;
+  return undefined;
+}
+
+function namesOf(error: unknown): string {
+  if (typeof error !== "object" || error === null || !("cert" in error)) return "which ones it does not say";
+  const { cert } = error;
+  const names = typeof cert === "object" && cert !== null && "subjectaltname" in cert ? cert.subjectaltname : undefined;
+  return typeof names === "string" ? names : "it names none";
+}
+
+/** The code of an error of Node or a library; empty where it has none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}
