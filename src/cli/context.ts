@@ -97,7 +97,7 @@ export function chosenSyncs(configuration: Configuration, name: string | undefin
 }
 
 /** What is said when a command is interrupted. */
-interface StoppingWords {
+export interface StoppingWords {
   /** Why nothing came of it. */
   readonly reason: string;
   readonly notice: string;

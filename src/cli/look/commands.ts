@@ -2,22 +2,21 @@ import { Option } from "commander";
 import type { Command } from "commander";
 import type { Context } from "#cli/context.ts";
 import { history, runs, show } from "#cli/commands.ts";
+import { common } from "#cli/frame.ts";
+import type { CommonOptions, Frame } from "#cli/frame.ts";
 import { momentText } from "#cli/moments.ts";
 import { wholeNumber } from "#cli/numbers.ts";
 import type { ExitCode } from "#cli/output.ts";
+import { lookStopping } from "#cli/stopping.ts";
 import { actionList, aspectList, patternList, runsOptionsOf, showOptionsOf, stateList } from "./flags.ts";
 import type { RunsFlags, ShowFlags } from "./flags.ts";
 import { formats } from "./formats.ts";
 
-/** What the program lends to its commands. */
-interface Lent<Common extends object> {
-  /** Adds the options of every command. */
-  common(command: Command): Command;
-  look(options: Common, work: (context: Context) => Promise<ExitCode>): Promise<void>;
-}
-
 /** The commands that look at runs: they read what is kept, and need no daemon and no lock. */
-export function addLookCommands<Common extends object>(program: Command, { common, look }: Lent<Common>): void {
+export function addLookCommands(program: Command, { within }: Frame): void {
+  const look = (options: CommonOptions, work: (context: Context) => Promise<ExitCode>): Promise<void> =>
+    within(options, work, lookStopping);
+
   common(program.command("runs"))
     .argument("[sync]", "the sync (default: all)")
     .description("list the runs, the newest first; those without change, one after the other, in one line")
@@ -25,7 +24,7 @@ export function addLookCommands<Common extends object>(program: Command, { commo
     .option("--since <moment>", "only those since then: 24h, 7d, 2026-11-21 or 2026-11-21T08:00Z", momentText)
     .option("--all", "every run, each on a line of its own")
     .option("--limit <number>", "how many are shown (default: 20)", wholeNumber)
-    .action((sync: string | undefined, options: Common & RunsFlags) =>
+    .action((sync: string | undefined, options: CommonOptions & RunsFlags) =>
       look(options, (context) => runs(context, sync, runsOptionsOf(options))),
     );
   common(program.command("show"))
@@ -43,14 +42,14 @@ export function addLookCommands<Common extends object>(program: Command, { commo
     .option("-o, --output <file>", "write it to this file, which is replaced")
     .option("--all", "show every change, however many")
     .option("--limit <number>", "how many changes of each kind are shown", wholeNumber)
-    .action((wanted: string, options: Common & ShowFlags) =>
+    .action((wanted: string, options: CommonOptions & ShowFlags) =>
       look(options, (context) => show(context, wanted, showOptionsOf(options))),
     );
   common(program.command("history"))
     .argument("<name>", "the name of a user or group; * stands for any characters")
     .description("show everything that happened to a user or group, as far as it is kept")
     .option("--sync <sync>", "only what this sync did (default: all)")
-    .action((name: string, options: Common & { sync?: string }) =>
+    .action((name: string, options: CommonOptions & { sync?: string }) =>
       look(options, (context) => history(context, name, options.sync)),
     );
 }
