@@ -1,5 +1,7 @@
 import type { Connector } from "#connector.ts";
 import type { Rules } from "#principals/rules.ts";
+import type { ServiceSettings } from "#service/settings.ts";
+import type { Channel } from "#sync/notify/channel.ts";
 import type { Setting } from "./settings.ts";
 
 /** The configuration as the program uses it: checked, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
@@ -25,7 +27,7 @@ export interface Configuration {
   /** How long, and how many runs are remembered; of how many the lists. */
   readonly journal: { readonly keep: number; readonly runs: number; readonly lists: number };
   /** Channels by which people are told, by name. */
-  readonly notifications: Readonly<Record<string, ChannelConfiguration>>;
+  readonly notifications: Readonly<Record<string, Channel>>;
   /** Who may read the metrics. */
   readonly metrics: { readonly open: boolean; readonly token?: string };
   /** Every secret value that was filled in, for redaction. */
@@ -34,36 +36,9 @@ export interface Configuration {
   readonly settings: readonly Setting[];
 }
 
-export interface ServiceConfiguration {
-  readonly listen: { readonly host: string; readonly port: number };
-  /** `password` is absent when it is to be generated. */
-  readonly administrator: { readonly name: string; readonly password?: string };
-  /** Files in PEM form. */
-  readonly tls?: { readonly cert: string; readonly key: string };
-  readonly allowPlainHttp: boolean;
-  readonly prefixes: readonly string[];
-  readonly sessions: { readonly idle: number; readonly remembered: number };
-  readonly logins: { readonly attempts: number; readonly window: number; readonly lockout: number };
-  /** The names of the groups that carry each privilege. */
-  readonly privileges: { readonly administration: readonly string[]; readonly dataManagement: readonly string[] };
-  /** A file of SQL, absolute: what loads write to, made at the start where it is not there. */
-  readonly tables?: string;
-  /** What the start of a load says of where to send the data; absent: what the client called. */
-  readonly nodeAddress?: { readonly host: string; readonly port: number };
-  readonly loads: LoadConfiguration;
+interface ServiceConfiguration extends ServiceSettings {
   /** A folder, absolute: `loadPinboards` reads it. */
   readonly pinboards?: string;
-  readonly queries: { readonly timeout: number; readonly maxRows: number };
-}
-
-/** Data loads: durations and sizes. */
-export interface LoadConfiguration {
-  readonly statusHold: number;
-  readonly expireAfter: number;
-  readonly maxChunk: number;
-  readonly maxCycle: number;
-  /** Uploads are refused when less than this would stay free. */
-  readonly minFreeDisk: number;
 }
 
 /** `embedded` is the service of the same data folder. */
@@ -155,33 +130,4 @@ export interface Bound {
 export interface ExportConfiguration {
   readonly database: string;
   readonly schema?: string;
-}
-
-/** How people are told, and of what. */
-export type ChannelConfiguration = ChannelSettings &
-  (
-    | {
-        readonly by: "email";
-        /** `tls`: from the start; otherwise STARTTLS. */
-        readonly server: { readonly host: string; readonly port: number; readonly tls: boolean };
-        readonly username?: string;
-        readonly password?: string;
-        /** A file in PEM form that the server's certificate is checked against; of the others too. */
-        readonly ca?: string;
-        readonly from: string;
-        readonly to: readonly string[];
-      }
-    | { readonly by: "webhook"; readonly url: string; readonly secret: string; readonly ca?: string }
-    | { readonly by: "chat"; readonly url: string; readonly ca?: string }
-  );
-
-interface ChannelSettings {
-  readonly events: readonly ("pending" | "held" | "failed" | "recovered" | "applied" | "overdue" | "skipped")[];
-  /** Names of syncs; absent: all. */
-  readonly syncs?: readonly string[];
-  /** Whether names of principals may be in it. */
-  readonly names: boolean;
-  /** Notices are collected for so long, but for these events; absent: each is sent at once. */
-  readonly digest?: { readonly every: number; readonly except: readonly string[] };
-  readonly allowPlain: boolean;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ChannelConfiguration } from "./configuration.ts";
+import type { Channel } from "#sync/notify/channel.ts";
 import * as values from "./values.ts";
 
 const text = values.text;
@@ -118,7 +118,7 @@ export const channel = z.discriminatedUnion("by", [email, webhook, chat], { erro
 export function buildChannel(
   { digest, ca, ...rest }: z.infer<typeof channel>,
   resolve: (path: string) => string,
-): ChannelConfiguration {
+): Channel {
   return {
     ...rest,
     ...(ca === undefined ? {} : { ca: resolve(ca) }),

@@ -30,45 +30,18 @@ import { openKnownAddresses } from "#service/session/addresses.ts";
 import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { createThrottle } from "#service/session/throttle.ts";
+import type { ServiceSettings } from "./settings.ts";
 import { openStorage } from "./storage.ts";
 
-/** The service's settings. Durations are in milliseconds. */
-export interface ServiceOptions {
+/** The service's settings, and what it is handed from outside. */
+export interface ServiceOptions extends ServiceSettings {
   /** The data folder; the service's files are in `service` below it. */
   readonly data: string;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly log: Logger;
-  /** Port 0: any free one. */
-  readonly listen: { readonly host: string; readonly port: number };
-  /** `password` is absent when it is to be generated. */
-  readonly administrator: { readonly name: string; readonly password?: string };
-  /** Files in PEM form. */
-  readonly tls?: { readonly cert: string; readonly key: string };
-  /** Plain HTTP on an address that is not loopback (0.1). */
-  readonly allowPlainHttp: boolean;
-  /** What may stand before family B's paths (0.2). */
-  readonly prefixes: readonly string[];
-  readonly sessions: { readonly idle: number; readonly remembered: number };
-  readonly logins: { readonly attempts: number; readonly window: number; readonly lockout: number };
-  /** The names of the groups that carry each privilege (0.6). */
-  readonly privileges: { readonly administration: readonly string[]; readonly dataManagement: readonly string[] };
-  /** A file of SQL: the databases, schemas and tables that are made at the start where they are not there. */
-  readonly tables?: string;
-  /** What StartLoad says, instead of what the client called (A.5). */
-  readonly nodeAddress?: { readonly host: string; readonly port: number };
-  /** Sizes are in bytes. */
-  readonly loads: {
-    readonly statusHold: number;
-    readonly expireAfter: number;
-    readonly maxChunk: number;
-    readonly maxCycle: number;
-    readonly minFreeDisk: number;
-  };
   /** Reads all pinboards: at the start, and at every `reload`. Absent: there are none. */
   readonly pinboards?: () => Promise<readonly Pinboard[]>;
-  /** Of pinboards. */
-  readonly queries: { readonly timeout: number; readonly maxRows: number };
   readonly observe?: Observer;
   /** What else must be well for the service to be ready. */
   readonly probes?: readonly Probe[];
