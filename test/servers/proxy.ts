@@ -18,7 +18,17 @@ export interface Proxy {
   close(): Promise<void>;
 }
 
-export async function startProxy(target: string): Promise<Proxy> {
+export interface ProxyOptions {
+  /** The server is not told when a client goes away: as when its machine has lost its power. */
+  readonly lingering?: boolean;
+  /** What a client sends goes on once this has ended. */
+  readonly before?: (bytes: Buffer) => Promise<void>;
+}
+
+export async function startProxy(
+  target: string,
+  { lingering = false, before = () => Promise.resolve() }: ProxyOptions = {},
+): Promise<Proxy> {
   let upstream: URL | undefined = new URL(target);
   let limit = 0;
   let left = 0;
@@ -43,13 +53,14 @@ export async function startProxy(target: string): Promise<Proxy> {
           both((socket) => socket.resetAndDestroy())();
           return;
         }
-        done(null, chunk);
+        before(chunk).then(() => done(null, chunk), done);
       },
     });
     const destroy = both((socket) => socket.destroy());
     onward.on("error", destroy).on("close", destroy);
-    client.on("error", destroy).on("close", destroy);
-    client.pipe(counting).pipe(onward);
+    const onLeave = lingering ? (): void => {} : destroy;
+    client.on("error", onLeave).on("close", onLeave);
+    client.pipe(counting, { end: !lingering }).pipe(onward);
     onward.pipe(client);
   });
   const open = track(server);

@@ -1,0 +1,81 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startProxy } from "../../servers/proxy.ts";
+import type { Proxy } from "../../servers/proxy.ts";
+import { login, post, startService } from "../../servers/service.ts";
+import type { TestService } from "../../servers/service.ts";
+import { by, openPremises, versionOf } from "./premises.ts";
+import type { Premises } from "./premises.ts";
+
+/**
+ * Lists of users with passwords of their own, which take a while to hash: they keep the service's queue full while it has
+ * time for everything else. A login waits for the passwords of one list, since these are looked at in turn.
+ */
+const lists = { count: 4, users: 40 };
+
+let service: TestService;
+let proxy: Proxy;
+let premises: Premises;
+/** What happened, in its order. */
+const order: string[] = [];
+/** The next list that is to be applied is the one. */
+let isReady = false;
+const sent = Promise.withResolvers<void>();
+let isBack = false;
+
+beforeAll(async () => {
+  service = await startService();
+  proxy = await startProxy(service.url, {
+    lingering: true,
+    before: async (bytes) => {
+      if (isBack) order.push("asked");
+      if (!isReady || !/applyChanges\W+true/.test(bytes.toString("latin1"))) return;
+      isReady = false;
+      // Somebody else's list gets there before it.
+      void syncOthers();
+      await delay(500);
+      sent.resolve();
+    },
+  });
+  premises = await openPremises(() => ({ ...service, url: proxy.url }), { staff: {} });
+});
+afterAll(async () => {
+  await premises.remove();
+  await proxy.close();
+  await service.stop();
+});
+
+async function syncOthers(): Promise<void> {
+  const session = await login(service.url);
+  const send = async (list: number): Promise<void> => {
+    const principals = Array.from({ length: lists.users }, (_, index) => ({
+      name: `other-${list}-${index}`,
+      displayName: "Somebody else",
+      principalTypeEnum: "LOCAL_USER",
+      password: `secret-${index}`,
+    }));
+    const form = { applyChanges: "true", remoteDeleted: "false", principals: JSON.stringify(principals) };
+    const { status } = await post(`${service.url}/tspublic/v1/user/sync`, form, { session });
+    order.push(`others ${status}`);
+  };
+  await Promise.all(Array.from({ length: lists.count }, (_, list) => send(list)));
+}
+
+test("B.8 a list that still waits in the service when its sender comes back is waited for: what became of it is what it is then", async () => {
+  await premises.write("staff", 3);
+  await premises.converge("staff");
+  await premises.write("staff", 4);
+  isReady = true;
+  const { signal, said } = await premises.kill({ action: { do: "begin", sync: "staff" }, point: "request bodySent" });
+  expect(signal, said).toBe("SIGKILL");
+  await sent.promise;
+  isBack = true;
+  const [run] = (await premises.recover("staff")).slice(-1);
+  order.push("known");
+  // It was asked about while it waited; before that was over, nothing was known.
+  expect(order.filter((each) => each === "others 200")).toHaveLength(lists.count);
+  expect(order.indexOf("asked")).toBeLessThan(order.lastIndexOf("others 200"));
+  expect(order.at(-1)).toBe("known");
+  expect(run).toMatchObject({ state: "applied", recovery: expect.stringContaining("all of it has arrived"), by });
+  expect(await premises.directory("staff")).toEqual(versionOf("staff", 4));
+});
