@@ -21,7 +21,7 @@ export interface Proxy {
 export interface ProxyOptions {
   /** The server is not told when a client goes away: as when its machine has lost its power. */
   readonly lingering?: boolean;
-  /** What a client sends goes on once this has ended. */
+  /** What a client sends goes on once this has ended. Must not reject. */
   readonly before?: (bytes: Buffer) => Promise<void>;
 }
 
@@ -53,7 +53,10 @@ export async function startProxy(
           both((socket) => socket.resetAndDestroy())();
           return;
         }
-        before(chunk).then(() => done(null, chunk), done);
+        void (async () => {
+          await before(chunk);
+          done(null, chunk);
+        })();
       },
     });
     const destroy = both((socket) => socket.destroy());
