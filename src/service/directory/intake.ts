@@ -149,6 +149,10 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
         await pieces.room();
       });
       scanner.skip(0, length);
+    } catch (error) {
+      // What was found in it is nowhere else: this list is lost, but not the next one.
+      await before?.forget(error);
+      throw error;
     } finally {
       given.close();
     }
@@ -177,7 +181,7 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
 
   async function check(): Promise<void> {
     // Only now it matters how much of the list was not scanned.
-    if (scanner.problem !== undefined) await giveUp().catch((error: unknown) => before?.forget(error));
+    if (scanner.problem !== undefined) await giveUp().catch(() => undefined);
     if (scanner.problem !== undefined) throw new InputError(`principals: ${scanner.problem}`);
     if (observer.duplicate !== undefined) throw new InputError(`${observer.duplicate}: is given twice`);
   }
