@@ -38,7 +38,7 @@ export interface Differing {
   room(): Promise<void>;
   /** The bytes that have come and were neither found nor scanned, as more were needed to tell. */
   rest(): Buffer;
-  /** Scans the rest: nothing follows. */
+  /** Scans the rest: nothing follows. `room` was waited for. */
   flush(): void;
   /** Nothing follows, and all is scanned. @throws {Error} when the list before is damaged */
   end(): Promise<Difference>;
@@ -84,6 +84,9 @@ export function createDiffering(kept: KeptList, folder: string, reader: Differin
   const parts: Part[] = [];
   let written = 0;
 
+  /** What came before there was anything to find it in. */
+  const waiting: Buffer[] = [];
+  let isReady = false;
   /** What is looked at, which begins at the byte `base` of the list. */
   let current: Buffer = Buffer.alloc(0);
   let base = 0;
@@ -138,23 +141,28 @@ export function createDiffering(kept: KeptList, folder: string, reader: Differin
     }
   }
 
+  function take(bytes: Buffer): void {
+    base += current.length - escape.length;
+    current = escape.length === 0 ? bytes : Buffer.concat([escape, bytes]);
+    escape = Buffer.alloc(0);
+    let at = matching.isOn ? matching.goOn(current, 0) : 0;
+    if (at < 0) {
+      current = Buffer.concat([matching.begun(-at), current]);
+      base += at;
+      at = 0;
+    }
+    scanFrom(at);
+  }
+
   function rest(): Buffer {
     if (isLast) return Buffer.alloc(0);
-    return matching.isOn ? matching.begun() : escape;
+    return Buffer.concat([matching.isOn ? matching.begun() : escape, ...waiting]);
   }
 
   return {
     take: (bytes) => {
-      base += current.length - escape.length;
-      current = escape.length === 0 ? bytes : Buffer.concat([escape, bytes]);
-      escape = Buffer.alloc(0);
-      let at = matching.isOn ? matching.goOn(current, 0) : 0;
-      if (at < 0) {
-        current = Buffer.concat([matching.begun(-at), current]);
-        base += at;
-        at = 0;
-      }
-      scanFrom(at);
+      if (isReady) take(bytes);
+      else waiting.push(bytes);
     },
     isFound: (from) => {
       element = placeOf(from);
@@ -165,6 +173,8 @@ export function createDiffering(kept: KeptList, folder: string, reader: Differin
     },
     room: async () => {
       await matching.fill();
+      isReady = true;
+      for (const bytes of waiting.splice(0)) take(bytes);
       await changed.room();
       await departed.room();
     },

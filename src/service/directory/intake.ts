@@ -206,6 +206,7 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
       await copy?.room();
     },
     finish: async () => {
+      await compare((it) => it.room());
       flush();
       await check();
       const files = await compare((it) => it.end());

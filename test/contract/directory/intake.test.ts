@@ -212,3 +212,23 @@ test("B.5 where a list is not JSON is told in bytes of the whole list, of which 
     await other.close();
   }
 });
+
+test("a list before that cannot be read once more fails the list that needs it, and no other", async () => {
+  const list = Array.from({ length: 50 }, (_, index) => ({ name: `u${index}` }));
+  const usual = { list, encoding: "plain" as const, separators: [","], indent: undefined, places: [] };
+  const logged: string[] = [];
+  const log = pino({}, { write: (line) => logged.push(line) });
+  const lists = await openKeptLists(join(folder, `kept-${opened++}`), "none", log);
+  const first = await send(usual, undefined);
+  expect(await keep(lists, first.intake, "first")).toHaveLength(50);
+  await first.intake.close();
+  const kept = await lists.open();
+  if (kept === undefined) throw new Error("the list is not kept");
+  const { intake, isWhole } = await send(usual, { ...kept, readAgain: () => Promise.reject(new Error("not there")) });
+  expect(isWhole).toBe(false);
+  await expect(intake.loadAll()).rejects.toThrow("not there");
+  await intake.close();
+  expect(logged).toHaveLength(1);
+  expect(logged[0]).toContain("cannot be used (not there)");
+  expect(await lists.open()).toBeUndefined();
+});
