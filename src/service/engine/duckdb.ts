@@ -3,7 +3,7 @@ import { InputError, UnavailableError } from "#errors.ts";
 import { identifier } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
-import type { Holdings } from "./confine.ts";
+import type { Holdings, Vocabulary } from "./confine.ts";
 import { ledgerName, openDatabases } from "./databases.ts";
 import { define } from "./define.ts";
 import type { Engine, Query, Table } from "./engine.ts";
@@ -40,7 +40,6 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     defaultSchema,
     files: options.files ?? [],
   });
-  const vocabulary = await databases.use(readVocabulary);
   const schemaOf = (name: string | undefined): string =>
     name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
   // A query occupies a thread of Node's pool of four, which files and the loads need too.
@@ -57,6 +56,16 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     holdings.set(database, read);
     read.catch(() => holdings.delete(database));
     return read;
+  };
+
+  /** Read with the first query: it takes a while, and not every service is asked for pinboards. */
+  let vocabulary: Promise<Vocabulary> | undefined;
+  const readOnce = async (): Promise<Vocabulary> => {
+    vocabulary ??= databases.use(readVocabulary);
+    vocabulary.catch(() => {
+      vocabulary = undefined;
+    });
+    return vocabulary;
   };
 
   const existing = (name: string): string => {
@@ -124,6 +133,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     query: async (query, signal) => {
       const database = existing(query.database);
       const statement = soleStatement(query.sql);
+      const vocabulary = await readOnce();
       return gate(signal, async () =>
         inTime(query, signal, async (limited) =>
           databases.use(async (connection) =>
