@@ -1,15 +1,8 @@
 import { z } from "zod";
+import { patience } from "#values.ts";
 import { dnKey, isWithin, parseDn } from "./dn.ts";
 import { parseFilter } from "./filter.ts";
 import { ldapUrl } from "./url.ts";
-
-const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
-/** `90s`, `15m`, `3h`; in milliseconds. */
-const duration = z
-  .string({ error: "expected a duration like 90s, 15m, 3h" })
-  .regex(/^[1-9]\d{0,4}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h" })
-  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
 
 const path = z.string().min(1, "expected a path");
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
@@ -93,11 +86,11 @@ const bind = z
 
 const limits = z
   .strictObject({
-    connect: duration.prefault("10s").describe("Until a connection is there, with TLS and login. Default 10s."),
-    read: duration
+    connect: patience.prefault("10s").describe("Until a connection is there, with TLS and login. Default 10s."),
+    read: patience
       .prefault("60s")
       .describe("How long a server may keep silent in the middle of an answer. Default 60s."),
-    search: duration.prefault("1h").describe("How long all pages of one search may take. Default 1h."),
+    search: patience.prefault("1h").describe("How long all pages of one search may take. Default 1h."),
   })
   .prefault({})
   .describe("How long things may take.");
@@ -170,7 +163,7 @@ export const options = z
       .default(false)
       .describe("Put users directly into every group that they are in through others, and no group into another."),
     limits,
-    keepAlive: duration.prefault("30s").describe("After how long a silent connection is probed. Default 30s."),
+    keepAlive: patience.prefault("30s").describe("After how long a silent connection is probed. Default 30s."),
     pageSize: z
       .int()
       .min(1)

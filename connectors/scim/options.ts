@@ -1,13 +1,6 @@
 import { z } from "zod";
 import { checks } from "#reading/checks.ts";
-
-const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
-
-/** `90s`, `15m`; in milliseconds. */
-const duration = z
-  .string({ error: "expected a duration like 90s, 15m" })
-  .regex(/^[1-9]\d{0,4}[smh]$/, { error: "expected a duration like 90s, 15m" })
-  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+import { patience } from "#values.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 const count = (least: number) =>
@@ -161,9 +154,9 @@ const files = z
 
 const timeouts = z
   .strictObject({
-    connect: duration.prefault("10s").describe("Until a connection stands, with TLS. Default 10s."),
-    answer: duration.prefault("2m").describe("Until an answer begins, and between two pieces of it. Default 2m."),
-    pause: duration
+    connect: patience.prefault("10s").describe("Until a connection stands, with TLS. Default 10s."),
+    answer: patience.prefault("2m").describe("Until an answer begins, and between two pieces of it. Default 2m."),
+    pause: patience
       .prefault("1m")
       .describe("The longest pause to keep when the server asks for one (Retry-After). Default 1m."),
   })

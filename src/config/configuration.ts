@@ -1,4 +1,5 @@
 import type { Connector } from "#connector.ts";
+import type { Limits } from "#plan/limits.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/settings.ts";
 import type { Channel } from "#sync/notify/channel.ts";
@@ -91,7 +92,8 @@ export interface SyncConfiguration {
   /** What becomes of a known record with another name, and of a known name with another record. */
   readonly renames: "hold" | "apply";
   readonly reusedNames: "hold" | "apply";
-  readonly limits: LimitsConfiguration;
+  /** What a run may change at most. */
+  readonly limits: Limits;
   /** Who lets a plan be applied: a person, nobody, or a person where a limit is tripped. */
   readonly approval: "required" | "automatic" | "automatic-within-limits";
   /** How long a plan can be approved. */
@@ -102,28 +104,6 @@ export interface SyncConfiguration {
   readonly export?: ExportConfiguration;
   /** A URL that is requested after each success; what is behind the host is a secret. */
   readonly heartbeat?: string;
-}
-
-/** What a run may change at most; the absent ones are not limited. */
-export interface LimitsConfiguration extends Readonly<Partial<Record<LimitedByBound, Bound>>> {
-  /** The fewest users and groups of all sources together, in scope. */
-  readonly minUsers?: number;
-  readonly minGroups?: number;
-  /** The fewest of single sources, by name. */
-  readonly sources: Readonly<Record<string, { readonly minUsers?: number; readonly minGroups?: number }>>;
-  /** Up to so many changes a percentage is never tripped. */
-  readonly floor: number;
-  readonly action: "hold" | "apply-the-rest";
-}
-
-type LimitedByBound = "deletes" | "updates" | "creates" | "membershipsLost" | "blanked" | "shrink";
-
-/** A count, a percentage, or both: the smaller one holds. */
-export interface Bound {
-  readonly count?: number;
-  readonly percent?: number;
-  /** `day`: in the last 24 hours, the run included. */
-  readonly per: "run" | "day";
 }
 
 /** A place in the target for the tables of an export; without a schema, the database's default one. */

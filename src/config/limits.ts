@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Bound, LimitsConfiguration } from "./configuration.ts";
+import type { Bound, Limits } from "#plan/limits.ts";
 import { section } from "./section.ts";
 import * as values from "./values.ts";
 
@@ -57,7 +57,7 @@ export const limits = section({
 type From = string | { readonly source: string; readonly minUsers?: number; readonly minGroups?: number };
 
 /** What the limits of a sync mean: those that are not `none`, each with what it is on. */
-export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): LimitsConfiguration {
+export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
   const { deletes, updates, creates, membershipsLost, blanked, shrink, per, ...rest } = input;
   const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink };
   const sources = from.flatMap((each) => {

@@ -1,19 +1,11 @@
 import { isIP, isIPv6 } from "node:net";
 import { z } from "zod";
+import { text } from "#values.ts";
 import { nearest } from "./suggest.ts";
 
-const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const bytes: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
 
-/** Text that says what it is where it is missing, empty or no text. */
-export function text(expected: string) {
-  return z.string({ error: `expected ${expected}` }).min(1, { error: `expected ${expected}`, abort: true });
-}
-
-/** `90s`, `15m`, `3h`, `7d`; never nothing. In milliseconds. */
-export const duration = text("a duration like 90s, 15m, 3h, 7d")
-  .regex(/^[1-9]\d{0,6}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h, 7d" })
-  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+export { duration, text } from "#values.ts";
 
 /** `64KiB`, `512MiB`, `1GiB`; never nothing. In bytes. */
 export const size = text("a size like 512MiB or 1GiB")

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { z } from "zod";
 import { IncompleteReadError, InputError } from "#errors.ts";
+import { patience } from "#values.ts";
 
 /** How it is told that whoever writes a file has finished. All of it is optional. */
 export interface Checks {
@@ -15,14 +16,9 @@ export interface Checks {
 const algorithms = { md5: 32, sha1: 40, sha256: 64, sha512: 128 } as const;
 type Algorithm = keyof typeof algorithms;
 
-const seconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600 };
-
 /** The options that stand for `Checks`. */
 export const checks = {
-  settled: z
-    .string({ error: "expected a duration like 30s, 5m" })
-    .regex(/^[1-9]\d{0,4}[smh]$/, { error: "expected a duration like 30s, 5m" })
-    .transform((value) => Number(value.slice(0, -1)) * (seconds[value.slice(-1)] ?? 0) * 1_000)
+  settled: patience
     .optional()
     .describe(
       "Wait until a file has not been written to for so long, such as 30s; after ten times as long the read fails. Default: do not wait.",
