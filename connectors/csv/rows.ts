@@ -91,7 +91,7 @@ async function* parsed(text: AsyncIterable<string>, dialect: Writing, place: Pla
     yield taken();
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    taken();
+    yield taken();
     // Without the cause, whose message and properties hold values of the file.
     throw new InputError(`${at(place)}: ${problems[error.code] ?? error.code}`);
   } finally {
