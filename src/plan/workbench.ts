@@ -27,6 +27,10 @@ export async function openWorkbench(options: { folder: string; memory: number })
   await mkdir(place, { mode: 0o700 });
   const database = await openDatabase({ path: ":memory:", memory: options.memory, spill: join(place, "spill") });
   const connection = await database.connect();
+  // What a statement has freed goes back to the system after it, not only when it was 128 MiB: a plan takes dozens of them.
+  await connection.run(
+    "SET allocator_flush_threshold = '1MiB'; SET allocator_bulk_deallocation_flush_threshold = '1MiB'",
+  );
   await useThreads(connection);
   return {
     connection,

@@ -6,9 +6,10 @@ import type { Statements } from "./quarantine.ts";
  * Makes `link`, one row for each reference: `member` and `grp` are the entries that it connects. Where one of them is
  * not to be had, `lost_key` is what was looked for, and `lost_state` is null (nobody has it), `excluded` or `several`.
  * `told_by` is who said it: `member`, `group` or `pair`, whose `origin` is there too.
+ * Without `keepLinks`, of what does connect there is no `origin`: nobody asks for it.
  * Whether the source tells of a membership with the member, with the group or apart makes no difference.
  */
-export async function createLinks(connection: Statements): Promise<void> {
+export async function createLinks(connection: Statements, keepLinks: boolean): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE key_owner AS
     SELECT source, key, ${owner("user")}, ${owner("group")} FROM staged_key GROUP BY source, key;
@@ -37,7 +38,7 @@ export async function createLinks(connection: Statements): Promise<void> {
         group_key IS NOT NULL AND group_state IS DISTINCT FROM 'one' AS group_lost,
         member_key IS NOT NULL AND member_state IS DISTINCT FROM 'one' AS member_lost
       FROM meant)
-    SELECT source, origin, told_by,
+    SELECT source, ${keepLinks ? "origin" : "CASE WHEN group_lost OR member_lost THEN origin END AS origin"}, told_by,
       CASE WHEN member_key IS NULL THEN member WHEN NOT member_lost THEN member_seq END AS member,
       CASE WHEN group_key IS NULL THEN grp WHEN NOT group_lost THEN group_seq END AS grp,
       CASE WHEN group_lost THEN group_key WHEN member_lost THEN member_key END AS lost_key,

@@ -46,7 +46,7 @@ export async function resolve(
 ): Promise<Resolution> {
   await createHeld(connection);
   if (joins) await holdAmbiguousJoins(connection);
-  await createLinks(connection);
+  await createLinks(connection, keepLinks);
   await holdAmbiguous(connection);
   const unresolved = await unresolvedLinks(connection, examples);
   await connection.run(`

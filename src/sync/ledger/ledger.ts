@@ -101,13 +101,22 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     },
     settle: ({ run, ...addition }) =>
       connection.transaction(async () => {
+        // What stays is not written again: most runs change little, or nothing.
         await connection.run(`
-          DELETE FROM owned.principal WHERE sync = ${sync};
-          INSERT INTO owned.principal
-          SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
-          UNION ALL
-          SELECT ${sync}, l.kind, l.name, l.source, l.source_id
-          FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name)`);
+          CREATE OR REPLACE TEMP TABLE ledger_change AS
+          WITH owns AS (
+            SELECT s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
+            UNION ALL
+            SELECT l.* FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name))
+          SELECT kind, name, source, source_id, o.is_owned IS NOT NULL AS is_new
+          FROM (SELECT *, true AS is_owned FROM owns) o
+          FULL JOIN (SELECT * EXCLUDE (sync), true AS was_owned FROM owned.principal WHERE sync = ${sync}) p
+            USING (kind, name, source, source_id)
+          WHERE is_owned IS NULL OR was_owned IS NULL;
+          DELETE FROM owned.principal p WHERE sync = ${sync} AND EXISTS (
+            FROM ledger_change c WHERE NOT c.is_new
+              AND c.kind = p.kind AND c.name = p.name AND c.source = p.source AND c.source_id = p.source_id);
+          INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE is_new`);
         await addHistory(connection, options.sync, addition);
         await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
         if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
