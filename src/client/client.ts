@@ -21,7 +21,7 @@ export function createClient(options: ClientOptions): Client {
   const context = contextOf(options, familyB);
   const { http } = context;
   const session = createSession(context, options.credentials);
-  const directory = createDirectory(session);
+  const directory = createDirectory(session, options.form);
   return {
     ...directory,
     reach: async (signal) => [http.place, ...(await directory.reach(signal))],

@@ -3,6 +3,7 @@ import { InputError, messageOf } from "#errors.ts";
 import { familyA } from "#wire/routes.ts";
 import type { Attempt, Context } from "./ask.ts";
 import { isLoopback } from "#network/loopback.ts";
+import type { FormKind } from "./form.ts";
 import { createHttp } from "./http.ts";
 import type { HttpOptions } from "./http.ts";
 import { defaultRetries } from "./repeat.ts";
@@ -14,6 +15,11 @@ export interface ClientOptions extends HttpOptions {
   readonly name: string;
   readonly credentials: Credentials;
   readonly retries?: Partial<Retries>;
+  /**
+   * The form in which a list is sent first. Default: urlencoded, which every service takes; what it makes of a list is half
+   * as long again, and each byte of it is looked at on both sides.
+   */
+  readonly form?: FormKind;
   /** Says what a person may want to know and that is no failure: a repeated attempt, a session opened again. Never given a secret. */
   readonly log?: (message: string) => void;
   /** Is told of every request when it is over. */

@@ -32,11 +32,12 @@ export interface Directory {
   reach(signal: AbortSignal): Promise<readonly string[]>;
 }
 
-export function createDirectory(session: Session): Directory {
+/** @param first the form that is tried first: the specified one, unless another is known to be taken */
+export function createDirectory(session: Session, first: FormKind = "urlencoded"): Directory {
   const advice = { 403: `${session.caller} lacks the administration privilege` };
   const userList: Operation = { title: "user/list", route: administrationRoutes.userList, advice };
-  /** The form that is tried first: the specified one, until the service takes only the other. */
-  let form: FormKind = "urlencoded";
+  /** Until the service takes only the other. */
+  let form = first;
 
   const submit = async (
     kind: FormKind,

@@ -35,6 +35,8 @@ export async function embeddedOptions(name: string, embedded: Embedded): Promise
     name,
     url,
     prefix: "",
+    // It is this program's own service.
+    form: "multipart",
     credentials: {
       session,
       // A service that was started again in the meantime has another session to give.

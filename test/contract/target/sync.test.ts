@@ -66,6 +66,16 @@ test("B.2 after a 415 the list is sent as a multipart form, and so from then on"
   ]);
 });
 
+test("B.2 where a service is known to take a multipart form, the list is sent as one at once", async () => {
+  const { serve, client, destination, preview, answer: written } = await setUp();
+  const server = await serve({ "user/sync": answer(200, result) });
+  await client(server.url, { form: "multipart" }).sync(preview, destination, soon());
+  expect(await written()).toBe(result);
+  expect(server.to("user/sync").map(({ headers }) => headers["content-type"]?.replace(/;.*/, ""))).toEqual([
+    "multipart/form-data",
+  ]);
+});
+
 test("B.2 a service that takes neither form is named", async () => {
   const { serve, client, destination, apply, failure } = await setUp();
   const server = await serve({ "user/sync": answer(415) });
