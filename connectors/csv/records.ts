@@ -1,6 +1,7 @@
 import type { Entry, MemberReference, Membership } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
+import { normal } from "#principals/text.ts";
 import type { Header } from "./header.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import { at } from "./place.ts";
@@ -109,5 +110,5 @@ function key(row: Row, index: number): string {
 
 /** Ids, keys and references: without the spaces around them, and one way to write an accent. */
 function comparable(value: string): string {
-  return value.trim().normalize("NFC");
+  return normal(value.trim());
 }

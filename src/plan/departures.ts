@@ -82,7 +82,10 @@ async function keepLastMembers(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE leaver AS
     SELECT d.* FROM doomed d ANTI JOIN frozen f USING (kind, name)
-    ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
+    ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name`);
+  const [any] = await connection.rows("SELECT true FROM leaver LIMIT 1");
+  if (any === undefined) return;
+  await connection.run(`
     INSERT INTO frozen
     WITH guarded AS (SELECT list(name) AS names FROM actual WHERE kind = 'group' AND is_protected(kind, name)),
     member AS (

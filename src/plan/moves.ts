@@ -50,11 +50,16 @@ export async function createMoves(connection: Connection): Promise<void> {
     SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor;
     CREATE OR REPLACE TEMP TABLE unmatched AS
     SELECT * FROM ledger SEMI JOIN actual USING (kind, name) ANTI JOIN assembled_origin USING (kind, name, source, source_id);
+    CREATE OR REPLACE TEMP TABLE move (kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR);
+    CREATE OR REPLACE TEMP TABLE reused (kind VARCHAR, name VARCHAR, source VARCHAR, was_id VARCHAR, is_id VARCHAR)`);
+  // Mostly every record has the name that it had: then the ledger is not gone through again for those who have not.
+  if ((await countOf(connection, "unmatched")) === 0) return;
+  await connection.run(`
     CREATE OR REPLACE TEMP TABLE strayed AS
     SELECT u.* FROM unmatched u
     ANTI JOIN (SELECT l.kind, l.name FROM ledger l SEMI JOIN assembled_origin USING (kind, name, source, source_id)) same USING (kind, name)
     ANTI JOIN (SELECT kind, name FROM frozen WHERE reason <> 'protected') f USING (kind, name);
-    CREATE OR REPLACE TEMP TABLE move AS
+    INSERT INTO move
     SELECT s.kind, s.name AS was, o.name AS becomes, min(s.source) AS source, min(s.source_id) AS source_id
     FROM strayed s JOIN assembled_origin o USING (kind, source, source_id)
     GROUP BY ALL;
@@ -62,7 +67,7 @@ export async function createMoves(connection: Connection): Promise<void> {
       SELECT l.kind, l.name FROM ledger l SEMI JOIN assembled_origin USING (kind, name, source, source_id)
       SEMI JOIN actual USING (kind, name)
     ) same WHERE same.kind = move.kind AND same.name = move.becomes;
-    CREATE OR REPLACE TEMP TABLE reused AS
+    INSERT INTO reused
     SELECT s.kind, s.name, s.source, min(s.source_id) AS was_id, min(o.source_id) AS is_id
     FROM strayed s JOIN assembled_origin o USING (kind, name, source)
     ANTI JOIN frozen f ON f.kind = s.kind AND f.name = s.name

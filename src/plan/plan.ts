@@ -27,6 +27,9 @@ export interface ChangeRow {
  */
 export async function createPlan(connection: Connection): Promise<Plan> {
   await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
+  // Most runs change nothing: then nobody is to be looked for among all there are, which each reader would do again.
+  const [any] = await connection.rows("SELECT true FROM changes LIMIT 1");
+  const all = (table: string): string => (any === undefined ? `(FROM ${table} LIMIT 0)` : table);
   await connection.run(`
     CREATE OR REPLACE TEMP VIEW change_sides AS
     SELECT c.action, c.kind, c.name,
@@ -35,8 +38,8 @@ export async function createPlan(connection: Connection): Promise<Plan> {
       CASE WHEN c.action <> 'delete' THEN struct_pack(
         name := d.name, display_name := d.display_name, description := d.description, mail := d.mail, group_names := d.group_names) END AS after
     FROM changes c
-    LEFT JOIN actual a ON a.kind = c.kind AND a.name = c.name
-    LEFT JOIN desired d ON d.kind = c.kind AND d.name = c.name`);
+    LEFT JOIN ${all("actual")} a ON a.kind = c.kind AND a.name = c.name
+    LEFT JOIN ${all("desired")} d ON d.kind = c.kind AND d.name = c.name`);
   const [counts, digest] = [await countChanges(connection), await digestOf(connection)];
   return { digest, counts, changes: (only) => readChanges(connection, only) };
 }

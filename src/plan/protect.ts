@@ -61,11 +61,13 @@ export async function freeze(
     SELECT DISTINCT q.kind FROM quarantined q ANTI JOIN ledger l USING (kind, source, source_id) WHERE q.name IS NULL
     ${unread.length === 0 ? "" : "UNION SELECT unnest(['user', 'group'])"};
     INSERT INTO frozen
+    WITH absent AS MATERIALIZED (
+      SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)),
+    owned AS (SELECT DISTINCT kind, name, true AS is_owned FROM ledger SEMI JOIN absent USING (kind, name)),
+    a AS (SELECT kind, name, coalesce(is_owned, false) AS is_owned FROM absent LEFT JOIN owned USING (kind, name))
     SELECT a.kind, a.name,
       CASE WHEN ${unmanaged(protection)} THEN 'unmanaged' ELSE '${unread.length === 0 ? "quarantined" : "unread"}' END
-    FROM actual a ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)
-    WHERE ${unmanaged(protection)}
-      OR (a.kind IN (FROM unidentified) AND (a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger));
+    FROM a WHERE ${unmanaged(protection)} OR (a.kind IN (FROM unidentified) AND NOT a.is_owned);
     CREATE OR REPLACE TEMP TABLE held_back AS
     SELECT s.kind, s.name FROM assembled s
     SEMI JOIN (
@@ -129,11 +131,12 @@ export async function combine(connection: Connection): Promise<Frozen> {
 }
 
 /**
- * An SQL condition: the principal `a` of the target, which the sources do not have, is not the sync's to delete. Where
+ * An SQL condition: the principal `a` of the target, which the sources do not have, is not the sync's to delete; the
+ * ledger has it where `is_owned` says so. Where
  * the rules make no groups, the configuration's own are all that the sync has.
  */
 function unmanaged({ manage, makesGroups }: Protection): string {
-  const notOwned = manage === "owned" ? "(a.kind, a.name) NOT IN (SELECT (kind, name) FROM ledger)" : "false";
+  const notOwned = manage === "owned" ? "NOT a.is_owned" : "false";
   const own = `SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ownSource)}`;
   return makesGroups ? notOwned : `(CASE a.kind WHEN 'group' THEN a.name NOT IN (${own}) ELSE ${notOwned} END)`;
 }

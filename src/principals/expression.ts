@@ -89,11 +89,14 @@ export function compileExpression(source: string, now: Date): Expression | Fault
     const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
     const context = { entry: record, Now: now };
+    // Most rules are nothing but an attribute: that needs no evaluation.
+    const attribute = namedBy(parsed.ast);
     return {
       source,
       type: checked.type ?? "dyn",
       evaluate: (attributes) => {
         record.attributes = attributes;
+        if (attribute !== undefined) return record.get(attribute);
         try {
           return parsed(context);
         } catch (error) {

@@ -4,7 +4,7 @@ type Value = string | number | null;
 
 /** Puts rows into tables, the quickest way from here into DuckDB: many at a time, each column as one text. */
 export interface Rows<Table extends string> {
-  /** Numbers are integers. */
+  /** Numbers are integers; of a text, half a character becomes U+FFFD. */
   append(table: Table, ...values: readonly Value[]): void;
   /** Resolves when there is room for more. Whoever appends has to wait for it from time to time. */
   room(): Promise<void>;

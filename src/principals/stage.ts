@@ -232,14 +232,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
         addEntry(record);
       } else if (rules.makesGroups) {
         const { group, member, origin } = record;
-        rows.append(
-          "staged_pair",
-          source,
-          normalKey(group),
-          member.kind ?? null,
-          normalKey(member.key),
-          normal(origin),
-        );
+        rows.append("staged_pair", source, normal(group), member.kind ?? null, normal(member.key), normal(origin));
       }
     },
     forget: () => {

@@ -95,7 +95,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     claim: async () => {
       await connection.run(`
         INSERT INTO owned.principal
-        SELECT ${sync}, s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name) ANTI JOIN ledger USING (kind, name)`);
+        SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name)`);
       // The library writes its files through, but not that there is a new one.
       await syncFolder(folder);
     },
@@ -107,7 +107,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
           WITH owns AS (
             SELECT s.* FROM (${origins}) s SEMI JOIN managed USING (kind, name)
             UNION ALL
-            SELECT l.* FROM ledger l SEMI JOIN desired USING (kind, name) ANTI JOIN managed USING (kind, name))
+            SELECT l.* FROM ledger l ANTI JOIN managed USING (kind, name) SEMI JOIN desired USING (kind, name))
           SELECT kind, name, source, source_id, o.is_owned IS NOT NULL AS is_new
           FROM (SELECT *, true AS is_owned FROM owns) o
           FULL JOIN (SELECT * EXCLUDE (sync), true AS was_owned FROM owned.principal WHERE sync = ${sync}) p
