@@ -133,6 +133,7 @@ const layers: Record<string, readonly string[]> = {
     "cli/data",
     "cli/export",
     "cli/open",
+    "cli/tell",
     "control",
     "sync",
     "config",
@@ -148,6 +149,7 @@ const layers: Record<string, readonly string[]> = {
     "cli/export",
     "cli/frame",
     "cli/output",
+    "cli/tell",
     "control",
     "sync",
     "config",
@@ -206,6 +208,7 @@ const layers: Record<string, readonly string[]> = {
     "plan",
     "errors",
   ],
+  "src/cli/tell": ["cli/context", "control", "sync", "config", "plan", "errors"],
   "src/cli/open": ["cli/data", "cli/output", "sync", "client", "config", "principals", "errors"],
   "src/cli/run": [
     "cli/actor",

@@ -18,6 +18,8 @@ export interface Context {
   readonly interruption: Interruption;
   readonly log: Logger;
   readonly output: Output;
+  /** False: this command has no channel of notifications told of what it does. */
+  readonly notify?: boolean;
   /** Is told of every request to a target of a sync. */
   readonly observe?: ClientOptions["observe"];
 }

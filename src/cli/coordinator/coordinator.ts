@@ -4,9 +4,10 @@ import { findOwnDaemon, withDaemon } from "./daemon.ts";
 import { openLocalCoordinator } from "./local.ts";
 import { holdLock } from "#cli/data/lock.ts";
 import { openRecords } from "#cli/data/records.ts";
+import { tellOf } from "#cli/tell/command.ts";
 
-/** How long another command is waited for, in milliseconds. */
-const patience = 5000;
+/** How long another command is waited for, which may still be telling people, in milliseconds. */
+const patience = 15_000;
 
 /**
  * Works with the coordinator of the data folder: the daemon's, where one is alive; otherwise this process is it.
@@ -30,11 +31,13 @@ export async function withCoordinator<Result>(
     const records = await openRecords(context.configuration, context.log);
     try {
       const coordinator = await openLocalCoordinator(() => context, records);
+      const endTelling = await tellOf(coordinator, context);
       try {
         await coordinator.recover();
         return await work(coordinator);
       } finally {
         await coordinator.close();
+        await endTelling();
       }
     } finally {
       await records.close();

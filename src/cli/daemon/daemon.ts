@@ -9,7 +9,7 @@ import type { Context } from "#cli/context.ts";
 import { openLocalCoordinator } from "#cli/coordinator/local.ts";
 import { logRuns, showPlans } from "./log-runs.ts";
 import { logSchedule } from "./log-schedule.ts";
-import { openNotices } from "./notices.ts";
+import { openNotices } from "#cli/tell/notices.ts";
 import type { Records } from "#cli/data/records.ts";
 
 /** What runs the syncs of a configuration by itself. */

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { apply, approve, compare, explain, plan, reject, undo } from "#cli/commands.ts";
 import { load } from "#cli/context.ts";
+import type { Context } from "#cli/context.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
 import { wholeNumber } from "#cli/numbers.ts";
@@ -22,7 +23,7 @@ export function addRunCommands(program: Command, { composition, within }: Frame)
         return compare(context, old, sync, limitOf(options));
       }),
     );
-  limited(program.command("apply"))
+  telling(limited(program.command("apply")))
     .description("show what a run changes, apply it and prove that it arrived")
     .option("-y, --yes", "do not ask at a terminal")
     .option("--digest <digest>", "apply the plan with this digest, or nothing", digestText)
@@ -30,11 +31,15 @@ export function addRunCommands(program: Command, { composition, within }: Frame)
     .action(
       (
         sync: string | undefined,
-        { digest, yes = false, ...options }: LimitOptions & OverrideOptions & { yes?: boolean; digest?: string },
+        {
+          digest,
+          yes = false,
+          ...options
+        }: LimitOptions & OverrideOptions & TellingOptions & { yes?: boolean; digest?: string },
       ) =>
         within(options, (context) => {
           const named = digest === undefined ? {} : { digest };
-          return apply(context, sync, { ...limitOf(options), ...overridesOf(options), ...named, yes });
+          return apply(told(context, options), sync, { ...limitOf(options), ...overridesOf(options), ...named, yes });
         }),
     );
   addDecisions(program, { within });
@@ -48,7 +53,13 @@ export function addRunCommands(program: Command, { composition, within }: Frame)
 }
 
 function addDecisions(program: Command, { within }: Pick<Frame, "within">): void {
-  limited(program.command("approve"), "<run>", "the run that awaits approval or is held; as much of its id as it takes")
+  telling(
+    limited(
+      program.command("approve"),
+      "<run>",
+      "the run that awaits approval or is held; as much of its id as it takes",
+    ),
+  )
     .description("apply what a run has planned, and nothing else")
     .option("-y, --yes", "do not ask at a terminal")
     .option("--only <actions>", "only a part of it: creates, updates, deletes", onlyList)
@@ -57,23 +68,30 @@ function addDecisions(program: Command, { within }: Pick<Frame, "within">): void
     .action(
       (
         run: string,
-        { only, except, yes = false, ...options }: LimitOptions & OverrideOptions & Selection & { yes?: boolean },
+        {
+          only,
+          except,
+          yes = false,
+          ...options
+        }: LimitOptions & OverrideOptions & TellingOptions & Selection & { yes?: boolean },
       ) =>
         within(options, (context) => {
           const selection = { ...(only === undefined ? {} : { only }), ...(except === undefined ? {} : { except }) };
-          return approve(context, run, { ...limitOf(options), ...overridesOf(options), selection, yes });
+          return approve(told(context, options), run, { ...limitOf(options), ...overridesOf(options), selection, yes });
         }),
     );
-  common(program.command("reject"))
+  telling(common(program.command("reject")))
     .argument("<run>", "the run that awaits approval or is held; as much of its id as it takes")
     .description("say that what a run has planned is not to be applied")
     .option("--reason <text>", "why")
-    .action((run: string, options: CommonOptions & { reason?: string }) =>
-      within(options, (context) => reject(context, run, options.reason)),
+    .action((run: string, options: CommonOptions & TellingOptions & { reason?: string }) =>
+      within(options, (context) => reject(told(context, options), run, options.reason)),
     );
-  limited(program.command("undo"), "<run>", "the run that was applied; as much of its id as it takes")
+  telling(limited(program.command("undo"), "<run>", "the run that was applied; as much of its id as it takes"))
     .description("plan the way back to what the target was before a run; it awaits approval")
-    .action((run: string, options: LimitOptions) => within(options, (context) => undo(context, run, limitOf(options))));
+    .action((run: string, options: LimitOptions & TellingOptions) =>
+      within(options, (context) => undo(told(context, options), run, limitOf(options))),
+    );
 }
 
 function limited(command: Command, argument = "[sync]", meaning = "the sync (default: all)"): Command {
@@ -91,6 +109,19 @@ interface LimitOptions extends CommonOptions {
 function limitOf({ all, limit }: LimitOptions): { limit?: number } {
   if (all === true) return { limit: Number.POSITIVE_INFINITY };
   return limit === undefined ? {} : { limit };
+}
+
+/** A command that does what a daemon does, where there is none. */
+function telling(command: Command): Command {
+  return command.option("--no-notify", "tell no channel of notifications, where no daemon runs that does");
+}
+
+interface TellingOptions {
+  readonly notify?: boolean;
+}
+
+function told(context: Context, { notify = true }: TellingOptions): Context {
+  return { ...context, notify };
 }
 
 interface OverrideOptions {

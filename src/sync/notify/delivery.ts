@@ -25,8 +25,12 @@ export const usualPatience: Patience = { first: 5_000, longest: 900_000, most: 8
 export interface Delivery {
   /** Takes a notice, at once on disk. Never rejects. */
   accept(notice: Notice): Promise<void>;
-  /** Tries once what is due, for so many milliseconds at most. The rest stays on disk for the next process. */
-  close(patience: number): Promise<void>;
+  /**
+   * Tries once what is due, for so many milliseconds at most. The rest stays on disk for the next process.
+   * @param giveUp ends that at once
+   * @returns how many are left that were due
+   */
+  close(patience: number, giveUp?: AbortSignal): Promise<number>;
 }
 
 export interface DeliveryOptions {
@@ -164,17 +168,22 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       await inTurn(() => add(channel.names ? notice : withoutNames(notice)));
       waiting.abort();
     },
-    close: async (patience) => {
+    close: async (patience, giveUp) => {
       await changing;
       closing.abort();
-      const limit = setTimeout(() => {
+      const end = (): void => {
         abort.abort(new Error("closed"));
-      }, patience);
+      };
+      const limit = setTimeout(end, patience);
+      if (giveUp?.aborted === true) end();
+      giveUp?.addEventListener("abort", end, { once: true });
       await working;
+      giveUp?.removeEventListener("abort", end);
       clearTimeout(limit);
       const left = outbox.letters().length;
       if (left > 0)
         log.info(`channel ${name}: ${left === 1 ? "a notice is" : `${left} notices are`} kept for the next start`);
+      return outbox.letters().filter(isDue).length;
     },
   };
 }

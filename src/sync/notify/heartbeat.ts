@@ -9,8 +9,8 @@ import type { PostTimeouts } from "./post.ts";
 export interface Heartbeat {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
-  /** Breaks off what is under way. */
-  close(): Promise<void>;
+  /** Waits so many milliseconds for what is under way, then breaks it off. */
+  close(patience?: number, giveUp?: AbortSignal): Promise<void>;
 }
 
 export interface HeartbeatOptions {
@@ -57,9 +57,12 @@ export function openHeartbeat(
         .finally(() => beating.delete(sync));
       beating.set(sync, done);
     },
-    close: async () => {
+    close: async (patience = 0, giveUp) => {
+      const beats = Promise.all(beating.values());
+      const enough = sleep(patience, undefined, { ref: false, ...(giveUp === undefined ? {} : { signal: giveUp }) });
+      await Promise.race([beats, enough.catch(() => undefined)]);
       ending.abort(new Error("closed"));
-      await Promise.all(beating.values());
+      await beats;
     },
   };
 }

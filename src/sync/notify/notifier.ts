@@ -33,10 +33,14 @@ export interface NotifierOptions {
   readonly patience?: Patience;
   /** Is told how each message has ended: sent, or given up. */
   readonly ended?: (channel: string, sent: boolean) => void;
-  /** How long after a failure it must be known whether the run is tried again, in milliseconds. */
+  /** How long after a failure it must be known whether the run is tried again, in milliseconds. 0: none is. */
   readonly settle?: number;
-  /** How long the last try may take, in milliseconds. */
-  readonly closing?: number;
+  /** How long the last try may take once it begins, in milliseconds. */
+  readonly closing?: () => number;
+  /** Ends the last try at once. */
+  readonly giveUp?: AbortSignal;
+  /** Is told of what was due at the end and has not gone out: how many notices, and of which channel. */
+  readonly left?: (channel: string, count: number) => void;
 }
 
 /** No more principals are named in a notice. */
@@ -46,7 +50,7 @@ export async function openNotifier(
   channels: Readonly<Record<string, Channel>>,
   options: NotifierOptions,
 ): Promise<Notifier> {
-  const { folder, log, patience = usualPatience, settle = 2_000, closing = 3_000, ended } = options;
+  const { folder, log, patience = usualPatience, settle = 2_000, closing = () => 3_000, ended } = options;
   const letters = join(folder, "letters");
   const file = join(folder, "told.json");
   await makeFolder(letters, "the outbox");
@@ -54,6 +58,7 @@ export async function openNotifier(
   const watch = createWatch(memoryIn(await readJson(file)));
   const routes = await Promise.all(
     Object.entries(channels).map(async ([name, channel]) => ({
+      name,
       channel,
       delivery: await openDelivery({
         name,
@@ -101,7 +106,7 @@ export async function openNotifier(
   }
 
   async function settleLater(run: RunRecord): Promise<void> {
-    await sleep(settle, undefined, { ref: false, signal: ending.signal });
+    if (settle > 0) await sleep(settle, undefined, { ref: false, signal: ending.signal });
     inTurn(watch.settle(run));
   }
 
@@ -127,7 +132,13 @@ export async function openNotifier(
     close: async () => {
       ending.abort();
       await telling;
-      await Promise.all(routes.map(({ delivery }) => delivery.close(closing)));
+      const patience = closing();
+      await Promise.all(
+        routes.map(async ({ name, delivery }) => {
+          const count = await delivery.close(patience, options.giveUp);
+          if (count > 0) options.left?.(name, count);
+        }),
+      );
     },
   };
 }

@@ -55,7 +55,7 @@ async function opened(channels: Record<string, Channel>, options: Partial<Notifi
     log,
     patience,
     settle: 10,
-    closing: 500,
+    closing: () => 500,
     ...options,
   });
   notifiers.push(notifier);

@@ -8,20 +8,20 @@ import type { NotifierOptions } from "#sync/notify/notifier.ts";
 import { changedNames } from "./changed-names.ts";
 import { daemonFolder } from "#cli/context.ts";
 
-/** Tells people, and whoever watches for heartbeats, what happens in a daemon. */
+/** Tells people, and whoever watches for heartbeats, what happens to runs. */
 export interface Notices {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
   /** Goes by another configuration. What happens meanwhile is told by that one. */
   take(configuration: Configuration): Promise<void>;
-  /** Ends, within a few seconds. What could not be sent is sent after the next start. */
+  /** Ends, within a few seconds or what is set. What could not be sent is sent after the next start. */
   close(): Promise<void>;
 }
 
 export async function openNotices(
   configuration: Configuration,
   log: Logger,
-  options: Pick<NotifierOptions, "isStopping" | "ended"> = {},
+  options: Pick<NotifierOptions, "isStopping" | "ended" | "settle" | "closing" | "giveUp" | "left"> = {},
 ): Promise<Notices> {
   let current = await open(configuration);
   /** What happened while one configuration took the place of another. */
@@ -47,7 +47,8 @@ export async function openNotices(
   }
 
   async function end(): Promise<void> {
-    await Promise.all([current.notifier.close(), current.heartbeat.close()]);
+    const { closing, giveUp } = options;
+    await Promise.all([current.notifier.close(), current.heartbeat.close(closing?.(), giveUp)]);
   }
 
   async function change(before: Promise<void>, configuration: Configuration): Promise<void> {
