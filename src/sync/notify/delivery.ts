@@ -163,6 +163,10 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       log.error({ err: error }, `channel ${name}: no more notices are sent: ${messageOf(error)}`);
   });
 
+  const end = (): void => {
+    abort.abort(new Error("closed"));
+  };
+
   return {
     accept: async (notice) => {
       await inTurn(() => add(channel.names ? notice : withoutNames(notice)));
@@ -171,9 +175,6 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     close: async (patience, giveUp) => {
       await changing;
       closing.abort();
-      const end = (): void => {
-        abort.abort(new Error("closed"));
-      };
       const limit = setTimeout(end, patience);
       if (giveUp?.aborted === true) end();
       giveUp?.addEventListener("abort", end, { once: true });
