@@ -2,13 +2,12 @@ import { resolve } from "node:path";
 import type { Configuration, SourceConfiguration, SyncConfiguration, TargetConfiguration } from "./configuration.ts";
 import { buildLimits } from "./limits.ts";
 import { buildChannel } from "./notifications.ts";
-import { service as serviceSchema } from "./schema.ts";
 import type { File, Sync, Target } from "./schema.ts";
 import type { Setting } from "./settings.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(
-  { service, control, targets, syncs, notifications, metrics, journal }: File,
+  { service, daemon, control, targets, syncs, notifications, metrics, journal }: File,
   place: {
     readonly file: string;
     readonly folder: string;
@@ -18,7 +17,7 @@ export function build(
   },
 ): Configuration {
   const { folder } = place;
-  const { data, memory } = service ?? serviceSchema.parse({});
+  const { data, memory } = service ?? daemon;
   const configuration = {
     ...place,
     data: resolve(folder, data),

@@ -13,15 +13,16 @@ const changeable = new Set<string>([
   "notifications",
 ] satisfies (keyof Configuration)[]);
 
-/** Keys of `service:` that the configuration has at its top. */
-const ofService = new Set(["data", "memory"]);
+/** Keys of `service:`, or of `daemon:` where there is none, that the configuration has at its top. */
+const ofEither = new Set(["data", "memory"]);
 
 /** The keys that differ and cannot change while Rollcall runs: `service.listen`. No values: there may be secrets. */
 export function keysForRestart(before: Configuration, after: Configuration): string[] {
+  const section = after.service === undefined ? "daemon" : "service";
   return differing({ ...before }, { ...after }, "")
     .map((path) => path.slice(1))
     .filter((path) => !changeable.has(path.split(".", 1)[0] ?? ""))
-    .map((path) => (ofService.has(path) ? `service.${path}` : path));
+    .map((path) => (ofEither.has(path) ? `${section}.${path}` : path));
 }
 
 function differing(before: unknown, after: unknown, path: string): string[] {

@@ -19,6 +19,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
   return [
     ...plainHttp(document),
     ...openControl(document),
+    ...daemonBeside(document),
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
@@ -54,6 +55,22 @@ function plainHttp(document: ConfigurationDocument): Problem[] {
       "plain HTTP on an address that other machines reach; set service.tls, or service.allowPlainHttp: true where something in front of Rollcall encrypts",
     ),
   ];
+}
+
+/** Both use one data folder: what says otherwise would be passed over. */
+function daemonBeside(document: ConfigurationDocument): Problem[] {
+  if (!keysOf(document, []).includes("service")) return [];
+  return ["data", "memory"].flatMap((key) =>
+    document.at(["daemon", key]) === undefined
+      ? []
+      : [
+          document.problem(
+            ["daemon", key],
+            "key",
+            `is for a file without \`service:\`; beside the service, the daemon goes by service.${key}`,
+          ),
+        ],
+  );
 }
 
 /** The daemon's API knows no encryption: its token is for this machine. */

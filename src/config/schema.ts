@@ -20,14 +20,17 @@ const atLeastOne = z
 const path = values.text("the path of a file");
 const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
 
-export const service = z.strictObject({
+const data = values
+  .text("the path of a folder")
+  .prefault("data")
+  .describe("The folder of everything Rollcall stores, relative to this file.");
+const memory = values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk.");
+
+const service = z.strictObject({
   listen: values.listen
     .prefault("127.0.0.1:8442")
     .describe("Where the service listens: host:port. Port 0 is any free one."),
-  data: values
-    .text("the path of a folder")
-    .prefault("data")
-    .describe("The folder of everything Rollcall stores, relative to this file."),
+  data,
   administrator: section({
     name: values.principalName.prefault("admin").describe("The user that always holds every privilege."),
     password: z
@@ -96,7 +99,7 @@ export const service = z.strictObject({
     timeout: values.duration.prefault("60s").describe("How long a query of a pinboard may run."),
     maxRows: atLeastOne.prefault(100_000).describe("The most rows that one visualization returns at a time."),
   }).describe("The queries of pinboards."),
-  memory: values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk."),
+  memory,
 });
 
 const remote = z.strictObject({
@@ -274,6 +277,9 @@ export const file = z.strictObject({
     .nullish()
     .transform((value) => (value === null ? service.parse({}) : value))
     .describe("The service: users, groups, sessions. Leave it out to run the daemon alone."),
+  daemon: section({ data, memory }).describe(
+    "Where the daemon keeps what it stores, and how much memory a run may take, where the file has no service. Beside the service, it goes by service.data and service.memory.",
+  ),
   control: section({
     listen: values.listen
       .prefault("127.0.0.1:0")

@@ -10,6 +10,9 @@ const most = 100;
 /** The longest `name` and `displayName` in code points (B.5). */
 const longestName = 255;
 
+/** What is wrong with an element that is no object: then nothing is said of the fields that it does not have. */
+const noObject = literal(": must be an object");
+
 /** What is checked, and against what. The relations are those of a sync. */
 export interface Checks {
   /** The changes, as `createChanges` makes them of what is and `desired`. */
@@ -47,7 +50,8 @@ export async function checkList(connection: Connection, checks: Checks): Promise
   ];
   const rows = await connection.rows<{ text: string }>(`
     SELECT DISTINCT index, 'principals[' || index || ']' || problem AS text
-    FROM (${queries.join("\nUNION ALL\n")}) WHERE problem IS NOT NULL
+    FROM (${queries.join("\nUNION ALL\n")})
+    WHERE problem IS NOT NULL AND (problem = ${noObject} OR index NOT IN (SELECT index FROM ${wrongTypes} WHERE problem = ${noObject}))
     ORDER BY index, text LIMIT ${most}`);
   if (rows.length > 0) {
     throw new InputError("The list of principals is not valid; nothing has changed.", {

@@ -223,9 +223,7 @@ test("B.5 every problem of the whole list is named, with its place in it", async
   );
   const odd = await directory.call(call([...company.slice(0, 5), 7, ...company.slice(5), "8"]));
   const must = (at: number): string => `principals[${at}]: must be an object`;
-  expect((odd.answer as { problems: string[] }).problems).toEqual(
-    expect.arrayContaining([must(5), must(company.length + 1)]),
-  );
+  expect((odd.answer as { problems: string[] }).problems).toEqual([must(5), must(company.length + 1)]);
   const twice = await directory.call(call([...company, user("u5", { mail: "other" })]));
   expect(twice.read).toBe("fallback");
   expect(twice.answer).toMatchObject({

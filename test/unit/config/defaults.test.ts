@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { connector, load, valid, withSync } from "./support.ts";
+import { connector, load, problemsOf, valid, withSync } from "./support.ts";
 
 const hour = 3_600_000;
 const service = {
@@ -47,6 +47,20 @@ test.each([
     });
   },
 );
+
+test("where the daemon alone keeps what it stores, and what a run may take; beside the service it shares what that has", async () => {
+  const { configuration, folder } = await load("daemon: { data: state, memory: 256MiB }");
+  expect(configuration).toMatchObject({ data: join(folder, "state"), memory: 256 * 2 ** 20 });
+  expect(await problemsOf("service:\ndaemon: { data: state, memory: 256MiB }")).toEqual(
+    [
+      ["2:11", "data"],
+      ["2:24", "memory"],
+    ].map(
+      ([place, key]) =>
+        `rollcall.yaml:${place}: daemon.${key}: is for a file without \`service:\`; beside the service, the daemon goes by service.${key}`,
+    ),
+  );
+});
 
 test("a file without a service is valid: the daemon alone", async () => {
   const { configuration, folder } = await load(

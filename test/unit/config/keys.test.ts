@@ -320,7 +320,7 @@ test("rules that are no CEL are problems at the place in the expression", async 
 test("an unknown section is a problem at its key", async () => {
   expect(await problemsOf("servce:\n  listen: x\nexports:\n")).toEqual([
     'rollcall.yaml:1:1: servce: unknown key; did you mean "service"?',
-    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, control, targets, sources, syncs, journal, notifications, metrics",
+    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, daemon, control, targets, sources, syncs, journal, notifications, metrics",
   ]);
 });
 
