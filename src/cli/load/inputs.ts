@@ -1,5 +1,6 @@
-import { createReadStream } from "node:fs";
+import { constants, createReadStream, openSync } from "node:fs";
 import { glob, open, stat } from "node:fs/promises";
+import { Socket } from "node:net";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import type { LoadSource } from "#client/chunks.ts";
@@ -72,7 +73,7 @@ interface Input {
 }
 
 async function inputOf(path: string): Promise<Input> {
-  const { size, isFile, start } = await look(path);
+  const { size, isFile, isPipe, start } = await look(path);
   const packing = packingOf(start);
   const named = packings.find(({ extension }) => path.toLowerCase().endsWith(extension));
   if (isFile && named !== undefined && named !== packing) {
@@ -81,22 +82,45 @@ async function inputOf(path: string): Promise<Input> {
   if (isFile && packing === undefined) return { source: { name: path, path }, size };
   // A pipe with a name, too, is read once and in order.
   return {
-    source: { name: path, stream: () => unpacked(path, createReadStream(path, { highWaterMark: readSize })) },
+    source: {
+      name: path,
+      stream: () => unpacked(path, isPipe ? openPipe(path) : createReadStream(path, { highWaterMark: readSize })),
+    },
   };
+}
+
+/**
+ * A pipe with a name. As a file, its opening waits for somebody who writes, and a read for what they write, each in a
+ * thread that nothing can end; not even the process would.
+ */
+function openPipe(path: string): Readable {
+  try {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    return new Socket({ fd, readable: true, writable: false });
+  } catch (error) {
+    throw new InputError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 function standardInput(stdin: Readable): Input {
   return { source: { name: "standard input", stream: () => unpacked("standard input", stdin) } };
 }
 
-async function look(path: string): Promise<{ size: number; isFile: boolean; start: Buffer }> {
+interface Look {
+  readonly size: number;
+  readonly isFile: boolean;
+  readonly isPipe: boolean;
+  readonly start: Buffer;
+}
+
+async function look(path: string): Promise<Look> {
   try {
     const found = await stat(path);
-    if (!found.isFile()) return { size: 0, isFile: false, start: Buffer.alloc(0) };
+    if (!found.isFile()) return { size: 0, isFile: false, isPipe: found.isFIFO(), start: Buffer.alloc(0) };
     const file = await open(path);
     try {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(longestMagic), 0, longestMagic, 0);
-      return { size: found.size, isFile: true, start: buffer.subarray(0, bytesRead) };
+      return { size: found.size, isFile: true, isPipe: false, start: buffer.subarray(0, bytesRead) };
     } finally {
       await file.close();
     }

@@ -1,4 +1,6 @@
-import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { mkdtemp, open, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -114,6 +116,27 @@ describe("load", () => {
     );
     expect(stderr).toMatch(/\/cancel","status":200/);
   });
+
+  test.each(["nobody writes into", "somebody writes into, and stops"])(
+    "Ctrl-C ends the load of a named pipe that %s; what comes through one is loaded",
+    async (how) => {
+      const pipe = join(folder, "pipe");
+      await promisify(execFile)("mkfifo", [pipe]);
+      const running = startRollcall(["load", "pipe", "--table", "d.t", "--json", "-v"], { cwd: folder });
+      await running.wrote(/"path":"\/ts_dataservice\/v1\/public\/loads","status":202/);
+      const writer = how.startsWith("somebody") ? await open(pipe, "w") : undefined;
+      await writer?.write("1,a,0\n");
+      running.process.kill("SIGINT");
+      const { code, stdout } = await running.ended;
+      expect(code).toBe(1);
+      expect(JSON.parse(stdout).error.message).toContain("was cancelled: the table is as it was");
+      await writer?.close();
+
+      const whole = load("pipe", "--json");
+      await writeFile(pipe, "2,b,0\n3,c,0\n");
+      expect(JSON.parse((await whole).stdout)).toMatchObject({ code: "OK", written: 2 });
+    },
+  );
 
   test("standard input of any length takes no more memory", async () => {
     await run("sql", "CREATE TABLE d.long (id BIGINT, name VARCHAR)");
