@@ -1,5 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { afterEach, beforeEach, expect } from "vitest";
+import { cp, mkdtemp, readFile, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, expect } from "vitest";
 import { makeCompany } from "./company.ts";
 import type { CompanyFolder } from "./company.ts";
 import { startRollcall } from "./rollcall.ts";
@@ -15,6 +17,11 @@ export interface EachCompany extends Omit<CompanyFolder, "remove"> {
   begin(...args: readonly string[]): Running;
   /** Runs a command to its end. */
   command(...args: readonly string[]): Promise<Ended>;
+  /**
+   * Applies, as set-up: what is behind a test that is not about it. What another test of the file has applied like that,
+   * from the same files, is taken from there.
+   */
+  applied(): Promise<void>;
   /** The one run of a command that must not fail, as its JSON has it. */
   run(...args: readonly string[]): Promise<ReturnType<typeof JSON.parse>>;
 }
@@ -27,8 +34,12 @@ export interface EachCompany extends Omit<CompanyFolder, "remove"> {
 export function companyOfEachTest(configuration?: (yaml: string) => string, env: NodeJS.ProcessEnv = {}): EachCompany {
   let company: CompanyFolder;
   let begun: Running[];
+  /** What stood in the files at each apply of this test, as long as it has done nothing else. */
+  let behind: readonly string[] | undefined;
+  const known = new Map<string, string>();
   beforeEach(async () => {
     begun = [];
+    behind = [];
     self.env = env;
     company = await makeCompany(configuration);
   });
@@ -36,6 +47,9 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
     for (const each of begun) each.process.kill("SIGKILL");
     await Promise.all(begun.map(({ ended }) => ended));
     await company.remove();
+  });
+  afterAll(async () => {
+    for (const folder of known.values()) await rm(folder, { recursive: true, force: true });
   });
   const self: EachCompany = {
     env,
@@ -51,9 +65,26 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
       const [name = "", ...rest] = args;
       const each = startRollcall([name, "--config", company.config, ...rest], { env: self.env });
       begun.push(each);
+      behind = undefined;
       return each;
     },
     command: (...args) => self.begin(...args).ended,
+    applied: async () => {
+      if (behind === undefined) throw new Error("applied() comes before every other command");
+      const all = [...behind, await textsIn(company.folder)];
+      const key = JSON.stringify([all, self.env]);
+      const before = known.get(key);
+      if (before === undefined) {
+        const { code, stdout, stderr } = await self.command("apply");
+        expect(code, stdout + stderr).toBe(0);
+        const copy = await mkdtemp(join(tmpdir(), "rollcall-applied-"));
+        known.set(key, copy);
+        await cp(company.folder, copy, { recursive: true });
+      } else {
+        await cp(before, company.folder, { recursive: true });
+      }
+      behind = all;
+    },
     run: async (...args) => {
       const { stdout, stderr } = await self.command(...args, "--json");
       const [run] = JSON.parse(stdout).runs;
@@ -62,4 +93,13 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
     },
   };
   return self;
+}
+
+/** What a test has written: the files beside the data. */
+async function textsIn(folder: string): Promise<string> {
+  const files = (await readdir(folder, { withFileTypes: true })).filter((each) => each.isFile());
+  const names = files.map(({ name }) => name).sort();
+  return JSON.stringify(
+    await Promise.all(names.map(async (name) => [name, await readFile(join(folder, name), "utf8")])),
+  );
 }

@@ -108,9 +108,9 @@ test("A.7 A.17 what DuckDB's reader is trusted with, it reads as the splitter do
 
 test("A.7 a large chunk is read by DuckDB itself, and one odd row at its end changes nothing for the others", async () => {
   const columns = ["a INTEGER", "b VARCHAR"];
-  // More than one of DuckDB's buffers, of 32 MiB, in no more rows than that takes.
-  const count = 200_000;
-  const text = (i: number): string => `name "${i % 1000}"${", and more of the text".repeat(10)}`;
+  // More than one of DuckDB's buffers, of 32 MiB, in few rows: to look at each of them is what takes time.
+  const count = 40_000;
+  const text = (i: number): string => `name "${i % 1000}"${", and more of the text".repeat(50)}`;
   const lines = Array.from({ length: count }, (_, i) => `${i},"${text(i).replaceAll('"', '""')}"\n`).join("");
   expect(lines.length).toBeGreaterThan(33 * 2 ** 20);
   expect((await both(Buffer.from("1,2\n"), {}))[0]).toEqual([{ flaw: null, f0: "1", f1: "2" }]);
@@ -124,7 +124,7 @@ test("A.7 a large chunk is read by DuckDB itself, and one odd row at its end cha
     expect(rest).toMatchObject({ accepted: count + 1, rejected, bad: rejected === 0 ? undefined : odd });
     expect(numbers.at(-1)).toBe(count + 1 + rejected);
     expect(rows.every(([n], i) => n === String(i) || i === count)).toBe(true);
-    expect(rows[123_456]).toEqual(["123456", text(456)]);
+    expect(rows[12_345]).toEqual(["12345", text(345)]);
   }
 }, 240_000);
 

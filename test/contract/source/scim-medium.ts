@@ -82,7 +82,7 @@ export function scimMedium(
   }: {
     start: (directory: ScimDirectory, options: ScimServerOptions) => Promise<ScimServer>;
     options?: object;
-  } & Pick<Medium<ScimProvision>, "faults" | "large" | "describes">,
+  } & Pick<Medium<ScimProvision>, "faults" | "large" | "many" | "describes">,
 ): Medium<ScimProvision> {
   const token = "a-token-that-nobody-may-see";
   return {

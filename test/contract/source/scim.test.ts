@@ -82,15 +82,15 @@ const before: readonly Fault<ScimProvision>[] = [
 const during: readonly Fault<ScimProvision>[] = [
   {
     name: "a page is empty",
-    inject: users(200, '{"totalResults": 5000, "startIndex": 500, "Resources": []}'),
-    message: /Users: it ends after \d+ of 5000.*\(read 3 times\)|there are \d+ \(where/,
+    inject: users(200, '{"totalResults": 1500, "startIndex": 500, "Resources": []}'),
+    message: /Users: it ends after \d+ of 1500.*\(read 3 times\)|there are \d+ \(where/,
   },
   { name: "the server goes away", inject: ({ server }) => server.close(), message: /nothing listens at|lost/ },
   {
     name: "an answer is cut off",
     inject: async ({ server }) =>
       server.intercept((_, response) => {
-        response.writeHead(200, { "content-length": 1_000 }).write('{"totalResults": 5000, "Resources": [{"id": "1"');
+        response.writeHead(200, { "content-length": 1_000 }).write('{"totalResults": 1500, "Resources": [{"id": "1"');
         setImmediate(() => response.destroy());
         return true;
       }),
@@ -98,7 +98,7 @@ const during: readonly Fault<ScimProvision>[] = [
   },
   {
     name: "an answer ends early, and seems to be whole",
-    inject: users(200, '{"totalResults": 5000, "Resources": [{"id": "1"'),
+    inject: users(200, '{"totalResults": 1500, "Resources": [{"id": "1"'),
     message: /the answer ends here, before its end \(tried 4 times\)/,
   },
 ];
@@ -113,6 +113,8 @@ sourceSuite(
       /^read by startIndex, 200 at a time$/m,
     ],
     faults: { before, during },
+    // Three pages and more; the servers take their time for each user.
+    many: 1_500,
     large: { users: 14_000, heap: 24 },
   }),
 );
@@ -127,6 +129,8 @@ sourceSuite(
       before: before.filter(({ name }) => name !== "there is no total"),
       during,
     },
+    // Three pages and more; the servers take their time for each user.
+    many: 1_500,
     large: { users: 14_000, heap: 24 },
   }),
 );

@@ -26,6 +26,8 @@ export interface Medium<P extends Provision = Provision> {
   readonly describes?: readonly RegExp[];
   /** Whether the source tells its version. */
   readonly versions?: boolean;
+  /** How many users are several batches, and more than arrives at once. Default: 5,000. */
+  readonly many?: number;
   /** A size that cannot be held within a heap of so many MiB. */
   readonly large: { readonly users: number; readonly heap: number };
 }
@@ -58,6 +60,7 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
     onTestFinished(() => provision.dispose());
     return provision;
   };
+  const many = largeCompany(medium.many ?? 5_000);
   const open = async ({ options, folder }: Provision): Promise<Source> => {
     const connector = ((await import(medium.module)) as { default: Connector }).default;
     return connector.open(connector.options.parse(options), { name: "source", folder });
@@ -110,13 +113,17 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
     });
 
     test("delivers thousands in batches", async () => {
-      const provision = await provide(largeCompany(5_000));
+      const provision = await provide(many);
       const sizes: number[] = [];
-      for await (const batch of (await open(provision)).read(context())) sizes.push(batch.length);
+      const records: SourceRecord[] = [];
+      for await (const batch of (await open(provision)).read(context())) {
+        sizes.push(batch.length);
+        records.push(...batch);
+      }
       expect(Math.max(...sizes)).toBeLessThanOrEqual(5_000);
       expect(sizes).not.toContain(0);
       expect(sizes.length).toBeGreaterThan(1);
-      expect(await view(provision)).toEqual(viewOfCompany(largeCompany(5_000)));
+      expect(viewOfRecords(records, medium.attributes)).toEqual(viewOfCompany(many));
     });
 
     test("throws the reason of a signal that is aborted already", async () => {
@@ -138,7 +145,7 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
     });
 
     test("holds nothing after a read that nobody finished", async () => {
-      const provision = await provide(largeCompany(5_000));
+      const provision = await provide(many);
       for await (const batch of (await open(provision)).read(context())) {
         expect(batch.length).toBeGreaterThan(0);
         break;
@@ -184,7 +191,7 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
     });
 
     test.each(medium.faults.during)("fails when, during the read, $name", async ({ inject, message }) => {
-      const provision = await provide(largeCompany(5_000));
+      const provision = await provide(many);
       await expect(view(provision)).resolves.toBeDefined();
       let batches = 0;
       const read = drain(await open(provision), undefined, async () => {

@@ -35,7 +35,7 @@ describe("where no daemon runs, a command works by itself", () => {
   });
 
   test("after an edit, the plan is exactly that edit", async () => {
-    await command("apply");
+    await company.applied();
     await company.write(
       "people.csv",
       people.replace("grace@example.com", "g.hopper@example.com").replace("active,staff;engines", "active,staff"),
@@ -63,7 +63,7 @@ describe("where no daemon runs, a command works by itself", () => {
   });
 
   test("who left the company is deleted, because the sync created them", async () => {
-    await command("apply");
+    await company.applied();
     await company.write("people.csv", people.replace("grace@example.com,active", "grace@example.com,left"));
     const { stdout } = await command("apply", "--json");
     const [run] = JSON.parse(stdout).runs;
@@ -74,7 +74,7 @@ describe("where no daemon runs, a command works by itself", () => {
 
 describe("a failed read deletes nothing", () => {
   test("a broken row ends the run with file and line, and the target stays as it is", async () => {
-    await command("apply");
+    await company.applied();
     await company.write("people.csv", `${people}5,eve,Eve\n`);
     const applied = await command("apply");
     expect(applied.code).toBe(1);
@@ -84,7 +84,7 @@ describe("a failed read deletes nothing", () => {
   });
 
   test("an empty file, and a missing one", async () => {
-    await command("apply");
+    await company.applied();
     await company.write("people.csv", "id,login,name,mail,status,groups\n");
     const empty = await command("apply");
     expect(empty.code).toBe(1);
@@ -94,7 +94,7 @@ describe("a failed read deletes nothing", () => {
   });
 
   test("two records with one name are both quarantined, and the user they may be stays", async () => {
-    await command("apply");
+    await company.applied();
     await company.write("people.csv", `${people}5,grace,Another Grace,,active,\n`);
     const { code, stdout } = await command("plan");
     expect(code).toBe(0);

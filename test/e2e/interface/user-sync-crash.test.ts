@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { group, user } from "./principals.ts";
 import { startAdministration } from "./syncing.ts";
 
-const size = 4_000;
+const size = 2_000;
 const rounds = 6;
 
 let data: string;

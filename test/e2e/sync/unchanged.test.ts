@@ -71,7 +71,7 @@ test("a source that tells that nothing has changed is not read again; the target
 });
 
 test("what has gone from the target comes back without a read", async () => {
-  await run("apply");
+  await company.applied();
   const data = join(company.folder, "data");
   for (const name of await readdir(data)) if (name !== "daemon") await rm(join(data, name), { recursive: true });
   expect(await run("apply")).toMatchObject({
@@ -110,7 +110,7 @@ test.each([
     },
   ],
 ])("it is read when %s", async (_, change) => {
-  await run("apply");
+  await company.applied();
   await change();
   expect((await run("plan")).notes).toEqual([]);
   expect(await reads()).toBe(2);
