@@ -1,5 +1,5 @@
 import { statfs } from "node:fs/promises";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, UnavailableError, messageOf } from "#errors.ts";
 
 /** What uploads may take, in bytes. */
 export interface Limits {
@@ -54,9 +54,23 @@ export function createRoom(limits: Limits, folder: string, others: () => number)
   };
 }
 
-/** What a failed write means: a full disk is not the caller's fault, and they are told. */
+/** What a failed write means: a full disk, or too little memory, is not the caller's fault, and they are told. */
 export function writeError(error: unknown): unknown {
-  return isDiskFull(error) ? diskFull(error) : error;
+  if (isDiskFull(error)) return diskFull(error);
+  return isOutOfMemory(error) ? outOfMemory(error) : error;
+}
+
+/** Of what DuckDB says, with addresses of its manual, the caller needs nothing; the log has it. */
+export function isOutOfMemory(error: unknown): boolean {
+  return !isDiskFull(error) && /\bOut of Memory Error\b/.test(messageOf(error));
+}
+
+function outOfMemory(cause: unknown): UnavailableError {
+  return new UnavailableError(
+    "There is not enough memory for the load: nothing of it was loaded. Try again when less is going on, load the rows in " +
+      "several smaller loads, or have service.memory raised in the configuration of the service.",
+    { cause },
+  );
 }
 
 /** DuckDB's errors have no code. What it keeps on disk meanwhile may take nine tenths of what is free at its start. */

@@ -7,6 +7,7 @@ import type { EndedLoad } from "#service/hooks.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
 import { createQueue } from "#service/queue.ts";
 import type { LoadParameters } from "#wire/loads.ts";
+import { isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";
 import { cancelled, failed, failureOf, load } from "./commit.ts";
 import { createCycle } from "./cycle.ts";
@@ -75,6 +76,8 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     } catch (error) {
       if (signal.aborted) return cancelled();
       const failure = failureOf(error);
+      if (isOutOfMemory(error))
+        log.error({ err: error, cycle: cycle.id }, `a load ran out of memory (service.memory): ${messageOf(error)}`);
       if (failure !== undefined) return failure;
       const incident = randomUUID();
       log.error({ err: error, cycle: cycle.id, incident }, `a load failed: ${messageOf(error)}`);

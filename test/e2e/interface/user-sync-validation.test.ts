@@ -247,9 +247,6 @@ describe("B.5 every problem", () => {
     ]);
     expect(problems.map((problem) => problem.slice(0, problem.indexOf(":")))).toEqual([
       "principals[2].groupNames",
-      "principals[3].displayName",
-      "principals[3].name",
-      "principals[3].principalTypeEnum",
       "principals[3]",
       "principals[4].displayName",
       "principals[4].groupNames",
