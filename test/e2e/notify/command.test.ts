@@ -1,16 +1,16 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeCompany, people } from "../../servers/company.ts";
-import type { CompanyFolder } from "../../servers/company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { people } from "../../servers/company.ts";
+import { companyOfEachTest } from "../../servers/each-company.ts";
 import { answer, startScripted } from "../../servers/scripted.ts";
 import type { ScriptedServer } from "../../servers/scripted.ts";
 
 /** What commands tell where no daemon runs, as with cron. */
 
 let web: ScriptedServer;
-let company: CompanyFolder;
+const company = companyOfEachTest();
+const { command } = company;
 /** Whether the channel takes anything. */
 let isDown = false;
 beforeEach(async () => {
@@ -19,17 +19,13 @@ beforeEach(async () => {
     "a/hook": (response, request) => answer(isDown ? 503 : 204)(response, request),
     "beat/once": answer(200),
   });
-  company = await makeCompany(
+  await company.configure(
     (yaml) => `${yaml}    limits: { deletes: 0 }\n    heartbeat: ${web.url}/beat/once
 notifications:\n  hook: { by: webhook, url: "${web.url}/a/hook", secret: 0123456789abcdef, events: [held, failed, recovered, applied] }\n`,
   );
 });
-afterEach(async () => {
-  await web.close();
-  await company.remove();
-});
+afterEach(() => web.close());
 
-const command = (...args: readonly string[]) => rollcall([...args, "--config", company.config]);
 const events = (): string[] =>
   web.to("a/hook").flatMap(({ body }) => JSON.parse(String(body)).notices.map(({ event }: { event: string }) => event));
 
