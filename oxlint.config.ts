@@ -32,7 +32,7 @@ const layers: Record<string, readonly string[]> = {
   "src/plan": ["principals", "errors"],
   "src/plan/render": ["plan"],
   "src/sync": ["sync/planning", "sync/ledger", "plan", "principals", "connector", "errors"],
-  "src/sync/planning": ["sync/sync", "sync/ports", "plan", "principals", "connector", "errors"],
+  "src/sync/planning": ["sync/record", "sync/sync", "sync/ports", "plan", "principals", "connector", "errors"],
   "src/sync/ledger": ["plan", "errors"],
   "src/sync/kept": ["sync/planning", "sync/record", "plan", "principals", "errors"],
   "src/sync/journal": ["sync/kept", "sync/ledger", "sync/record", "sync/sync", "plan", "errors"],

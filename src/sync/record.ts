@@ -1,6 +1,7 @@
 import type { ErrorDocument, HeldBy } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
+import type { Kind } from "#principals/principal.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Stage } from "./sync.ts";
 
@@ -62,6 +63,15 @@ export interface Decision {
   readonly selection?: Selection;
 }
 
+/** A note that is about a single principal: that it is leaving, has another name, or is in doubt. */
+export interface NoteSubject {
+  /** Its place among the notes, from 0. */
+  readonly note: number;
+  readonly kind: Kind;
+  /** The principal's; of one with another name, both. */
+  readonly names: readonly string[];
+}
+
 /** One run, as the journal has it. */
 export interface RunRecord {
   /** Sorts by time: `20261121-101235-4f9c2e`, in UTC. */
@@ -87,6 +97,8 @@ export interface RunRecord {
   readonly waiting: readonly Measure[];
   /** What a person should know beside the changes, one line each. */
   readonly notes: readonly string[];
+  /** Which notes are about single principals. Absent: an older Rollcall wrote the record, and the notes alone tell. */
+  readonly subjects?: readonly NoteSubject[];
   /** Why it is held. Only what is held by `limits` can be approved. */
   readonly heldBy?: HeldBy;
   /** Of a run that failed or is held: safe to show. */

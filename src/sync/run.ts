@@ -18,6 +18,7 @@ import { compareOpinions } from "#sync/planning/opinions.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
 import type { Target } from "./ports.ts";
+import type { NoteSubject } from "./record.ts";
 import { passwordOf } from "./sync.ts";
 import type { Stage, Sync } from "./sync.ts";
 
@@ -68,6 +69,8 @@ export interface Report {
   readonly waiting: readonly Measure[];
   /** What a person should know beside the changes, one line each. */
   readonly notes: readonly string[];
+  /** Which of them are about single principals. */
+  readonly subjects?: readonly NoteSubject[];
   /** Who leaves later or never. Absent where it was decided when the plan was made. */
   readonly departures?: Departures;
 }

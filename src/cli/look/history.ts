@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/change-line.ts";
+import { patternMatching } from "#plan/protect.ts";
 import { quoted, visible } from "#plan/render/visible.ts";
 import { readTraces } from "#plan/traces.ts";
 import type { Trace } from "#plan/traces.ts";
@@ -72,7 +73,7 @@ async function* entriesOf(
   traces: AsyncIterable<Trace>,
   name: string,
 ): AsyncIterable<Entry> {
-  const said = runs.map(({ notes }) => notesAbout(name, notes));
+  const said = runs.map((run) => notesAbout(name, run));
   const reader = traces[Symbol.asyncIterator]();
   try {
     let next = await reader.next();
@@ -91,8 +92,19 @@ async function* entriesOf(
   }
 }
 
-/** Of the notes, those about single principals begin with what it is and its name. */
-function notesAbout(name: string, notes: readonly string[]): string[] {
+/** Of the notes of a run, those about principals that are called so. */
+function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
+  if (subjects === undefined) return notesThatName(name, notes);
+  const places = new Set(
+    subjects
+      .filter(({ names }) => names.some((each) => patternMatching(each, [name]) !== undefined))
+      .map(({ note }) => note),
+  );
+  return notes.filter((_, place) => places.has(place)).map((note) => note.trim());
+}
+
+/** The same of a record that does not say whom its notes are about: those begin with what it is and its name. */
+function notesThatName(name: string, notes: readonly string[]): string[] {
   const names = [...new Set([name, quoted(name)])].map((each) => RegExp.escape(each)).join("|");
   const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
   return notes.filter((note) => about.test(note)).map((note) => note.trim());

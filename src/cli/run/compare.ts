@@ -5,6 +5,7 @@ import { InputError, errorDocument } from "#errors.ts";
 import { renderJson } from "#plan/render/json.ts";
 import type { Words } from "#plan/render/sections.ts";
 import { renderText } from "#plan/render/text.ts";
+import { told } from "#sync/planning/note.ts";
 import { notesOf } from "#sync/planning/notes.ts";
 import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
@@ -37,7 +38,7 @@ export async function compare(
     let code: ExitCode = exitCodes.done;
     try {
       await compareOne(context, old, sync, async ({ plan, desired }) => {
-        const notes = notesOf(desired);
+        const { notes } = told(notesOf(desired));
         const { users, groups } = plan.counts;
         const differs = [users, groups].some((kind) => kind.create + kind.update + kind.delete > 0);
         if (differs) code = exitCodes.changes;

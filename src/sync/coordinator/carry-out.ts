@@ -79,9 +79,10 @@ export async function carryOut(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting } = report;
+        const { plan, limits, waiting, subjects } = report;
         const notes = [...report.notes, ...remarks];
-        update({ digest: plan.digest, counts: plan.counts, limits, waiting, notes });
+        const said = { notes, ...(subjects === undefined ? {} : { subjects }) };
+        update({ digest: plan.digest, counts: plan.counts, limits, waiting, ...said });
         await watcher.report?.({ ...report, notes });
       },
       ...(storedAs === undefined

@@ -31,7 +31,12 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
     if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
       throw new InputError(`nothing of what the run ${run.id} has planned is left by what was chosen of it`);
-    return { ...limited, waiting: [...new Set([...run.waiting, ...limited.waiting])], notes: run.notes };
+    return {
+      ...limited,
+      waiting: [...new Set([...run.waiting, ...limited.waiting])],
+      notes: run.notes,
+      ...(run.subjects === undefined ? {} : { subjects: run.subjects }),
+    };
   };
 }
 

@@ -3,6 +3,7 @@ import { literal } from "#plan/database.ts";
 import { counted } from "#plan/render/visible.ts";
 import { useThreads } from "#plan/threads.ts";
 import { departureNotes } from "#sync/planning/departure-notes.ts";
+import { told } from "#sync/planning/note.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limited.ts";
 import type { Planner } from "#sync/planning/planning.ts";
@@ -42,7 +43,7 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
     const { create } = limited.plan.counts.users;
     return {
       ...limited,
-      notes: [
+      ...told([
         ...departureNotes({ ...departures, renames: none, reused: none, leaving: none }, sync.name),
         ...(create === 0
           ? []
@@ -55,7 +56,7 @@ export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
               `${counted(lost, "membership")} left out: somebody has deleted the group since, and it does not come back`,
             ]),
         `as long as the sources and the rules are what they are, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
-      ],
+      ]),
       departures,
     };
   };

@@ -1,9 +1,11 @@
 import type { Departures } from "#plan/departures.ts";
 import { counted, quoted } from "#plan/render/visible.ts";
+import { about } from "./note.ts";
+import type { Note } from "./note.ts";
 
 /** What is said of those who leave later or never, and of changed names: a line each, examples below it. */
-export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): string[] {
-  const notes: string[] = [];
+export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): Note[] {
+  const notes: Note[] = [];
   if (renames.count > 0) {
     notes.push(
       `${counted(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
@@ -11,7 +13,13 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     );
     for (const { kind, from, to, source, sourceId, held } of renames.examples) {
       const waits = held ? "; it keeps its name for now" : "";
-      notes.push(`  ${kind} ${quoted(from)} is now ${quoted(to)} (${source} ${quoted(sourceId)})${waits}`);
+      notes.push(
+        about(
+          kind,
+          [from, to],
+          `  ${kind} ${quoted(from)} is now ${quoted(to)} (${source} ${quoted(sourceId)})${waits}`,
+        ),
+      );
     }
     if (renames.examples.some(({ held }) => held))
       notes.push(
@@ -27,18 +35,19 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
           : "They are taken over"),
     );
     for (const { kind, name, source, was, is } of reused.examples)
-      notes.push(`  ${kind} ${quoted(name)}: ${source} ${quoted(was)} before, ${quoted(is)} now`);
+      notes.push(about(kind, [name], `  ${kind} ${quoted(name)}: ${source} ${quoted(was)} before, ${quoted(is)} now`));
   }
   if (kept.count > 0) {
     notes.push(`${counted(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
     for (const { kind, name, because } of kept.examples) {
       const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
-      notes.push(`  ${kind} ${quoted(name)}: ${why}`);
+      notes.push(about(kind, [name], `  ${kind} ${quoted(name)}: ${why}`));
     }
   }
   if (leaving.count > 0) {
     notes.push(`${counted(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
-    for (const { kind, name, on } of leaving.examples) notes.push(`  ${kind} ${quoted(name)} is leaving on ${on}`);
+    for (const { kind, name, on } of leaving.examples)
+      notes.push(about(kind, [name], `  ${kind} ${quoted(name)} is leaving on ${on}`));
   }
   return notes;
 }

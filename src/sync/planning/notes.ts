@@ -3,6 +3,8 @@ import type { LimitCheck, Measure } from "#plan/limits.ts";
 import { counted } from "#plan/render/visible.ts";
 import { departureNotes } from "./departure-notes.ts";
 import type { Desired } from "./desired.ts";
+import { about } from "./note.ts";
+import type { Note } from "./note.ts";
 
 /** What limits say of the plan of a sync. */
 interface Limited {
@@ -20,8 +22,8 @@ export function notesOf({
   sync = "",
   limits = [],
   waiting = [],
-}: Desired & Partial<Limited>): string[] {
-  const notes: string[] = [];
+}: Desired & Partial<Limited>): Note[] {
+  const notes: Note[] = [];
   if (waiting.length > 0) notes.push(waitingNote({ sync, limits, waiting }));
   if (unchangedSince !== undefined)
     notes.push(`sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)`);
@@ -36,7 +38,8 @@ export function notesOf({
       `${counted(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,
     );
     for (const finding of assembly.quarantined.examples) {
-      notes.push(`  ${finding.kind} ${finding.name ?? finding.sourceId} (${finding.origin}): ${finding.reason}`);
+      const { kind, name, sourceId, origin, reason } = finding;
+      notes.push(about(kind, [name ?? sourceId], `  ${kind} ${name ?? sourceId} (${origin}): ${reason}`));
     }
   }
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);

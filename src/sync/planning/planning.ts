@@ -6,6 +6,8 @@ import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
 import { planWithinLimits, scopeOfSources } from "./limited.ts";
 import type { LimitedPlan } from "./limited.ts";
+import type { NoteSubject } from "#sync/record.ts";
+import { told } from "./note.ts";
 import { notesOf } from "./notes.ts";
 import type { Sync } from "#sync/sync.ts";
 
@@ -13,6 +15,8 @@ import type { Sync } from "#sync/sync.ts";
 export interface Planned extends LimitedPlan {
   /** What a person should know beside the changes, one line each. */
   readonly notes: readonly string[];
+  /** Which of them are about single principals. */
+  readonly subjects?: readonly NoteSubject[];
   /** Absent where it was decided when the plan was made. */
   readonly departures?: Departures;
 }
@@ -44,7 +48,7 @@ export const planFromSources: Planner = async (sync, workbench, options) => {
   const { checks: limits, waiting } = limited;
   return {
     ...limited,
-    notes: notesOf({ ...desired, sync: sync.name, limits, waiting }),
+    ...told(notesOf({ ...desired, sync: sync.name, limits, waiting })),
     departures: desired.departures,
   };
 };

@@ -1,3 +1,5 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { people } from "../../servers/company.ts";
 import { companyOfEachTest } from "../../servers/each-company.ts";
@@ -16,7 +18,7 @@ test("who is gone from the sources is shown as leaving, and stays until the time
   const { departures } = await run("apply");
   expect((await run("plan")).departures).toEqual(departures);
   const { stdout } = await command("explain", "zoe");
-  expect(stdout).toContain("it leaves when the time of deletions.after has passed");
+  expect(stdout).toContain(`it is leaving on ${departures.leaving.examples[0].on} (deletions.after)`);
   await company.write("people.csv", people);
   expect((await run("apply")).departures.leaving.count).toBe(0);
 });
@@ -50,4 +52,32 @@ test("a record with another name is a rename; a name with another record is some
   expect(shown.departures.reused.examples).toMatchObject([{ held: false }]);
   await command("apply", "--override", "reusedNames", "--digest", shown.plan.digest);
   expect((await run("plan")).departures).toMatchObject({ renames: { count: 0 }, reused: { count: 0 } });
+});
+
+test("history knows whom a note is about from the record, and of an older record from the words", async () => {
+  await company.configure((yaml) => `${yaml}    deletions: { after: 7d }\n`);
+  expect((await command("apply")).code).toBe(0);
+  await company.write("people.csv", people.replace(/^3,zoe.*\n/m, "").replace("2,grace,", "2,hopper,"));
+  await command("apply");
+  const journal = join(company.folder, "data", "daemon", "journal.json");
+  const text = await readFile(journal, "utf8");
+  const { notes, subjects } = JSON.parse(text).runs.at(-1);
+  expect(subjects.map(({ names }: { names: string[] }) => names)).toEqual(
+    expect.arrayContaining([["grace", "hopper"], ["zoe"]]),
+  );
+  const said = async (name: string): Promise<string[]> =>
+    JSON.parse((await command("history", name, "--json")).stdout).entries.flatMap(
+      (entry: { notes: string[] }) => entry.notes,
+    );
+  const asRecorded = [await said("zoe"), await said("hopper")];
+  expect(asRecorded).toEqual([
+    [expect.stringMatching(/^user zoe is leaving on /)],
+    [expect.stringMatching(/^user grace is now hopper /)],
+  ]);
+  expect(notes.map((note: string) => note.trim())).toEqual(expect.arrayContaining(asRecorded.flat()));
+  expect(await said("z*")).toEqual(asRecorded[0]);
+  const old = JSON.parse(text);
+  for (const run of old.runs) delete run.subjects;
+  await writeFile(journal, JSON.stringify(old));
+  expect([await said("zoe"), await said("hopper")]).toEqual(asRecorded);
 });
