@@ -167,9 +167,13 @@ test("a stream that stands still keeps nothing open once the load is stopped", a
   stream.write("1,a\n");
   const stop = new AbortController();
   const loading = open(proxy.url).load({ into, sources: [{ name: "slow", stream }] }, { signal: stop.signal });
-  setTimeout(() => stop.abort(new Error("enough")), 500);
-  const error = await failure(loading);
-  expect(error.message).toContain("was cancelled: the table is as it was");
+  const failed = failure(loading);
+  // The load has begun, and waits for what the stream does not give.
+  const begun = async (): Promise<number> => JSON.parse((await service.call("GET", "/public/loads")).text).length;
+  await expect.poll(begun).toBe(1);
+  await expect.poll(() => stream.readableLength).toBe(0);
+  stop.abort(new Error("enough"));
+  expect((await failed).message).toContain("was cancelled: the table is as it was");
   expect(stream.destroyed).toBe(true);
 });
 
