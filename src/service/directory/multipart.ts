@@ -39,10 +39,17 @@ export async function readMultipart(body: Readable, contentType: string, fields:
   await Promise.race([reading, failure.promise]);
 }
 
+/**
+ * What may be the beginning of a boundary, at the end of a chunk, the parser keeps, and gives out as it is when it was
+ * none: memory that it looks at again later, while a sink may change what it gets. It is shorter than the boundary, and
+ * that than what Node takes for headers, in bytes.
+ */
+const longestKept = 16 * 1024;
+
 async function readPart(name: string, part: Readable, fields: FormFields): Promise<void> {
   const sink = fields.open(name, "plain");
   for await (const chunk of part as AsyncIterable<Buffer>) {
-    sink?.write(chunk);
+    sink?.write(chunk.length <= longestKept ? Buffer.from(chunk) : chunk);
     await fields.room();
   }
 }

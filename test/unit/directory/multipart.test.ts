@@ -1,0 +1,42 @@
+import { Readable } from "node:stream";
+import { expect, test } from "vitest";
+import { readMultipart } from "#service/directory/multipart.ts";
+
+/** Reads a form that arrives in the given pieces, and changes what it gets, as a reader of a list does. */
+async function read(pieces: readonly Buffer[]): Promise<[string, string][]> {
+  const fields: [string, string][] = [];
+  const body = Readable.from(pieces.filter(({ length }) => length > 0).map((piece) => Buffer.from(piece)));
+  await readMultipart(body, "multipart/form-data; boundary=x", {
+    open: (name) => {
+      const field: [string, string] = [name, ""];
+      fields.push(field);
+      return {
+        write: (bytes) => {
+          field[1] += bytes.toString("latin1");
+          bytes.fill(0);
+        },
+      };
+    },
+    room: () => Promise.resolve(),
+  });
+  return fields;
+}
+
+test("B.2 a list with line ends is read alike wherever the body is cut, by whoever changes what they get", async () => {
+  const list = '[\r\n{"name":"a",\r\n"displayName":"x"}\r\n,\r\n--y\r\n--]';
+  const part = (name: string, value: string): string =>
+    `--x\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const body = Buffer.from(`${part("principals", list)}${part("applyChanges", "false")}--x--\r\n`);
+  const expected = [
+    ["principals", list],
+    ["applyChanges", "false"],
+  ];
+  for (let first = 1; first < body.length; first++) {
+    for (let size = 1; size <= 4; size++) {
+      const second = first + size;
+      const pieces = [body.subarray(0, first), body.subarray(first, second), body.subarray(second)];
+      expect(await read(pieces), `cut at ${first} and ${second}`).toEqual(expected);
+    }
+  }
+  expect(await read([...body].map((byte) => Buffer.from([byte])))).toEqual(expected);
+}, 60_000);
