@@ -2,59 +2,26 @@ import { CsvError, Parser } from "csv-parse";
 import { InputError } from "#errors.ts";
 import type { Dialect } from "./options.ts";
 import { at, type Place } from "./place.ts";
-import { breaksIn, isBlank, type Row, wellFormedIn } from "./well-formed.ts";
-
-export type { Row };
 
 /** Longer rows are taken for a quote that is never closed: what is held in memory must not grow with the file. */
 const longestRow = 16 * 1024 * 1024;
 
-/** A row of which so much, in UTF-16 units, has no end yet is left to the parser, which does not begin it anew. */
-const longRow = 1024 * 1024;
-
-type Writing = Pick<Dialect, "delimiter" | "quote">;
+/** One row: its fields and the line on which it starts. */
+export interface Row {
+  readonly line: number;
+  readonly fields: readonly string[];
+}
 
 /**
  * The rows of a text, the header's too, without blank lines; those of one piece of text at once.
  * Keeps `place` at the line of the row after them.
- *
- * A parser looks at each byte by itself, and reads a few megabytes a second: it gets what is odd, from the row on where
- * that begins, and says what is wrong with it.
  * @throws {InputError} when quotes are not balanced
  */
 export async function* rowsOf(
   text: AsyncIterable<string>,
-  dialect: Writing,
+  dialect: Pick<Dialect, "delimiter" | "quote">,
   place: Place,
 ): AsyncGenerator<readonly Row[]> {
-  const readWellFormed = wellFormedIn(dialect, place);
-  const pieces = text[Symbol.asyncIterator]();
-  let rest = "";
-  try {
-    for (;;) {
-      const { done = false, value } = await pieces.next();
-      if (!done) rest += value;
-      const { rows, end, isOdd } = readWellFormed(rest, done);
-      yield rows;
-      rest = rest.slice(end);
-      if (isOdd || rest.length > longRow) yield* parsed(following(rest, pieces), dialect, place);
-      if (done || isOdd || rest.length > longRow) return;
-    }
-  } finally {
-    await pieces.return?.();
-  }
-}
-
-async function* following(start: string, rest: AsyncIterator<string>): AsyncGenerator<string> {
-  yield start;
-  for (;;) {
-    const { done, value } = await rest.next();
-    if (done === true) return;
-    yield value;
-  }
-}
-
-async function* parsed(text: AsyncIterable<string>, dialect: Writing, place: Place): AsyncGenerator<readonly Row[]> {
   let records: string[][] = [];
   const parser = new Parser({
     delimiter: dialect.delimiter,
@@ -75,7 +42,7 @@ async function* parsed(text: AsyncIterable<string>, dialect: Writing, place: Pla
   const taken = (): readonly Row[] => {
     const rows: Row[] = [];
     for (const fields of records) {
-      if (!isBlank(fields)) rows.push({ line: place.line, fields });
+      if (fields.length !== 1 || fields[0] !== "") rows.push({ line: place.line, fields });
       place.line += 1 + breaksIn(fields);
     }
     records = [];
@@ -91,7 +58,7 @@ async function* parsed(text: AsyncIterable<string>, dialect: Writing, place: Pla
     yield taken();
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    yield taken();
+    taken();
     // Without the cause, whose message and properties hold values of the file.
     throw new InputError(`${at(place)}: ${problems[error.code] ?? error.code}`);
   } finally {
@@ -103,6 +70,15 @@ function settled(action: (done: (error?: Error | null) => void) => void): Promis
   return new Promise((resolve, reject) => {
     action((error) => (error ? reject(error) : resolve()));
   });
+}
+
+/** The line breaks within the fields of a row; `\r\n` is one, as in an editor. */
+function breaksIn(fields: readonly string[]): number {
+  let breaks = 0;
+  for (const field of fields) {
+    if (field.includes("\n") || field.includes("\r")) breaks += field.match(/\r\n|\n|\r/g)?.length ?? 0;
+  }
+  return breaks;
 }
 
 /** By the parser's code. */

@@ -1,4 +1,3 @@
-import { parse } from "csv-parse/sync";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { InputError } from "#errors.ts";
@@ -69,56 +68,6 @@ test("reads any rows in any dialect and any pieces, each from its line", async (
       },
     ),
   );
-});
-
-test("reads what the parser alone reads of any text in any pieces, and fails where it fails", async () => {
-  const text = fc.string({
-    unit: fc.constantFrom("a", "ü", "🦉", ",", "^", '"', '"', "\n", "\r", "\0", " "),
-    maxLength: 30,
-  });
-  let failures = 0;
-  await fc.assert(
-    fc.asyncProperty(
-      text,
-      fc.constantFrom(",", "^", "🦉"),
-      fc.integer({ min: 1, max: 9 }),
-      async (text, delimiter, size) => {
-        const expected: string[][] = [];
-        const parsing = (): unknown =>
-          parse(text, {
-            delimiter,
-            record_delimiter: ["\r\n", "\n", "\r"],
-            relax_column_count: true,
-            on_record: (record: string[]) => {
-              if (record.length !== 1 || record[0] !== "") expected.push(record);
-              return null;
-            },
-          });
-        let hasFailed = false;
-        try {
-          parsing();
-        } catch {
-          hasFailed = true;
-          failures++;
-        }
-        const rows: Row[] = [];
-        const reading = async (): Promise<void> => {
-          async function* pieces() {
-            yield* cut(text, size);
-          }
-          const place = { file: "people.csv", line: 1 };
-          for await (const some of rowsOf(pieces(), { delimiter, quote: '"' }, place)) rows.push(...some);
-        };
-        if (hasFailed) await expect(reading()).rejects.toThrow(InputError);
-        else await reading();
-        // Who is told of an error has no use for the last rows before it.
-        expect(rows.map(({ fields }) => fields)).toEqual(hasFailed ? expected.slice(0, rows.length) : expected);
-      },
-    ),
-    // A row that the parser gives out together with what is wrong with the next one.
-    { numRuns: 2_000, examples: [['""\0\n"', ",", 1]] },
-  );
-  expect(failures).toBeGreaterThan(100);
 });
 
 test("takes quotes as data where nothing is quoted", async () => {
