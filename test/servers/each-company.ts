@@ -62,8 +62,7 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
     write: (name, text) => company.write(name, text),
     configure: async (change) => company.write("rollcall.yaml", change(await readFile(company.config, "utf8"))),
     begin: (...args) => {
-      const [name = "", ...rest] = args;
-      const each = startRollcall([name, "--config", company.config, ...rest], { env: self.env });
+      const each = startRollcall([...args, "--config", company.config], { env: self.env });
       begun.push(each);
       behind = undefined;
       return each;
