@@ -181,10 +181,12 @@ async function present(folder: string): Promise<{ pid?: number; url: string; ses
   return JSON.parse(text) as { pid?: number; url: string; session: string };
 }
 
-/** A line of the process's status, in bytes. */
+/** A line of the process's status, in bytes. @throws {Error} when the process has ended */
 async function memoryOf(pid: number | undefined, what: "VmHWM" | "VmRSS"): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
-  return Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
+  const [, kibibytes] = new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status) ?? [];
+  if (kibibytes === undefined) throw new Error(`process ${pid} has ended`);
+  return Number(kibibytes) * 1024;
 }
 
 async function until<Value>(look: () => Promise<Value | undefined | false>): Promise<Value> {

@@ -175,7 +175,7 @@ test("B.8 a list is answered and applied as one that nothing is known of, whatev
         await Promise.all([one.close(), other.close()]);
       }
     }),
-    { numRuns: 25 },
+    { numRuns: 15 },
   );
   // A test of what never happens would be worth nothing.
   const share = (read: Outcome["read"]): number => reads.filter((each) => each === read).length / reads.length;
