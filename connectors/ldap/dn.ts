@@ -6,6 +6,8 @@ interface Ava {
   readonly type: string;
   /** Without escapes; spaces at its end are not told apart from escaped ones, which matching ignores as well. */
   readonly value: string;
+  /** That the value is `#` and the bytes of an encoding that is no short text: not the text that is written like it. */
+  readonly isEncoded: boolean;
 }
 
 /** A relative distinguished name: usually one `type=value`, several when they were joined with `+`. */
@@ -86,7 +88,7 @@ function keyOfParsed(text: string): string {
 }
 
 function rdnKey(rdn: Rdn): string {
-  const parts = rdn.map(({ type, value }) => `${type}=${escaped(comparable(value))}`);
+  const parts = rdn.map(({ type, value, isEncoded }) => `${type}=${isEncoded ? value : escaped(comparable(value))}`);
   return parts.length === 1 ? (parts[0] ?? "") : parts.sort().join("+");
 }
 
@@ -101,10 +103,13 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7F]*$/.test(text);
 }
 
-/** Escapes that hold none of the characters that separate parts of a name: the end of a key tells where it is. */
+/**
+ * What cannot stand for itself, as `\` and two digits: the end of a key tells where it is, and a key is read as the name that
+ * it is the key of. A number sign is escaped at the beginning alone, where it would begin an encoding.
+ */
 function escaped(value: string): string {
-  return /[\\,+]/.test(value)
-    ? value.replaceAll(/[\\,+]/g, (character) => `\\${character.charCodeAt(0).toString(16)}`)
+  return /^#|[\\,+"<>;]/.test(value)
+    ? value.replaceAll(/^#|[\\,+"<>;]/g, (character) => `\\${character.charCodeAt(0).toString(16)}`)
     : value;
 }
 
@@ -138,20 +143,20 @@ function parseAva(text: string): Ava {
   const equals = text.indexOf("=");
   const type = text.slice(0, Math.max(0, equals)).trim();
   if (!typePattern.test(type)) throw new SyntaxError(`expected TYPE=VALUE at ${JSON.stringify(text.trim())}`);
-  return { type: canonicalType(type), value: unescapeValue(text.slice(equals + 1)) };
+  const value = text.slice(equals + 1).replace(/^ +/, "");
+  if (value.startsWith("#")) return { type: canonicalType(type), ...decodedHex(value.slice(1).trim()) };
+  return { type: canonicalType(type), value: unescaped(value), isEncoded: false };
 }
 
-function unescapeValue(text: string): string {
-  const start = text.replace(/^ +/, "");
-  if (start.startsWith("#")) return decodedHex(start.slice(1).trim());
-  if (!start.includes("\\")) {
-    if (/["<>;]/.test(start)) throw new SyntaxError(`${JSON.stringify(start)} has characters that must be escaped`);
-    return start;
+function unescaped(text: string): string {
+  if (!text.includes("\\")) {
+    if (/["<>;]/.test(text)) throw new SyntaxError(`${JSON.stringify(text)} has characters that must be escaped`);
+    return text;
   }
   const bytes: Buffer[] = [];
-  for (const [whole, pair, single] of start.matchAll(/\\([0-9a-fA-F]{2})|\\([ "#+,;<=>\\])|[^\\]+|\\/gs)) {
+  for (const [whole, pair, single] of text.matchAll(/\\([0-9a-fA-F]{2})|\\([ "#+,;<=>\\])|[^\\]+|\\/gs)) {
     if (pair !== undefined) bytes.push(Buffer.from(pair, "hex"));
-    else if (whole === "\\") throw new SyntaxError(`${JSON.stringify(start)} has a \\ that escapes nothing`);
+    else if (whole === "\\") throw new SyntaxError(`${JSON.stringify(text)} has a \\ that escapes nothing`);
     else bytes.push(Buffer.from(single ?? whole));
   }
   return Buffer.concat(bytes).toString();
@@ -161,9 +166,11 @@ function unescapeValue(text: string): string {
 const textTags = new Set([0x04, 0x0c, 0x12, 0x13, 0x16, 0x1a]);
 
 /** A value as `#` and the bytes of its BER encoding; what is not a short text stays as it is written. */
-function decodedHex(hex: string): string {
+function decodedHex(hex: string): Pick<Ava, "value" | "isEncoded"> {
   if (!/^(?:[0-9a-f]{2})+$/i.test(hex)) throw new SyntaxError(`#${hex} is not an even number of hexadecimal digits`);
   const bytes = Buffer.from(hex, "hex");
   const isText = textTags.has(bytes[0] ?? 0) && bytes[1] === bytes.length - 2 && bytes.length < 130;
-  return isText ? bytes.toString("utf8", 2) : `#${hex.toLowerCase()}`;
+  return isText
+    ? { value: bytes.toString("utf8", 2), isEncoded: false }
+    : { value: `#${hex.toLowerCase()}`, isEncoded: true };
 }
