@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
+import { rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -14,7 +15,7 @@ export interface Arriving {
   size(): number;
   /** Writes everything, and has it on disk when it returns (A.24). @throws {CapacityError} */
   write(body: Readable, signal: AbortSignal): Promise<void>;
-  /** Removes the file if it is still there. */
+  /** Removes the file if it is still there: its place on the disk is free when it returns. */
   discard(): Promise<void>;
 }
 
@@ -39,9 +40,14 @@ export function createArriving(folder: string, room: Room, observe: (piece: Buff
       try {
         await pipeline(body, counted, file, { signal });
       } catch (error) {
+        if (!file.closed) await once(file, "close");
         throw writeError(error);
       }
     },
-    discard: () => rm(path, { force: true }),
+    discard: async () => {
+      // What is still open elsewhere keeps its place on the disk when it is removed, unless there is nothing in it.
+      await truncate(path).catch(() => undefined);
+      await rm(path, { force: true });
+    },
   };
 }
