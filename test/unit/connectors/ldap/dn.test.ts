@@ -12,7 +12,8 @@ test.each([
   ["cn=\\ foo\\ ,dc=x", "cn=foo,dc=x", "spaces at the ends, which matching ignores"],
   ["cn=a  b,dc=x", "cn=a b,dc=x", "spaces inside, of which one counts"],
   ["cn=foo,dc=x", "cn=#0C03666F6F,dc=x", "a value in BER"],
-  ["cn=#a,dc=x", "cn=\\23A,dc=x", "a number sign"],
+  ["cn=\\#a,dc=x", "cn=\\23A,dc=x", "a number sign"],
+  ["cn=#0c03236262,dc=x", "cn=\\#bb,dc=x", "a value in BER that begins with a number sign"],
   ["cn=x\\0ACNF:1,dc=x", "CN=X\\0acnf:1,DC=x", "the name of a conflict in Active Directory"],
 ])("%s is %s: %s", (one, other) => {
   expect(dnKey(one)).toBe(dnKey(other));
@@ -26,6 +27,8 @@ test.each([
   ["cn=a\\+sn=b,dc=x", "cn=a+sn=b,dc=x"],
   ["cn=a,dc=x", "sn=a,dc=x"],
   ["cn=a\\\\,dc=x", "cn=a\\,dc=x"],
+  ["cn=#3000,dc=x", "cn=\\#3000,dc=x"],
+  ["cn=\\# bb,dc=x", "cn=\\#bb,dc=x"],
 ])("%s is not %s", (one, other) => {
   expect(dnKey(one)).not.toBe(dnKey(other));
 });
@@ -35,6 +38,15 @@ test.each(["ada", "cn=a,,dc=x", "cn", "=a", "cn=a\\", "cn=a\\zz", "cn=<a>", "cn=
   (text) => {
     expect(() => parseDn(text)).toThrow(SyntaxError);
     expect(dnKeys()(` ${text.toUpperCase()}`)).toBe(text.toLowerCase());
+  },
+);
+
+test.each(["cn=\\# bb", "cn=\\#bb,dc=x", "cn=#3000", 'cn=\\"a\\<b\\>\\;c', "cn=a\\,b\\+c\\\\"])(
+  "the key of %s is a name with that key",
+  (text) => {
+    const key = dnKey(text);
+    expect(() => parseDn(key)).not.toThrow();
+    expect(dnKey(key)).toBe(key);
   },
 );
 
