@@ -44,6 +44,9 @@ export const limits = section({
   shrink: bound
     .prefault("20%")
     .describe("How many users, and how many groups, fewer than at its last good read a source may have."),
+  quarantined: bound
+    .prefault("20%")
+    .describe("How many users, and how many groups, of what a source has in scope may be in doubt."),
   minUsers: minimum.exactOptional().describe("The fewest users that the sources together must have in scope."),
   minGroups: minimum.exactOptional().describe("The fewest groups that the sources together must have in scope."),
   floor: wholeNumber.prefault(10).describe("Up to so many changes a percentage is never tripped."),
@@ -58,8 +61,8 @@ type From = string | { readonly source: string; readonly minUsers?: number; read
 
 /** What the limits of a sync mean: those that are not `none`, each with what it is on. */
 export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
-  const { deletes, updates, creates, membershipsLost, blanked, shrink, per, ...rest } = input;
-  const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink };
+  const { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined, per, ...rest } = input;
+  const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined };
   const sources = from.flatMap((each) => {
     if (typeof each === "string") return [];
     const { source, minUsers, minGroups } = each;

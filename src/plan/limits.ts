@@ -10,6 +10,7 @@ export const limitNames = [
   "membershipsLost",
   "blanked",
   "shrink",
+  "quarantined",
   "minUsers",
   "minGroups",
 ] as const;
@@ -33,7 +34,7 @@ export interface Bound {
 }
 
 /** The limits of a sync. One that is absent does not exist. */
-export interface Limits extends Readonly<Partial<Record<Measure | "shrink", Bound>>> {
+export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "quarantined", Bound>>> {
   /** The fewest users and groups that all sources together must have in scope. */
   readonly minUsers?: number;
   readonly minGroups?: number;
@@ -58,6 +59,8 @@ export interface SourceSize {
   readonly source: string;
   readonly kind: "user" | "group";
   readonly size: number;
+  /** Those of them that are in doubt. */
+  readonly quarantined?: number;
 }
 
 /** One limit, and what it says of a plan. */
@@ -120,14 +123,16 @@ export async function measure(connection: Connection): Promise<Amount[]> {
  * @param sources those that were read
  */
 export async function sizesOf(connection: Connection, sources: readonly string[]): Promise<SourceSize[]> {
-  const rows = await connection.rows<{ source: string; kind: "user" | "group"; size: bigint }>(`
-    SELECT source, kind, count(*) AS size
-    FROM (SELECT source, kind FROM assembled UNION ALL SELECT source, kind FROM contributor UNION ALL SELECT source, kind FROM quarantined)
+  const rows = await connection.rows<{ source: string; kind: "user" | "group"; size: bigint; quarantined: bigint }>(`
+    SELECT source, kind, count(*) AS size, count(*) FILTER (doubtful) AS quarantined
+    FROM (SELECT source, kind, false AS doubtful FROM assembled
+      UNION ALL SELECT source, kind, false FROM contributor
+      UNION ALL SELECT source, kind, true FROM quarantined)
     GROUP BY source, kind`);
   return sources.flatMap((source) =>
     (["user", "group"] as const).map((kind) => {
       const row = rows.find((each) => each.source === source && each.kind === kind);
-      return { source, kind, size: Number(row?.size ?? 0) };
+      return { source, kind, size: Number(row?.size ?? 0), quarantined: Number(row?.quarantined ?? 0) };
     }),
   );
 }
@@ -152,7 +157,12 @@ export interface Facts {
 
 /** Every limit that there is, in the order of `limitNames`, and whether it is tripped. */
 export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
-  const checks = [...amountChecks(limits, facts), ...shrinkChecks(limits, facts), ...minimumChecks(limits, facts)];
+  const checks = [
+    ...amountChecks(limits, facts),
+    ...shrinkChecks(limits, facts),
+    ...quarantineChecks(limits, facts),
+    ...minimumChecks(limits, facts),
+  ];
   return checks
     .map((check) => Object.assign(check, { overridden: check.tripped && facts.overrides.includes(check.limit) }))
     .sort((a, b) => limitNames.indexOf(a.limit) - limitNames.indexOf(b.limit));
@@ -190,6 +200,21 @@ function shrinkChecks({ shrink, floor }: Limits, { sizes, history }: Facts): Unj
     return most === undefined
       ? []
       : [{ limit: "shrink" as const, of, value, earlier: 0, bound: most, basis, tripped: value > most }];
+  });
+}
+
+/**
+ * What the target has of records in doubt stays, so that no other limit says a word when all of them are: a column with
+ * another name, and the sync would go on finding nothing to do.
+ */
+function quarantineChecks({ quarantined: bound, floor }: Limits, { sizes }: Facts): Unjudged[] {
+  if (bound === undefined) return [];
+  return sizes.flatMap(({ source, kind, size, quarantined: value = 0 }) => {
+    const { most, basis } = boundOf(bound, size, floor);
+    const of = `${kind}s of ${source}`;
+    return most === undefined
+      ? []
+      : [{ limit: "quarantined" as const, of, value, earlier: 0, bound: most, basis, tripped: value > most }];
   });
 }
 

@@ -54,6 +54,7 @@ ${rules.groups === undefined ? "    # groups:                                # w
       membershipsLost: 25%
       blanked: 10%                           # mail addresses and descriptions that become empty
       shrink: 20%                            # how much less than last time the source may have
+      quarantined: 20%                       # of the records in scope, those in doubt
       floor: 10                              # up to so many changes no percentage counts
       per: day
     # When no run has succeeded for so long, that is told, and /readyz answers 503.

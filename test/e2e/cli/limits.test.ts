@@ -45,6 +45,17 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
   expect(await command("plan")).toMatchObject({ code: 0 });
 });
 
+test("where nobody's name can be made any more, nothing is left to do; the run is held instead of succeeding so", async () => {
+  await company.configure((yaml) => yaml.replace("deletes: 0", "quarantined: 1"));
+  expect(await command("apply")).toMatchObject({ code: 0 });
+  await company.write("people.csv", people.replace("login", "logon"));
+  const held = await command("apply", "--yes");
+  expect(held).toMatchObject({ code: 3 });
+  expect(held.stderr).toMatch(/quarantined: 3 users of company, at most 1 \(as configured\)\n/);
+  const run = /rollcall approve (\S+) --override quarantined/.exec(held.stderr)?.[1] ?? "";
+  expect(await command("approve", run, "--override", "quarantined", "--yes")).toMatchObject({ code: 0 });
+});
+
 test("apply-the-rest: what waits is said, with what it would take; exit code 3 although the rest was applied", async () => {
   await company.configure((yaml) => yaml.replace("updates: { count: 1 }", "action: apply-the-rest"));
   await command("apply");

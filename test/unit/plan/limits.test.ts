@@ -84,6 +84,23 @@ describe("a bound", () => {
     expect(check({ shrink: { percent: 20, per: "day" } }, { sizes })).toBeUndefined();
   });
 
+  test("records in doubt are counted against what their source has in scope, at a first read too", () => {
+    const size = { source: "hr", kind: "user" as const, size: 100 };
+    const limits = { quarantined: { percent: 20, per: "day" as const } };
+    expect(check(limits, { sizes: [{ ...size, quarantined: 20 }] })).toMatchObject({
+      value: 20,
+      bound: 20,
+      tripped: false,
+    });
+    expect(check(limits, { sizes: [{ ...size, quarantined: 21 }] })).toMatchObject({
+      limit: "quarantined",
+      of: "users of hr",
+      tripped: true,
+    });
+    expect(check(limits, { sizes: [{ ...size, size: 10, quarantined: 10 }] })).toMatchObject({ tripped: false });
+    expect(check({}, { sizes: [{ ...size, quarantined: 100 }] })).toBeUndefined();
+  });
+
   test("the fewest users and groups are those of all sources together, or of one", () => {
     const sizes = [
       { source: "hr", kind: "user" as const, size: 9 },
