@@ -222,6 +222,7 @@ const layers: Record<string, readonly string[]> = {
     "cli/numbers",
     "cli/open",
     "cli/output",
+    "cli/stopping",
     "sync",
     "config",
     "plan",

@@ -29,7 +29,6 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       "Keeps the users and groups of an analytics service in step with the directories a company already has.",
     )
     .version(`${composition.version} (Node.js ${process.versions.node})`)
-    .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError("(see --help)")
     .configureOutput(json ? { writeErr: () => {} } : {})
     .exitOverride();
@@ -68,7 +67,9 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     // Commander has shown the help that was asked for, or said already what is wrong with the command line.
     if ((error as { exitCode?: number }).exitCode === 0) return exitCodes.done;
     if (json) {
-      const problem = new InputError(`${messageOf(error).replace(/^error: /, "")} (see --help)`);
+      // Where no command is named, it has shown the help: its message is nobody's words.
+      const said = messageOf(error).startsWith("(") ? "no command, or one that is not known" : messageOf(error);
+      const problem = new InputError(`${said.replace(/^error: /, "")} (see --help)`);
       await openOutput({ json }).write(`${JSON.stringify({ error: errorDocument(problem) })}\n`);
     }
     return exitCodes.failed;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { LineCounter, parseDocument } from "yaml";
 import { isSecretPath, plainValue } from "./plain.ts";
 import type { Place } from "./plain.ts";
@@ -27,7 +28,7 @@ export interface ConfigurationDocument {
   origins(path: Path): readonly string[];
   /** True: the value is one substitution and nothing else. */
   substituted(path: Path): boolean;
-  /** True: a substitution in the value failed and has its problem already. */
+  /** True: a substitution in the value failed, or it is none, and has its problem already. */
   broken(path: Path): boolean;
   /** True: the value must not be shown. */
   secret(path: Path): boolean;
@@ -77,6 +78,14 @@ export function readDocument(text: string, surroundings: Surroundings | undefine
         text,
       })
     : undefined;
+  const at = (path: Path): unknown =>
+    path.reduce<unknown>(
+      (found, step) =>
+        typeof found === "object" && found !== null && Object.hasOwn(found, step)
+          ? (found as Record<string | number, unknown>)[step]
+          : undefined,
+      value,
+    );
   return {
     value,
     problems,
@@ -88,17 +97,12 @@ export function readDocument(text: string, surroundings: Surroundings | undefine
       if (start === undefined || offset === undefined) return problem(path, "value", message);
       return { ...position(start + offset), path, message };
     },
-    at: (path) =>
-      path.reduce<unknown>(
-        (found, step) =>
-          typeof found === "object" && found !== null && Object.hasOwn(found, step)
-            ? (found as Record<string | number, unknown>)[step]
-            : undefined,
-        value,
-      ),
+    at,
     origins: (path) => place(path)?.substituted?.origins ?? [],
     substituted: (path) => place(path)?.substituted?.whole ?? false,
     secret: (path) => (place(path)?.substituted?.secrets.length ?? 0) > 0 || isSecretPath(path),
-    broken: (path) => (place(path)?.substituted?.problems.length ?? 0) > 0,
+    broken: (path) =>
+      (place(path)?.substituted?.problems.length ?? 0) > 0 ||
+      (at(path) === undefined && problems.some((found) => isDeepStrictEqual(found.path, path))),
   };
 }

@@ -55,7 +55,8 @@ function problemsOf(issue: Issue, document: ConfigurationDocument): Problem[] {
 function found(issue: Issue, value: unknown, path: Path, document: ConfigurationDocument): string {
   if (!issue.message.startsWith("expected ")) return "";
   const origins = document.origins(path);
-  if (origins.length > 0) return ` (the value comes from ${alternatives(origins)})`;
+  if (origins.length > 0)
+    return ` (the value comes from ${alternatives(origins)}${value === "" ? ", and is empty" : ""})`;
   if (value === null) return "; the key has no value";
   if (typeof value === "object") {
     if (issue.code === "too_small" || issue.code === "too_big") return "";

@@ -12,7 +12,7 @@ import { checkSyncRules } from "./rules.ts";
 import * as schema from "./schema.ts";
 import { settingsOf } from "./settings.ts";
 import { checkSources } from "./sources.ts";
-import { reason } from "./substitution.ts";
+import { notText, reason } from "./substitution.ts";
 import { validate } from "./validate.ts";
 
 export interface LoadOptions {
@@ -70,8 +70,8 @@ async function read(file: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(file));
   } catch (error) {
-    throw new InputError(`${file} cannot be read: ${reason(error)}; name the configuration with --config FILE`, {
-      cause: error,
-    });
+    const why = reason(error);
+    const advice = why === notText ? "save it as UTF-8" : "name the configuration with --config FILE";
+    throw new InputError(`${file} cannot be read: ${why}; ${advice}`, { cause: error });
   }
 }

@@ -82,6 +82,8 @@ function readText(path: string): string {
   return text.replace(/\r?\n$/, "");
 }
 
+export const notText = "it is not UTF-8 text";
+
 /** Why a file could not be read, without the path. */
 export function reason(error: unknown): string {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
@@ -96,7 +98,7 @@ export function reason(error: unknown): string {
     case "ENOTDIR":
       return "a part of its path is not a folder";
     case "ERR_ENCODING_INVALID_ENCODED_DATA":
-      return "it is not UTF-8 text";
+      return notText;
     default:
       return typeof code === "string" ? code : "it is not readable";
   }

@@ -78,6 +78,9 @@ function unclosedQuote(document: Document, end: number): number | undefined {
 }
 
 function meaning({ code, message }: YAMLError): string {
+  const bracket = /must be sufficiently indented and end with a (?<end>[\]}])/.exec(message)?.groups?.["end"];
+  if (bracket !== undefined)
+    return `a ${bracket === "]" ? "[" : "{"} above is not closed: its ${bracket} is missing, or stands at the beginning of a line`;
   // What stands behind the colon is the text itself.
   if (code === "UNEXPECTED_TOKEN") return message.replace(/:.*$/s, "").replace(/^U/, "u");
   if (code === "MISSING_CHAR") return message.charAt(0).toLowerCase() + message.slice(1);

@@ -120,13 +120,14 @@ const longestNote = 60;
 
 /** What is most worth knowing of it beside that. */
 function noteOf(run: RunRecord, now: number): string {
-  const { state, error, expiresAt, foundAgain, undoes, decisions, caution } = run;
+  const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs } = run;
   const decision = decisions.at(-1);
   const parts = [
     ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
     ...(state === "pending" && caution !== undefined ? [caution] : []),
     ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
     ...(undoes === undefined ? [] : [`takes back ${undoes}`]),
+    ...(sameAs === undefined ? [] : [`the same as ${sameAs}`]),
     ...(foundAgain === undefined ? [] : [`found again ${counted(foundAgain.count, "time")}`]),
     ...(error === undefined ? [] : [error.message]),
   ];

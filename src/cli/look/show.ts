@@ -43,7 +43,8 @@ export async function show(context: Context, wanted: string, options: ShowOption
   const format = options.format ?? (output.json ? "json" : "text");
   const kept = await openKeptChanges(context);
   try {
-    const file = await kept.file(run);
+    // The same plan, found again, is kept with the run that stands for both.
+    const file = (await kept.file(run)) ?? (await keptAsTwin(run, runs, kept));
     const plan = await planOf(run, file, kept, options.filter);
     const nothing = file === undefined ? gone : "none of its changes is asked for";
     const isForNow = format === "text" && options.output === undefined;
@@ -76,6 +77,11 @@ export async function show(context: Context, wanted: string, options: ShowOption
 const gone = "the changes of this run are no longer kept (journal.lists says of how many runs they are)";
 const nobody = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 const none: Counts = { users: nobody, groups: nobody, membershipsAdded: 0, membershipsRemoved: 0 };
+
+function keptAsTwin({ sameAs }: RunRecord, runs: readonly RunRecord[], kept: KeptChanges): Promise<string | undefined> {
+  const twin = runs.find(({ id }) => id === sameAs);
+  return twin === undefined ? Promise.resolve(undefined) : kept.file(twin);
+}
 
 /** Who is sent a report should know that it is not of everything. */
 function chosenFact({ kind, actions, names, aspects }: Filter): Fact[] {

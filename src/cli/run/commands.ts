@@ -5,6 +5,7 @@ import type { Context } from "#cli/context.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
 import { wholeNumber } from "#cli/numbers.ts";
+import { lookStopping } from "#cli/stopping.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { exceptList, onlyList } from "./decide-flags.ts";
@@ -17,11 +18,16 @@ export function addRunCommands(program: Command, { composition, within }: Frame)
     .option("--override <limits>", "show it as if these limits were not there, like deletes,updates", limitList)
     .option("--compare <file>", "show what changes when this configuration takes the place of that one")
     .action((sync: string | undefined, options: LimitOptions & OverrideOptions & { compare?: string }) =>
-      within(options, async (context, voices) => {
-        if (options.compare === undefined) return plan(context, sync, { ...limitOf(options), ...overridesOf(options) });
-        const old = await load(options.compare, composition, voices, context.configuration.secrets);
-        return compare(context, old, sync, limitOf(options));
-      }),
+      within(
+        options,
+        async (context, voices) => {
+          if (options.compare === undefined)
+            return plan(context, sync, { ...limitOf(options), ...overridesOf(options) });
+          const old = await load(options.compare, composition, voices, context.configuration.secrets);
+          return compare(context, old, sync, limitOf(options));
+        },
+        lookStopping,
+      ),
     );
   telling(limited(program.command("apply")))
     .description("show what a run changes, apply it and prove that it arrived")
@@ -48,7 +54,7 @@ export function addRunCommands(program: Command, { composition, within }: Frame)
     .argument("<name>", "a name, a mail address, or the id of a record")
     .option("--sync <sync>", "only this sync (default: all)")
     .action((wanted: string, options: CommonOptions & { sync?: string }) =>
-      within(options, (context) => explain(context, wanted, options.sync)),
+      within(options, (context) => explain(context, wanted, options.sync), lookStopping),
     );
 }
 

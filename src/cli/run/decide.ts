@@ -114,7 +114,7 @@ async function showing(
   try {
     code = await work(document);
   } catch (error) {
-    await document.fail(errorDocument(error), run.id);
+    await document.fail(errorDocument(error), { run: run.id });
     code = exitCodeOf(error);
   }
   await documents.end();

@@ -18,12 +18,19 @@ export interface Ending {
   readonly exported?: ExportDocument;
 }
 
+/** A run that failed, where it is in the journal. */
+export interface FailedRun {
+  readonly run: string;
+  /** What was found out afterwards of what became of it. */
+  readonly recovery?: string;
+}
+
 /** How one run is shown while it goes on. */
 export interface RunDocument {
   warn(message: string): void;
   report(report: Report): Promise<void>;
   end(ending: Ending): Promise<void>;
-  fail(error: ErrorDocument, run?: string): Promise<void>;
+  fail(error: ErrorDocument, failed?: FailedRun): Promise<void>;
 }
 
 /** The result of a command over several syncs. */
@@ -34,7 +41,7 @@ export interface Documents {
 
 /**
  * Shows runs on the terminal, or with `--json` as one document:
- * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "run"?, "outcome"? | "error"?, "expiresAt"?, "export"?}]}`,
+ * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "run"?, "outcome"? | "error"?, "recovery"?, "expiresAt"?, "export"?}]}`,
  * where `plan` is what `renderJson` gives, and `waiting` what limits have left out of it. It is written as it comes: no list of changes is held whole.
  */
 export function openDocuments(output: Output, options: { limit?: number }): Documents {
@@ -68,8 +75,9 @@ function textDocuments(output: Output, { limit }: { limit?: number }): Documents
         if (exported.error !== undefined)
           output.say(`${sync}: the run itself succeeded, its export did not: ${describeFailure(exported.error)}`);
       },
-      fail: async (error) => {
+      fail: async (error, { recovery } = { run: "" }) => {
         output.say(`${sync}: ${describeFailure(error)}`);
+        if (recovery !== undefined) output.say(`  ${recovery}`);
       },
     }),
     end: async () => {},
@@ -105,7 +113,7 @@ function jsonDocuments(output: Output): Documents {
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
         end: ({ exported, ...ending }) => close({ ...ending, ...(exported === undefined ? {} : { export: exported }) }),
-        fail: (error, run) => close({ ...(run === undefined ? {} : { run }), error }),
+        fail: (error, failed) => close({ ...failed, error }),
       };
     },
     end: async () => {

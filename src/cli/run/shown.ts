@@ -51,11 +51,11 @@ export async function showEnd(
   run: RunRecord,
   others: readonly RunRecord[] = [],
 ): Promise<ExitCode> {
-  const { id, state, sameAs, error, waiting, expiresAt } = run;
+  const { id, state, sameAs, error, waiting, expiresAt, recovery } = run;
   const same = sameAs === undefined ? undefined : others.find((other) => other.id === sameAs);
   if (same !== undefined) return showEnd(document, same);
   if (error !== undefined) {
-    await document.fail(error, id);
+    await document.fail(error, { run: id, ...(recovery === undefined ? {} : { recovery }) });
     return state === "held" || error.advice === "stop" ? exitCodes.held : exitCodes.failed;
   }
   if (state === "pending") {
@@ -63,7 +63,7 @@ export async function showEnd(
     return exitCodes.held;
   }
   if (state !== "applied" && state !== "no change") {
-    await document.fail({ message: `the run ${id} is ${state}`, problems: [], advice: "stop" }, id);
+    await document.fail({ message: `the run ${id} is ${state}`, problems: [], advice: "stop" }, { run: id });
     return exitCodes.failed;
   }
   const exported = run.export as ExportDocument | undefined;

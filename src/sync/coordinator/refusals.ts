@@ -16,11 +16,12 @@ export function passedOver({ limits, waiting }: RunRecord): LimitName[] {
   return [...new Set(limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit))];
 }
 
-export function notOpen({ id, state, heldBy, endedAt }: RunRecord, what: "approved" | "rejected"): InputError {
+export function notOpen({ id, state, heldBy, endedAt, sameAs }: RunRecord, what: "approved" | "rejected"): InputError {
   const why = heldBy === undefined || state !== "held" ? `it is ${state}` : `it is held, ${heldFor[heldBy]}`;
   const since = endedAt === undefined ? "" : ` (${endedAt})`;
+  const other = sameAs === undefined ? "" : `, and the run ${sameAs} stands for it`;
   return new InputError(
-    `the run ${id} cannot be ${what}: ${why}${since}. What can be: rollcall runs --state pending, or --state held`,
+    `the run ${id} cannot be ${what}: ${why}${since}${other}. What can be: rollcall runs --state pending, or --state held`,
   );
 }
 

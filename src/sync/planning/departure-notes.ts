@@ -1,6 +1,6 @@
 import type { Departures } from "#plan/departures.ts";
 import { counted, quoted } from "#plan/render/visible.ts";
-import { about } from "./note.ts";
+import { about, unnamed } from "./note.ts";
 import type { Note } from "./note.ts";
 
 /** What is said of those who leave later or never, and of changed names: a line each, examples below it. */
@@ -21,6 +21,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
         ),
       );
     }
+    notes.push(...unnamed(renames));
     if (renames.examples.some(({ held }) => held))
       notes.push(
         `  what is held by renames: hold is applied with --override renames: rollcall plan ${sync} --override renames`,
@@ -36,6 +37,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     );
     for (const { kind, name, source, was, is } of reused.examples)
       notes.push(about(kind, [name], `  ${kind} ${quoted(name)}: ${source} ${quoted(was)} before, ${quoted(is)} now`));
+    notes.push(...unnamed(reused));
   }
   if (kept.count > 0) {
     notes.push(`${counted(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
@@ -43,11 +45,13 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
       const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
       notes.push(about(kind, [name], `  ${kind} ${quoted(name)}: ${why}`));
     }
+    notes.push(...unnamed(kept));
   }
   if (leaving.count > 0) {
     notes.push(`${counted(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
     for (const { kind, name, on } of leaving.examples)
       notes.push(about(kind, [name], `  ${kind} ${quoted(name)} is leaving on ${on}`));
+    notes.push(...unnamed(leaving));
   }
   return notes;
 }

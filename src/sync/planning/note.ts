@@ -1,4 +1,5 @@
 import type { Kind } from "#principals/principal.ts";
+import { number } from "#plan/render/visible.ts";
 import type { NoteSubject } from "#sync/record.ts";
 
 /** What a person should know: a line, or one about a single principal. */
@@ -7,6 +8,17 @@ export type Note = string | { readonly text: string; readonly kind: Kind; readon
 /** @param names the principal's; of one with another name, both */
 export function about(kind: Kind, names: readonly string[], text: string): Note {
   return { text, kind, names };
+}
+
+/** The line below examples that says how many there are beside them; nothing where there is none. */
+export function unnamed({
+  count,
+  examples,
+}: {
+  readonly count: number;
+  readonly examples: readonly unknown[];
+}): Note[] {
+  return count > examples.length ? [`  … and ${number(count - examples.length)} more`] : [];
 }
 
 /** The lines, and which of them are about whom. */

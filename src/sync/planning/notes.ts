@@ -3,7 +3,7 @@ import type { LimitCheck, Measure } from "#plan/limits.ts";
 import { counted } from "#plan/render/visible.ts";
 import { departureNotes } from "./departure-notes.ts";
 import type { Desired } from "./desired.ts";
-import { about } from "./note.ts";
+import { about, unnamed } from "./note.ts";
 import type { Note } from "./note.ts";
 
 /** What limits say of the plan of a sync. */
@@ -41,11 +41,13 @@ export function notesOf({
       const { kind, name, sourceId, origin, reason } = finding;
       notes.push(about(kind, [name ?? sourceId], `  ${kind} ${name ?? sourceId} (${origin}): ${reason}`));
     }
+    notes.push(...unnamed(assembly.quarantined));
   }
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   if (assembly.unresolved.count > 0) {
     notes.push(`${counted(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`);
     for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);
+    notes.push(...unnamed(assembly.unresolved));
   }
   notes.push(...departureNotes(departures, sync));
   if (frozen.withheld > 0)

@@ -113,6 +113,11 @@ test("who approved what is told with it; what waits is told as what waits", asyn
   expect(waiting).toContain(`rollcall approve ${pending.id}\n`);
   expect(waiting).toMatch(/expires .*, in 23 hours\n/);
   expect(await shown("history", "ada")).toContain("user to be created: + ada");
+  expect((await command("apply")).code).toBe(3);
+  const again = await shown("show", "latest");
+  expect(again).toContain(`by run ${pending.id}, which stands for both`);
+  expect(again).toContain("+ ada");
+  expect(await shown("runs")).toContain(`the same as ${pending.id}`);
   expect((await command("approve", pending.id)).code).toBe(0);
   expect((await command("show", "pending")).stderr).toContain("no run awaits approval");
   expect(await shown("show", pending.id)).toMatch(/decisions +approved by .* \(command line\)/);

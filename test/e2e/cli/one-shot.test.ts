@@ -137,6 +137,12 @@ describe("wrong input", () => {
     });
   });
 
+  test("with --json, help where no command is known is an error in words", async () => {
+    const { code, stdout } = await rollcall(["help", "stuff", "--json"]);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).error.message).toMatch(/^no command, or one that is not known/);
+  });
+
   test.each([
     ["start", "data", /^rollcall: the daemon's folder, .*data\/daemon, cannot be made: .*service\.data/],
     ["plan", "data/daemon/work", /^staff: the folder of the workbenches, .*work, cannot be made: a file has that name/],

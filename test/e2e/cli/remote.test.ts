@@ -156,6 +156,12 @@ describe("interrupted", () => {
   test("Ctrl-C before that: nothing was applied, nothing is left behind", async () => {
     await waitForFile("go");
     const before = await list();
+    const planning = begin("plan", "--verbose");
+    await planning.wrote("reading the sources");
+    planning.process.kill("SIGINT");
+    const looked = await planning.ended;
+    expect(looked.code).toBe(1);
+    expect(looked.stderr).not.toContain("applied");
     const applying = begin("apply", "--verbose");
     await applying.wrote("reading the sources");
     applying.process.kill("SIGINT");

@@ -101,6 +101,15 @@ test("what is not wholly a substitution, or no number, is not converted", async 
   ]);
 });
 
+test("of a value that is not right because its variable is empty, that is said", async () => {
+  const text = valid.replace("embedded", '{ url: "https://h:8443", username: u, password: "${env:PW}" }');
+  expect(await problemsOf(text, { environment: { PW: "" } })).toEqual([
+    expect.stringMatching(
+      /targets\.analytics\.password: expected .* \(the value comes from \$\{env:PW\}, and is empty\)$/,
+    ),
+  ]);
+});
+
 test("an unset variable, an unreadable file and what is no substitution are problems at their place, each once", async () => {
   const text = `service:
   listen: \${env:LISTEN}

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { loadConfiguration } from "#config/load.ts";
-import { failure, load, problemsOf } from "./support.ts";
+import { failure, load, problemsOf, valid } from "./support.ts";
 
 const cases: readonly [what: string, text: string, problems: readonly string[]][] = [
   ["a tab", "service:\n\tlisten: 127.0.0.1:1\n", ["2:1: not YAML: a tab; indent with spaces"]],
@@ -44,7 +44,7 @@ const cases: readonly [what: string, text: string, problems: readonly string[]][
   [
     "a list that is not closed",
     "syncs:\n  staff:\n    from: [corp\n    to: analytics\n",
-    ["4:5: not YAML: the indentation does not fit the lines above; keys of one mapping start at the same column"],
+    ["4:5: not YAML: a [ above is not closed: its ] is missing, or stands at the beginning of a line"],
   ],
   [
     "an escape",
@@ -110,6 +110,12 @@ syncs:
   expect(Object.keys((await load(text.replace("mial", "mail"))).configuration.syncs)).toEqual(["staff", "others"]);
 });
 
+test("what an alias of nothing stands for is not missing as well", async () => {
+  expect(await problemsOf(valid.replace("to: analytics", "to: *nothing"))).toEqual([
+    expect.stringContaining("syncs.staff.to: a value that starts with * needs quotes"),
+  ]);
+});
+
 test("what is wrong with an alias is said where it stands, without what it stands for", async () => {
   const text =
     "service:\n  data: &place ${env:PLACE}\n  memory: *place\n  allowPlainHttp: &no maybe\n  logins: { attempts: *no }\n";
@@ -131,7 +137,7 @@ test("a file that is empty or no text", async () => {
   expect((await failure("")).message).toBe("rollcall.yaml is empty; the shortest configuration is the line `service:`");
   expect((await failure("# only a comment\n---\n")).message).toMatch(/^rollcall.yaml is empty/);
   expect((await failure(Uint8Array.of(0x73, 0xff, 0xfe))).message).toBe(
-    "rollcall.yaml cannot be read: it is not UTF-8 text; name the configuration with --config FILE",
+    "rollcall.yaml cannot be read: it is not UTF-8 text; save it as UTF-8",
   );
 });
 

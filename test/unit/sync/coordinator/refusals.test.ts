@@ -16,6 +16,11 @@ describe("who can approve what", () => {
       endedRun({ id: "r", state: "applied" }),
       "the run r cannot be approved: it is applied (2026-11-21T10:12:40.000Z)",
     ],
+    [
+      "found before",
+      endedRun({ id: "r", state: "superseded", sameAs: "q" }),
+      "it is superseded (2026-11-21T10:12:40.000Z), and the run q stands for it.",
+    ],
     ["running", endedRun({ id: "r", state: "running" }), "it is running"],
     [
       "held by something else",

@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import type { Output } from "#cli/output.ts";
+import { openDocuments } from "#cli/run/documents.ts";
+import { showEnd } from "#cli/run/shown.ts";
+import { endedRun } from "../../../servers/runs.ts";
+
+/** Collects what is written and said. */
+function listen(json: boolean): { readonly output: Output; readonly heard: string[] } {
+  const heard: string[] = [];
+  const write = async (text: string): Promise<void> => void heard.push(text);
+  const say = (line: string): void => void heard.push(`${line}\n`);
+  const output: Output = {
+    json,
+    colour: false,
+    interactive: false,
+    width: 100,
+    write,
+    say,
+    conceal: () => {},
+    progress: () => {},
+  };
+  return { output, heard };
+}
+
+test("of a run whose end was not known, it is said what was found out about it", async () => {
+  const recovery = "the target was read again: nothing of it was applied";
+  const error = { message: "target t: was answered 500", problems: [], advice: "retry" };
+  const run = endedRun({ state: "failed", error, recovery });
+
+  const person = listen(false);
+  expect(await showEnd(openDocuments(person.output, {}).next("staff"), run)).toBe(1);
+  expect(person.heard.join("")).toBe(`staff: target t: was answered 500\n  ${recovery}\n`);
+
+  const program = listen(true);
+  const documents = openDocuments(program.output, {});
+  await showEnd(documents.next("staff"), run);
+  await documents.end();
+  expect(JSON.parse(program.heard.join(""))).toEqual({
+    runs: [{ sync: "staff", warnings: [], run: run.id, recovery, error }],
+  });
+});
