@@ -100,7 +100,9 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
       return databases.use(async (connection) => {
         try {
           if (database !== undefined) await connection.run(useOf(database, defaultSchema));
-          const page = await interruptible(connection, signal, async () => execute(databases, connection, sql));
+          const page = await interruptible(connection, signal, async () =>
+            execute(databases, connection, sql, defaultSchema),
+          );
           if (database === undefined) await refuseUnplaced(connection);
           return page;
         } catch (error) {

@@ -1,5 +1,6 @@
+import { ResultReturnType } from "@duckdb/node-api";
 import { InputError } from "#errors.ts";
-import { identifier } from "#plan/database.ts";
+import { identifier, literal } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
 import type { Databases } from "./databases.ts";
 import type { Page } from "./engine.ts";
@@ -13,8 +14,16 @@ const maxRows = 100_000;
 /** They would change the instance under everybody, or reach files of the service. */
 const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOAD", "PRAGMA", "SET", "RESET", "CALL"];
 
-/** Runs an administrator's statements one after the other, each in a transaction of its own unless they say BEGIN. */
-export async function execute(databases: Databases, connection: Connection, sql: string): Promise<Page> {
+/**
+ * Runs an administrator's statements one after the other, each in a transaction of its own unless they say BEGIN.
+ * @param defaultSchema that of a table which is named without one
+ */
+export async function execute(
+  databases: Databases,
+  connection: Connection,
+  sql: string,
+  defaultSchema: string,
+): Promise<Page> {
   let page: Page = { columnNames: [], rows: [], totalRowCount: 0 };
   const statements = splitStatements(sql);
   for (const statement of statements) {
@@ -25,9 +34,13 @@ export async function execute(databases: Databases, connection: Connection, sql:
     }
     checkStatement(statement);
     try {
-      const result = await connection.raw.stream(statement.sql);
-      const { rows, total } = await convert(result, maxRows);
-      page = { columnNames: result.columnNames(), rows, totalRowCount: total };
+      await withinReach(connection, namedDatabases(statement, databases), defaultSchema, async () => {
+        const result = await connection.raw.stream(statement.sql);
+        const { rows, total } = await convert(result, maxRows);
+        // Of what returns nothing, DuckDB gives a column `Count` all the same.
+        const columnNames = result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames();
+        page = { columnNames, rows, totalRowCount: total };
+      });
     } catch (error) {
       const meaning = meaningOf(error);
       // The engine counts lines from the beginning of the statement that it was given.
@@ -37,6 +50,39 @@ export async function execute(databases: Databases, connection: Connection, sql:
     }
   }
   return page;
+}
+
+/** The databases that a statement names as `database.name`. */
+function namedDatabases({ tokens }: Statement, databases: Databases): string[] {
+  // What it makes the current one is to stay that.
+  if (hasWords(tokens, 0, ["USE"])) return [];
+  const names = tokens.flatMap(({ kind, text }, place) => {
+    const after = tokens[place + 1];
+    const isBefore = (kind === "word" || kind === "quoted") && after?.kind === "symbol" && after.text === ".";
+    return isBefore ? (databases.find(text) ?? []) : [];
+  });
+  return [...new Set(names)];
+}
+
+/**
+ * `database.table` means the default schema here as it does in loads; to DuckDB alone, of a database that is not the
+ * current one, it would mean the schema `main`, where no load finds the table.
+ */
+async function withinReach(
+  connection: Connection,
+  named: readonly string[],
+  defaultSchema: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  if (named.length === 0) return work();
+  const [current] = await connection.rows<{ path: string }>("SELECT current_setting('search_path') AS path");
+  const before = current?.path === "" ? "memory.main" : (current?.path ?? "memory.main");
+  const further = named.flatMap((name) =>
+    [defaultSchema, "main"].map((schema) => `${identifier(name)}.${identifier(schema)}`),
+  );
+  await connection.run(`SET search_path = ${literal([before, ...further].join(","))}`);
+  await work();
+  await connection.run(`SET search_path = ${literal(before)}`);
 }
 
 function newDatabase({ tokens, line }: Statement): string | undefined {

@@ -385,6 +385,22 @@ export function engineSuite(name: string, open: OpenEngine): void {
       );
     });
 
+    test("a table that is named with its database alone is one of the default schema, whichever database is current", async () => {
+      await engine.execute(undefined, "CREATE DATABASE one; CREATE DATABASE other", never);
+      const name = { database: "other", schema: "core_default_schema", table: "t" };
+      const made = await engine.execute(undefined, "CREATE TABLE other.t (a INTEGER)", never);
+      expect(made).toEqual({ columnNames: [], rows: [], totalRowCount: 0 });
+      expect(await engine.execute(undefined, "INSERT INTO OTHER.t VALUES (1)", never)).toMatchObject({ rows: [[1]] });
+      expect(await engine.find(name)).toBeDefined();
+      const page = { rows: [[1]], totalRowCount: 1 };
+      expect(await engine.execute("one", 'FROM "other".t', never)).toMatchObject(page);
+      expect(await engine.execute("other", "FROM t", never)).toMatchObject(page);
+      // It is reached where it is named, and only there.
+      await expect(engine.execute("one", "FROM other.t; FROM t", never)).rejects.toThrow(/t does not exist/);
+      const within = "BEGIN; INSERT INTO other.t VALUES (2); ROLLBACK; USE other.core_default_schema; FROM t";
+      expect(await engine.execute("one", within, never)).toMatchObject(page);
+    });
+
     test("everything is there after a restart", async () => {
       await load("people", "SELECT unnest([1, 2]) AS id, 'before' AS name", { empty: true });
       await engine.close();
