@@ -19,6 +19,8 @@ export async function readMultipart(body: Readable, contentType: string, fields:
   // A part is announced while the one before it is still being read: they are read one after the other.
   let reading = Promise.resolve();
   parser.on("file", (name: string | undefined, part: Readable) => {
+    // Where the body ends in it, that is an error of the parser's as well; this one may come before it is read.
+    part.on("error", () => undefined);
     reading = reading.then(() => readPart(name ?? "", part, fields));
     reading.catch(failure.reject);
   });

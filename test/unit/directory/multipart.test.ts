@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { readMultipart } from "#service/directory/multipart.ts";
 
@@ -40,3 +41,16 @@ test("B.2 a list with line ends is read alike wherever the body is cut, by whoev
   }
   expect(await read([...body].map((byte) => Buffer.from([byte])))).toEqual(expected);
 }, 60_000);
+
+test("B.2 a body that ends in a part which has to wait for the one before it is refused, and ends nothing else", async () => {
+  const part = (name: string): string => `--x\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n[]`;
+  const body = Buffer.from(`${part("principals")}\r\n${part("applyChanges")}`);
+  const pieces = Readable.from(Array.from(body, (byte) => Buffer.from([byte])));
+  const reading = readMultipart(pieces, "multipart/form-data; boundary=x", {
+    open: () => ({ write: () => undefined }),
+    room: () => new Promise(() => undefined),
+  });
+  await expect(reading).rejects.toThrow("the body is not valid multipart/form-data: Unexpected end");
+  // What nobody hears is an error of the whole process by now.
+  await setImmediate();
+});
