@@ -92,12 +92,12 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
     });
     const records = await finder.records();
     const names = records.flatMap(({ kind, name }) => (name === undefined ? [] : [{ kind, name }]));
-    const found = await outcomesOf(workbench.connection, sync, { wanted: fold(wanted), names, limit });
+    const found = await outcomesOf(workbench.connection, sync, { wanted, names, limit });
     const unread = assembly.unread.map(({ name }) => name);
     const outcomes =
       found.length === 0 ? [] : await withWaits(found, sync, workbench.connection, { ...options, history, unread });
     const isFound = records.length + outcomes.length > 0;
-    const nearest = isFound ? [] : await nearestNames(workbench.connection, fold(wanted));
+    const nearest = isFound ? [] : await nearestNames(workbench.connection, wanted);
     return { sync: sync.name, target: sync.target.name, records, outcomes, nearest };
   } catch (error) {
     throw watching.explain(error);

@@ -36,24 +36,29 @@ interface Subject {
 /**
  * The outcomes of the principals that are called so (or have that mail or display name), wherever they are, and of
  * `names`. Expects the tables of `makeDesired`.
- * @param options.wanted in lower case
  */
 export async function outcomesOf(
   connection: Connection,
   sync: Sync,
   options: { readonly wanted: string; readonly names: readonly Subject[]; readonly limit: number },
 ): Promise<Outcome[]> {
-  const wanted = literal(options.wanted);
-  const isCalled = `lower(name) = ${wanted}`;
+  const wanted = folded(literal(options.wanted));
+  const isCalled = `${folded("name")} = ${wanted}`;
   const known = await connection.rows<Subject>(`
-    SELECT kind, name FROM actual WHERE ${isCalled} OR lower(mail) = ${wanted} OR lower(display_name) = ${wanted}
+    SELECT kind, name FROM actual
+    WHERE ${isCalled} OR ${folded("mail")} = ${wanted} OR ${folded("display_name")} = ${wanted}
     UNION SELECT kind, name FROM assembled WHERE ${isCalled}
-    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR lower(source_id) = ${wanted}
+    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${folded("source_id")} = ${wanted}
     ORDER BY kind DESC, name LIMIT ${options.limit}`);
   const subjects = new Map([...options.names, ...known].map((subject) => [JSON.stringify(subject), subject]));
   const outcomes: Outcome[] = [];
   for (const { kind, name } of subjects.values()) outcomes.push(await outcomeOf(connection, sync, { kind, name }));
   return outcomes;
+}
+
+/** SQL of a text as it is compared: what looks the same but for its case is the same. */
+function folded(text: string): string {
+  return `lower(nfc_normalize(${text}))`;
 }
 
 async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): Promise<Outcome> {
@@ -185,12 +190,13 @@ async function waysToGroups(connection: Connection, direct: readonly string[]): 
   return [...ways.values()];
 }
 
-/** Names of principals, in the sources or in the target, that look most like a text in lower case. */
+/** Names of principals, in the sources or in the target, that look most like a text, whatever their case. */
 export async function nearestNames(connection: Connection, wanted: string): Promise<string[]> {
+  const sides = `${folded("name")}, ${folded(literal(wanted))}`;
   const rows = await connection.rows<{ name: string }>(`
     WITH known AS (
       SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL)
-    SELECT name FROM known WHERE jaro_winkler_similarity(lower(name), ${literal(wanted)}) > 0.75
-    ORDER BY damerau_levenshtein(lower(name), ${literal(wanted)}), name LIMIT 5`);
+    SELECT name FROM known WHERE jaro_winkler_similarity(${sides}) > 0.75
+    ORDER BY damerau_levenshtein(${sides}), name LIMIT 5`);
   return rows.map(({ name }) => name);
 }

@@ -1,6 +1,9 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { people } from "../../servers/company.ts";
 import { companyOfEachTest } from "../../servers/each-company.ts";
+import { login, post } from "../../servers/service.ts";
 
 const company = companyOfEachTest();
 
@@ -156,4 +159,18 @@ test("a name that nothing has gives those that are near, and fails", async () =>
   const wrong = await explain("ada", "--sync", "stuff");
   expect(wrong.code).toBe(1);
   expect(wrong.stderr).toContain("no sync is called stuff");
+});
+
+test("a name is found however its characters are put together, and in whatever case, also where only the target has it", async () => {
+  const decomposed = "Zoe\u0308 By Hand";
+  const service = company.begin("start", "--only", "service");
+  await service.wrote("listening on");
+  const { url } = JSON.parse(await readFile(join(company.folder, "data", "service.json"), "utf8"));
+  const account = { name: "admin", password: "administrator-secret" };
+  const principals = [{ name: decomposed, displayName: "x", principalTypeEnum: "LOCAL_USER", password: "x" }];
+  const form = { applyChanges: "true", remoteDeleted: "false", principals: JSON.stringify(principals) };
+  await post(`${url}/tspublic/v1/user/sync`, form, { session: await login(url, account) });
+  const found = { records: [], outcomes: [{ name: decomposed, action: "nothing" }] };
+  expect(await explained("ZOË BY HAND")).toMatchObject(found);
+  expect(await explained(decomposed)).toMatchObject(found);
 });
