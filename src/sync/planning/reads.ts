@@ -113,10 +113,10 @@ async function store(
     await connection.run(
       `COPY ${table} TO ${literal(join(folder, own, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
     );
-  const file = join(folder, `${name}.json`);
-  await writeFile(`${file}.${own}`, JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
-  await rename(`${file}.${own}`, file);
+  const beside = join(folder, `${own}.json`);
+  await writeFile(beside, JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
+  await rename(beside, join(folder, `${name}.json`));
+  // No name of a sync has an @.
   for (const other of await readdir(folder))
-    if (other !== own && (other.startsWith(`${name}@`) || other.startsWith(`${name}.json.`)))
-      await rm(join(folder, other), { recursive: true, force: true });
+    if (other !== own && other.startsWith(`${name}@`)) await rm(join(folder, other), { recursive: true, force: true });
 }

@@ -115,3 +115,13 @@ test.each([
   expect((await run("plan")).notes).toEqual([]);
   expect(await reads()).toBe(2);
 });
+
+test("what is known of a sync stays when another one is read whose name begins the same", async () => {
+  const other = "staff.json.too";
+  const sync = `  ${other}: { from: [company], to: analytics, users: { include: "false", name: entry.login, displayName: entry.name } }\n`;
+  await company.configure((yaml) => yaml + sync);
+  await company.applied();
+  await company.configure((yaml) => yaml.replace("displayName: entry.name\n", "displayName: upper(entry.name)\n"));
+  expect((await company.run("apply", "staff")).outcome).toBe("applied");
+  expect((await company.run("plan", other)).notes).toContainEqual(unchanged);
+});
