@@ -1,5 +1,5 @@
 import { compareBytes, fieldOf, fields, groupNames, mayBeSecret } from "./fields.ts";
-import type { ArrayObserver } from "./json-array.ts";
+import type { ArrayObserver } from "./array-scanner.ts";
 import { readOrdinary } from "./ordinary.ts";
 import type { Seen } from "./ordinary.ts";
 

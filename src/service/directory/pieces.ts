@@ -3,7 +3,7 @@ import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
-import type { ArrayScanner } from "./json-array.ts";
+import type { ArrayScanner } from "./array-scanner.ts";
 import type { ListTraits } from "./list-traits.ts";
 
 /** Several whole elements of a list in a file. */

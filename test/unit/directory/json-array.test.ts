@@ -118,6 +118,9 @@ describe("B.5 valid JSON", () => {
     ],
     ["a wrong escape", String.raw`["a\"\ ","\"b"]`, /at byte 6: expected one of/],
     ["too many arrays in one another", "[".repeat(1001), /no more than 1000/],
+    ["too many, of which the last is an object", `${"[".repeat(1000)}{`, /no more than 1000/],
+    ["something else in the last array that may be", `${"[".repeat(1000)},`, /expected a value or \]/],
+    ["a word in it", `${"[".repeat(1000)}nil]`, /expected true, false, null or a number/],
   ])("%s is refused", (_, text, message) => {
     expect(scan(text).problem).toMatch(message);
     for (let length = 1; length < Math.min(text.length, 20); length++) {
