@@ -135,5 +135,3 @@ async function make(databases: Databases, connection: Connection, definition: De
     ? connection.run(`CREATE SCHEMA IF NOT EXISTS ${schema}`)
     : connection.run(`CREATE TABLE IF NOT EXISTS ${schema}.${identifier(definition.table)} ${definition.body}`));
 }
-
-/** DuckDB's messages go on with an excerpt of the statement, which is not what the reader wrote. */

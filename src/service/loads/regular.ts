@@ -1,7 +1,8 @@
 import { literal } from "#plan/database.ts";
 import type { LoadFormat } from "./format.ts";
-import { createRowScan, joined } from "./scan.ts";
-import type { RegularRows, Scanned } from "./scan.ts";
+import { createRowScan, joined } from "./row-scan.ts";
+import type { RegularRows } from "./row-scan.ts";
+import type { Scanned } from "./scan.ts";
 import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";
 

@@ -10,7 +10,7 @@ import type { LoadInput, Parse, Parsed } from "./parsing.ts";
 import { isPlain, readingRegular, regularRows } from "./regular.ts";
 import { writeRejects } from "./rejects.ts";
 import { rewritten } from "./rewrite.ts";
-import type { RegularRows } from "./scan.ts";
+import type { RegularRows } from "./row-scan.ts";
 import { findSections } from "./sections.ts";
 import type { Section } from "./sections.ts";
 
