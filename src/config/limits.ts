@@ -29,11 +29,6 @@ const bound = z.union(
 );
 type BoundInput = z.infer<typeof bound>;
 
-/** The fewest users and groups. */
-export const minimum = z.int({ error: "expected a whole number, at least 1" }).min(1, {
-  error: "expected a whole number, at least 1",
-});
-
 /** `syncs.NAME.limits`. The defaults let a day's ordinary changes pass, and hold what looks like an accident. */
 export const limits = section({
   deletes: bound.prefault("10%").describe("How many users, and how many groups, may be deleted."),
@@ -47,8 +42,12 @@ export const limits = section({
   quarantined: bound
     .prefault("20%")
     .describe("How many users, and how many groups, of what a source has in scope may be in doubt."),
-  minUsers: minimum.exactOptional().describe("The fewest users that the sources together must have in scope."),
-  minGroups: minimum.exactOptional().describe("The fewest groups that the sources together must have in scope."),
+  minUsers: values.atLeastOne
+    .exactOptional()
+    .describe("The fewest users that the sources together must have in scope."),
+  minGroups: values.atLeastOne
+    .exactOptional()
+    .describe("The fewest groups that the sources together must have in scope."),
   floor: wholeNumber.prefault(10).describe("Up to so many changes a percentage is never tripped."),
   per: per.prefault("day").describe("What bounds are on. run: one run. day: the last 24 hours, this run included."),
   action: z

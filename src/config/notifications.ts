@@ -3,7 +3,6 @@ import type { Channel } from "#sync/notify/channel.ts";
 import * as values from "./values.ts";
 
 const text = values.text;
-const path = text("the path of a file");
 const mailbox = text("an address like ops@example.com").regex(
   /^(?:[^<>"@,;\p{Cc}]+ <[^\s<>"@,;]+@[^\s<>"@,;]+>|[^\s<>"@,;]+@[^\s<>"@,;]+)$/u,
   { error: "expected an address like ops@example.com or Operations <ops@example.com>" },
@@ -71,7 +70,7 @@ const settings = {
   allowPlain: z.boolean().prefault(false).describe("Allow a connection to another machine without encryption."),
 };
 
-const ca = path.exactOptional().describe("A file in PEM form that the server's certificate is checked against.");
+const ca = values.path.exactOptional().describe("A file in PEM form that the server's certificate is checked against.");
 
 const email = z.strictObject({
   by: z.literal("email").describe("Mail."),

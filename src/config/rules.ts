@@ -2,9 +2,9 @@ import { checkRules } from "#principals/compile.ts";
 import type { KindRules } from "#principals/rules.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
+import { groupRules, userRules } from "./mapping.ts";
 import type { Path, Problem } from "./problem.ts";
 import { keysOf } from "./references.ts";
-import { groupRules, userRules } from "./schema.ts";
 
 /** What is wrong with the expressions of every sync, at the place in the expression where it can be told. */
 export function checkSyncRules(document: ConfigurationDocument): Problem[] {

@@ -1,106 +1,20 @@
 import { z } from "zod";
-import { limits, minimum } from "./limits.ts";
+import { limits } from "./limits.ts";
+import { expression, groupList, groupRules, staticGroup, userRules } from "./mapping.ts";
 import { metrics } from "./metrics.ts";
 import { channel, webAddress } from "./notifications.ts";
 import { schedule } from "./schedule.ts";
 import { section } from "./section.ts";
+import { data, memory, service } from "./service.ts";
 import * as values from "./values.ts";
 
 /** Named things. `name:` with nothing below it is the same as no names. */
-function named<Value extends z.ZodType>(value: Value) {
+function named<Value extends z.ZodType>(value: Value, name = values.label) {
   return z
-    .record(values.label, value)
+    .record(name, value)
     .nullish()
     .transform((record) => record ?? {});
 }
-
-const atLeastOne = z
-  .int({ error: "expected a whole number, at least 1" })
-  .min(1, { error: "expected a whole number, at least 1" });
-const path = values.text("the path of a file");
-const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
-
-const data = values
-  .text("the path of a folder")
-  .prefault("data")
-  .describe("The folder of everything Rollcall stores, relative to this file.");
-const memory = values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk.");
-
-const service = z.strictObject({
-  listen: values.listen
-    .prefault("127.0.0.1:8442")
-    .describe("Where the service listens: host:port. Port 0 is any free one."),
-  data,
-  administrator: section({
-    name: values.principalName.prefault("admin").describe("The user that always holds every privilege."),
-    password: z
-      .string({ error: "expected a password" })
-      .exactOptional()
-      .describe("Empty or absent: generated and printed once, at the first start."),
-  }).describe("The bootstrap administrator."),
-  tls: z
-    .strictObject({
-      cert: path.describe("A certificate (with its chain) in PEM form."),
-      key: path.describe("Its private key in PEM form."),
-    })
-    .exactOptional()
-    .describe("Serve HTTPS."),
-  allowPlainHttp: z
-    .boolean()
-    .prefault(false)
-    .describe("Allow plain HTTP on an address that is not loopback: passwords then cross the network unencrypted."),
-  prefixes: z
-    .array(values.familyPrefix, { error: "expected a list of paths" })
-    .prefault(["", "/callosum/v1"])
-    .describe("What may stand before /tspublic/v1."),
-  sessions: section({
-    idle: values.duration.prefault("3h").describe("A session ends after this long without a request."),
-    remembered: values.duration.prefault("7d").describe("How long a login with rememberme=true is valid, used or not."),
-  }).describe("How long sessions last."),
-  logins: section({
-    attempts: atLeastOne
-      .prefault(10)
-      .describe("Failed logins of one name from one address that are allowed within the window."),
-    window: values.duration.prefault("5m").describe("How long a failed login counts."),
-    lockout: values.duration.prefault("5m").describe("How long further logins are refused."),
-  }).describe("Protection against guessing."),
-  privileges: section({
-    administration: groupNames
-      .prefault(["Administrator"])
-      .describe("Groups whose members may read and change users and groups."),
-    dataManagement: groupNames
-      .prefault(["Administrator", "DataManager"])
-      .describe("Groups whose members may load data."),
-  }).describe("Which groups carry which privilege."),
-  tables: path
-    .exactOptional()
-    .describe("A file of CREATE … IF NOT EXISTS statements: the databases, schemas and tables that loads write to."),
-  nodeAddress: z
-    .strictObject({
-      host: values.host.describe("A name or an address, IPv6 in brackets."),
-      port: values.port.describe("Its port."),
-    })
-    .exactOptional()
-    .describe("What the start of a load says of where to send the data. Absent: what the client called."),
-  loads: section({
-    statusHold: values.duration.prefault("2s").describe("How long a status call may be held while a commit runs."),
-    expireAfter: values.duration
-      .prefault("24h")
-      .describe("When a cycle that is not committed expires, and how long one that has ended is remembered."),
-    maxChunk: values.size.prefault("8GiB").describe("The largest chunk."),
-    maxCycle: values.size.prefault("64GiB").describe("The most that the chunks of one cycle may have together."),
-    minFreeDisk: values.size.prefault("1GiB").describe("Uploads are refused when less than this would stay free."),
-  }).describe("Data loads."),
-  pinboards: values
-    .text("the path of a folder")
-    .exactOptional()
-    .describe("A folder of pinboards, a YAML file each: *.yaml, *.yml. Read again on SIGHUP."),
-  queries: section({
-    timeout: values.duration.prefault("60s").describe("How long a query of a pinboard may run."),
-    maxRows: atLeastOne.prefault(100_000).describe("The most rows that one visualization returns at a time."),
-  }).describe("The queries of pinboards."),
-  memory,
-});
 
 const remote = z.strictObject({
   url: values.origin.describe("Where the server is: https://host, https://host:port."),
@@ -110,7 +24,7 @@ const remote = z.strictObject({
   password: values
     .text("the user's password, or where it is: ${env:NAME} or ${file:/path}")
     .describe("Better not here but in the environment, ${env:NAME}, or in a file, ${file:/path}."),
-  ca: path.exactOptional().describe("A file in PEM form that the server's certificate is checked against."),
+  ca: values.path.exactOptional().describe("A file in PEM form that the server's certificate is checked against."),
   prefix: values.prefix.prefault("").describe("What stands before /tspublic/v1 on that server."),
   nodes: z
     .array(values.node, { error: "expected a list of hosts like [node1.example.com]" })
@@ -137,55 +51,6 @@ const source = z.looseObject({
   ...sourceSettings.shape,
 });
 
-const expression = (example: string) => values.text(`a CEL expression like ${example}`);
-const byDefault = (text: z.ZodType<string>) =>
-  z.strictObject({ default: text.describe("The value where the source has none.") });
-/** An expression, or one beside what it means that the source has no value. */
-const attribute = <Absence extends z.ZodType>(example: string, absence: Absence) =>
-  z.union([
-    expression(example),
-    z.strictObject({
-      value: expression(example).exactOptional().describe("A CEL expression. Absent: there never is a value."),
-      absent: absence,
-    }),
-  ]);
-const absentText = z
-  .union([z.literal("keep"), z.literal("clear"), byDefault(values.text("a text"))])
-  .describe("What no value means. keep: what the target has stays. clear: it is unset. Or { default: a text }.");
-const absentName = z
-  .union([z.literal("keep"), byDefault(values.principalName)])
-  .describe("What no value means. keep: what the target has stays, or else the name. Or { default: a text }.");
-const groupList = z.array(values.principalName, { error: 'expected a list of group names like ["everyone"]' });
-const rules = {
-  include: expression('entry.status == "active"')
-    .exactOptional()
-    .describe("True for the entries to take. Absent: all."),
-  exclude: expression('entry.type == "service"')
-    .exactOptional()
-    .describe("True for the entries to leave out of those."),
-  name: expression("lower(entry.uid)").describe("The name that identifies the principal."),
-  displayName: attribute("entry.cn", absentName).describe("The name that people see."),
-  description: attribute("entry.title", absentText).exactOptional().describe("A text or null."),
-  groups: expression('["everyone"]').exactOptional().describe("Names of further groups it is directly in."),
-};
-/** Expressions for users. */
-export const userRules = z.strictObject({
-  ...rules,
-  mail: attribute("entry.mail", absentText).exactOptional().describe("An address or null."),
-});
-/** Expressions for groups, which have no mail (B.5). */
-export const groupRules = z.strictObject({
-  ...rules,
-  rename: z
-    .record(values.principalName, values.principalName)
-    .exactOptional()
-    .describe("Other names for groups: the name that the rules give, and the one it gets."),
-});
-const staticGroup = section({
-  displayName: values.principalName.exactOptional().describe("The name that people see. Absent: its name."),
-  description: z.string({ error: "expected a text" }).exactOptional().describe("A text."),
-  groups: groupList.prefault([]).describe("Names of groups that it is directly in."),
-});
 const patterns = z.array(values.text("a name, with * for any characters"), { error: 'expected a list like ["svc-*"]' });
 
 const sourceName = values.text("the name of a source");
@@ -195,8 +60,8 @@ const optionalSource = z.strictObject({
     .boolean()
     .prefault(false)
     .describe("true: when it cannot be read, what came from it stays as it is. Otherwise the run fails."),
-  minUsers: minimum.exactOptional().describe("The fewest users that it must have in scope; a limit."),
-  minGroups: minimum.exactOptional().describe("The fewest groups that it must have in scope; a limit."),
+  minUsers: values.atLeastOne.exactOptional().describe("The fewest users that it must have in scope; a limit."),
+  minGroups: values.atLeastOne.exactOptional().describe("The fewest groups that it must have in scope; a limit."),
 });
 
 const noTime = "expected 0 or a duration like 7d";
@@ -218,11 +83,9 @@ const sync = z.strictObject({
   ...schedule,
   users: userRules.describe("What becomes of the sources' users: CEL expressions over `entry`."),
   groups: groupRules.exactOptional().describe("What becomes of the sources' groups. Absent: they are not taken over."),
-  staticGroups: z
-    .record(values.principalName, staticGroup)
-    .nullish()
-    .transform((record) => record ?? {})
-    .describe("Groups that exist whatever the sources say, by name."),
+  staticGroups: named(staticGroup, values.principalName).describe(
+    "Groups that exist whatever the sources say, by name.",
+  ),
   defaultGroups: groupList.prefault([]).describe("Names of groups that every user is directly in."),
   manage: z
     .enum(["owned", "everything"])
@@ -294,8 +157,8 @@ export const file = z.strictObject({
   syncs: named(sync).describe("What is kept in step with what, by name."),
   journal: section({
     keep: values.duration.prefault("90d").describe("How long a run is remembered."),
-    runs: atLeastOne.prefault(1000).describe("How many runs are remembered at most."),
-    lists: atLeastOne
+    runs: values.atLeastOne.prefault(1000).describe("How many runs are remembered at most."),
+    lists: values.atLeastOne
       .prefault(20)
       .describe("Of how many runs the changes and the list are kept at most: to look at them, and to undo them."),
   }).describe("What is remembered of runs."),

@@ -7,6 +7,12 @@ const bytes: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, Gi
 
 export { duration, text } from "#values.ts";
 
+export const path = text("the path of a file");
+
+export const atLeastOne = z
+  .int({ error: "expected a whole number, at least 1" })
+  .min(1, { error: "expected a whole number, at least 1" });
+
 /** `64KiB`, `512MiB`, `1GiB`; never nothing. In bytes. */
 export const size = text("a size like 512MiB or 1GiB")
   .regex(/^[1-9]\d{0,6}[KMGT]iB$/, { error: "expected a size like 512MiB or 1GiB" })
