@@ -23,6 +23,7 @@ import type { ApprovalPolicy, Report } from "#sync/run.ts";
 import { openStore, partOf } from "#sync/kept/store.ts";
 import { planFromStore } from "#sync/kept/plan.ts";
 import { planTheWayBack } from "#sync/kept/undo.ts";
+import { createTurns } from "./turns.ts";
 
 /** What of a sync decides on its runs. */
 export interface SyncSettings {
@@ -75,8 +76,7 @@ const expiryInterval = 30_000;
 export async function openCoordinator(options: CoordinatorOptions): Promise<LocalCoordinator> {
   const { journal, audit, interruption, now = Date.now } = options;
   const listeners = new Set<(event: SyncEvent) => void>();
-  const turns = new Map<string, Promise<unknown>>();
-  const underWay = new Map<string, { readonly sync: string; readonly ended: Promise<RunRecord> }>();
+  const turns = createTurns();
   const iso = (): string => new Date(now()).toISOString();
   const emit = (event: SyncEvent): void => {
     for (const listener of listeners) {
@@ -91,7 +91,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
   const inOrder = createOrder();
   const books = { journal, audit, store, emit, now, inOrder, isStopping: () => interruption.stop.aborted };
   const { stop } = interruption;
-  const recovery = createRecovery({ ...options, ...books, stop, isUnderWay: (id) => underWay.has(id) });
+  const recovery = createRecovery({ ...options, ...books, stop, isUnderWay: turns.isUnderWay });
   const means: Means = { ...options, ...books, findEnd: recovery.findEnd };
 
   const settingsOf = (sync: string): SyncSettings => {
@@ -105,26 +105,16 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     if (run === undefined) throw new InputError(`there is no run ${id}: \`rollcall runs --all\` lists them`);
     return run;
   };
-  /** Syncs to one target take turns: a list that was made while another one changes the target would undo that. */
-  const inTurn = (run: RunRecord, wanted: Wanted, watcher?: Watcher): Begun => {
-    const { place } = settingsOf(run.sync);
-    const work = async (): Promise<RunRecord> => {
-      try {
-        await recovery.before(run.sync);
-        const { report } = options;
-        const usual: Watcher = report === undefined ? {} : { report: (found) => report(found, run) };
-        return await carryOut(run, wanted, means, watcher ?? usual);
-      } catch (error) {
-        // The journal cannot be written: that is all that is left to say.
-        return endedByError(run, error, iso(), iso());
-      } finally {
-        underWay.delete(run.id);
-      }
-    };
-    const ended = (turns.get(place) ?? Promise.resolve()).then(work);
-    turns.set(place, ended);
-    underWay.set(run.id, { sync: run.sync, ended });
-    return { run, ended };
+  const work = async (run: RunRecord, wanted: Wanted, watcher?: Watcher): Promise<RunRecord> => {
+    try {
+      await recovery.before(run.sync);
+      const { report } = options;
+      const usual: Watcher = report === undefined ? {} : { report: (found) => report(found, run) };
+      return await carryOut(run, wanted, means, watcher ?? usual);
+    } catch (error) {
+      // The journal cannot be written: that is all that is left to say.
+      return endedByError(run, error, iso(), iso());
+    }
   };
   /** Nothing begins that is not written down: who asked for what, and that it has begun. */
   const start = async (
@@ -136,7 +126,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     for (const entry of entries) await tell(entry, books);
     await journal.put(run);
     emit({ type: "run", run });
-    return inTurn(run, wanted, watcher);
+    return { run, ended: turns.take(run, settingsOf(run.sync).place, () => work(run, wanted, watcher)) };
   };
   const newRun = (
     sync: string,
@@ -163,7 +153,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
   };
   const statusOf = (sync: string): SyncStatus => {
     const { target, schedule } = settingsOf(sync);
-    const running = [...underWay].find(([, each]) => each.sync === sync)?.[0];
+    const running = turns.runOf(sync);
     const pending = journal.document.runs.findLast((run) => run.sync === sync && isOpen(run))?.id;
     return {
       ...journal.state(sync),
@@ -212,14 +202,11 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
         refuseOtherTarget(run, target, "approved");
         // What was shown to be beyond the limits, and is approved all the same, passes them.
         const passing = [...new Set([...overrides, ...(run.state === "pending" ? passedOver(run) : [])])];
-        const decision: Decision = {
-          decision: "approved",
-          at: iso(),
-          by,
+        const approved = {
           digest: run.digest ?? "",
           ...someOf({ overrides: passing, selection: isPart(selection) ? selection : undefined }),
         };
-        const decisions = [...run.decisions, decision];
+        const decisions: Decision[] = [...run.decisions, { decision: "approved", at: iso(), by, ...approved }];
         const running = { ...without(run, ["error", "endedAt", "recovery"]), state: "running", decisions } as const;
         const planner = planFromStore(store, run, selection);
         const wanted: Wanted = {
@@ -228,15 +215,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
           planner,
           ...(isPart(selection) ? { storedAs: partOf(id) } : {}),
         };
-        const { digest: approved, overrides: passed, selection: part } = decision;
-        const facts = {
-          by,
-          sync: run.sync,
-          run: id,
-          digest: approved,
-          ...someOf({ overrides: passed, selection: part }),
-        };
-        return start(running, wanted, [{ event: "approved", ...facts }], watcher);
+        return start(running, wanted, [{ event: "approved", by, sync: run.sync, run: id, ...approved }], watcher);
       }),
     reject: (id, { by, reason }) =>
       inOrder(async () => {
@@ -284,13 +263,8 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
       await recovery.ofNeverSent();
       await inOrder(expire);
       await tidy(books);
-      for (const { sync } of recovery.left()) {
-        const place = options.syncs()[sync]?.place ?? "";
-        turns.set(
-          place,
-          (turns.get(place) ?? Promise.resolve()).then(() => recovery.before(sync).catch(() => undefined)),
-        );
-      }
+      for (const { sync } of recovery.left())
+        turns.precede(options.syncs()[sync]?.place ?? "", () => recovery.before(sync));
     },
     subscribe: (listener) => {
       listeners.add(listener);
@@ -298,7 +272,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     },
     close: async () => {
       clearInterval(expiring);
-      await Promise.allSettled(turns.values());
+      await turns.over();
     },
   };
 }
