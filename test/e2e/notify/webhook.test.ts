@@ -130,8 +130,6 @@ test("a redirection is not followed: what it would tell somebody else is not tol
   expect(arrived).toHaveLength(1);
 });
 
-const timeouts = { connect: 2_000, whole: 700 };
-
 test("a receiver that hangs, drips or is none is not waited for, and may be tried again", async () => {
   const hanging = unread(() => undefined);
   const { url } = await started(hanging);
@@ -141,11 +139,12 @@ test("a receiver that hangs, drips or is none is not waited for, and may be trie
     socket.once("close", () => clearInterval(timer));
   });
   const foreign = await startStranger((socket) => socket.end("220 mail.example.com ESMTP\r\n"));
-  const sent = (to: string) => chatSender(chatTo(to + path), timeouts).send(letterOf(), never);
+  const sent = (to: string, whole = 60_000) =>
+    chatSender(chatTo(to + path), { connect: 60_000, whole }).send(letterOf(), never);
   try {
-    expect(await sent(url)).toEqual({ problem: `${url}: no answer within 700 ms`, again: true });
+    expect(await sent(url, 700)).toEqual({ problem: `${url}: no answer within 700 ms`, again: true });
     const drip = `http://127.0.0.1:${dripping.port}`;
-    expect(await sent(drip)).toEqual({ problem: `${drip}: no answer within 700 ms`, again: true });
+    expect(await sent(drip, 700)).toEqual({ problem: `${drip}: no answer within 700 ms`, again: true });
     expect(await sent(`http://127.0.0.1:${foreign.port}`)).toMatchObject({
       problem: expect.stringContaining("answered something that is not HTTP"),
       again: true,

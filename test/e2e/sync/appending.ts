@@ -5,7 +5,7 @@ const [, , folder = "", expected] = process.argv;
 const audit = await openAudit(folder, {
   ...(expected === undefined ? {} : { expected: JSON.parse(expected) }),
   warn: (message) => process.stdout.write(`warned ${message}\n`),
-  fullAt: 20_000,
+  fullAt: 1_000,
 });
 const by = { name: "alice", from: "command line" };
 for (let count = 0; ; count++) {
