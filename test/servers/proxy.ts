@@ -88,3 +88,40 @@ export async function startProxy(
     close: () => stop(server, open),
   };
 }
+
+/** A proxy that keeps back what a client sends from a place on that the test has chosen. */
+export interface Gate {
+  readonly url: string;
+  /** What matches next does not go on. Resolves when it has come. */
+  stopAt(what: RegExp): Promise<void>;
+  /** What was kept back goes on. */
+  release(): void;
+  close(): Promise<void>;
+}
+
+export async function startGate(target: string): Promise<Gate> {
+  let stop: { readonly what: RegExp; readonly reached: () => void } | undefined;
+  let opened = Promise.withResolvers<void>();
+  const proxy = await startProxy(target, {
+    before: async (bytes) => {
+      if (stop?.what.test(bytes.toString("latin1")) !== true) return;
+      stop.reached();
+      stop = undefined;
+      await opened.promise;
+    },
+  });
+  return {
+    url: proxy.url,
+    stopAt: (what) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      opened = Promise.withResolvers();
+      stop = { what, reached: resolve };
+      return promise;
+    },
+    release: () => opened.resolve(),
+    close: async () => {
+      opened.resolve();
+      await proxy.close();
+    },
+  };
+}

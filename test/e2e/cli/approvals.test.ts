@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { people } from "../../servers/company.ts";
 import { companyOfEachTest } from "../../servers/each-company.ts";
+import { startGate } from "../../servers/proxy.ts";
+import { startService } from "../../servers/service.ts";
 import { atTerminal, keys } from "../../servers/terminal.ts";
 
 const company = companyOfEachTest((yaml) => `${yaml}    approval: required\n    limits: { deletes: 0 }\n`);
@@ -98,12 +100,24 @@ test("nobody else has to wait while a person is asked; what is asked is what is 
 });
 
 test("Ctrl-C while something is approved: nothing is applied, and it still waits", async () => {
+  await using service = await startService();
+  const gate = await startGate(service.url);
+  onTestFinished(() => gate.close());
+  const { name, password } = service.administrator;
+  await company.configure((yaml) =>
+    yaml.replace(
+      "analytics: embedded",
+      `analytics: { url: "${gate.url}", username: ${name}, password: "${password}" }`,
+    ),
+  );
   await command("apply");
+  const stopped = gate.stopAt(/GET \S*\/user\/list /);
   const approving = company.begin("approve", "pending", "-v");
-  await approving.wrote("listing the target");
+  await stopped;
   approving.process.kill("SIGINT");
   const { code, stderr } = await approving.ended;
   expect(code, stderr).toBe(1);
   expect(stderr).toContain("interrupted: nothing was applied");
+  gate.release();
   expect(await json("approve", "pending")).toMatchObject({ code: 0, run: { outcome: "applied" } });
 });

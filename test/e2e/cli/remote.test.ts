@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { people } from "../../servers/company.ts";
 import { companyOfEachTest } from "../../servers/each-company.ts";
+import { startGate } from "../../servers/proxy.ts";
 import { call, login, post, startService } from "../../servers/service.ts";
 import type { TestService } from "../../servers/service.ts";
 
@@ -142,15 +143,22 @@ test("where the service's preview is not what was planned, the run is held and s
 
 describe("interrupted", () => {
   test("Ctrl-C while the list is being applied: it is finished and verified, and written down", async () => {
-    await company.write("people.csv", crowd(20_000));
-    const applying = begin("apply", "--verbose");
-    await applying.wrote("applying");
-    applying.process.kill("SIGINT");
-    const { code, stdout, stderr } = await applying.ended;
-    expect(code, stderr).toBe(0);
-    expect(stderr).toContain("what is being applied is finished first");
-    expect(stdout).toContain("applied and verified");
-    expect((await command("plan")).code).toBe(0);
+    const gate = await startGate(service.url);
+    try {
+      await company.configure((yaml) => yaml.replace(targetAt(service.url), targetAt(gate.url)));
+      const stopped = gate.stopAt(/applyChanges\W+true/);
+      const applying = begin("apply", "--verbose");
+      await stopped;
+      applying.process.kill("SIGINT");
+      await applying.wrote("what is being applied is finished first");
+      gate.release();
+      const { code, stdout, stderr } = await applying.ended;
+      expect(code, stderr).toBe(0);
+      expect(stdout).toContain("applied and verified");
+      expect((await command("plan")).code).toBe(0);
+    } finally {
+      await gate.close();
+    }
   });
 
   test("Ctrl-C before that: nothing was applied, nothing is left behind", async () => {

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import { companyOfEachTest } from "../../servers/each-company.ts";
+import { startProxy } from "../../servers/proxy.ts";
 import { stopRollcall } from "../../servers/rollcall.ts";
 import type { Running } from "../../servers/rollcall.ts";
 import { call, startService } from "../../servers/service.ts";
@@ -41,18 +42,20 @@ test("a sync runs at its slots; a restart with nothing missed runs nothing", asy
   expect((await causes()).slice(-1)).toEqual(["schedule"]);
 });
 
+/** Slots so far apart that none comes while a test runs. */
+const monthly = '"0 0 1 * *"';
+const days = (count: number): number => count * 86_400_000;
+
 test("slots that were missed while it was down are made up for by one run", async () => {
   await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"* * * * * *"'));
   const first = start();
   await first.wrote("applied and verified");
   await stopRollcall(first);
   const before = await causes();
-  // Hours of slots have passed by then.
-  await company.configure((yaml) => yaml.replace('"* * * * * *"', '"0 * * * *"'));
+  await company.configure((yaml) => yaml.replace('"* * * * * *"', monthly));
   const { state } = await journal();
-  await rewind(state, 5 * 3_600_000);
+  await rewind(state, days(70));
   const second = start();
-  await second.wrote("no change");
   await second.wrote("no change");
   await stopRollcall(second);
   expect(await causes()).toEqual([...before, "catch-up"]);
@@ -62,8 +65,8 @@ test("with `catchUp: false` a missed slot is recorded, and nothing runs", async 
   const first = start();
   await first.wrote("applied and verified");
   await stopRollcall(first);
-  await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', '"0 * * * *"\n    catchUp: false'));
-  await rewind((await journal()).state, 5 * 3_600_000);
+  await company.configure((yaml) => yaml.replace('"0 0 1 1 *"', `${monthly}\n    catchUp: false`));
+  await rewind((await journal()).state, days(70));
   const second = start();
   await second.wrote("was skipped");
   await stopRollcall(second);
@@ -112,14 +115,16 @@ export default {
 `;
 
 test("a run that fails is tried again, given up, and recovers by itself when the target is back", async () => {
-  const gone = await startService();
-  await gone.stop();
-  const { port } = new URL(gone.url);
+  await using service = await startService();
+  const proxy = await startProxy(service.url);
+  onTestFinished(() => proxy.close());
+  proxy.cut();
+  const { name, password } = service.administrator;
   await company.configure((yaml) =>
     yaml
       .replace(
         "analytics: embedded",
-        `analytics: { url: "${gone.url}", username: admin, password: ${JSON.stringify(gone.administrator.password)} }`,
+        `analytics: { url: "${proxy.url}", username: ${name}, password: ${JSON.stringify(password)} }`,
       )
       .replace('"0 0 1 1 *"', '"0 0 1 1 *"\n    retries: { attempts: 2, first: 1s, most: 1s }'),
   );
@@ -132,9 +137,8 @@ test("a run that fails is tried again, given up, and recovers by itself when the
   await daemon.wrote("the configuration was read again");
   daemon.process.kill("SIGUSR1");
   await daemon.wrote(/begins anew.*it is tried again at/s);
-  const back = await startService({ service: { listen: `127.0.0.1:${port}` } });
+  proxy.forward(service.url);
   await daemon.wrote("applied and verified");
-  await back.stop();
   await stopRollcall(daemon);
   expect((await causes()).slice(0, 4)).toEqual(["start", "retry", "retry", "demand"]);
   expect((await journal()).runs.at(-1)).toMatchObject({ cause: "retry", state: "applied" });
@@ -158,8 +162,8 @@ test("a sync without a success for too long is overdue: said once, over restarts
   const failing = await call(`${url}/readyz`);
   expect(failing.status).toBe(503);
   expect(JSON.parse(failing.text)).toMatchObject({ reasons: ["without a success for too long: staff"] });
-  const { overdueSince } = (await journal()).state;
   await stopRollcall(first);
+  const { overdueSince } = (await journal()).state;
   await company.configure((yaml) =>
     yaml.replace("nobody.csv", "people.csv").replace("overdueAfter: 1s", "overdueAfter: 1h"),
   );
