@@ -1,5 +1,6 @@
 import { get as getPlain } from "node:http";
 import { get as getTls } from "node:https";
+import { readDaemonPresence } from "#control/presence.ts";
 import { UnavailableError, messageOf } from "#errors.ts";
 import type { Composition } from "./composition.ts";
 import { load } from "./context.ts";
@@ -12,14 +13,15 @@ import { readPresence } from "#cli/data/presence.ts";
 const patience = 4000;
 
 /**
- * `rollcall health`: asks the service of this data folder whether it is ready, wherever it listens: for Docker and
- * others that run a command to find out.
+ * `rollcall health`: asks the service of this data folder, or the daemon where that runs alone, whether it is ready,
+ * wherever it listens: for Docker and others that run a command to find out.
  * @throws {UnavailableError} when it does not run, or is not ready
  */
 export async function health(file: string, composition: Composition, voices: Voices): Promise<ExitCode> {
   const { data } = await load(file, composition, voices);
-  const present = await readPresence(data);
-  if (present === undefined) throw new UnavailableError(`no service is running on the data folder ${data}`);
+  const present = (await readPresence(data)) ?? (await readDaemonPresence(data));
+  if (present === undefined)
+    throw new UnavailableError(`no service is running on the data folder ${data}, and no daemon`);
   const url = new URL("/readyz", present.url);
   const { status, body } = await ask(url).catch((error: unknown) => {
     throw new UnavailableError(`${url.href} does not answer: ${messageOf(error)}`, { cause: error });

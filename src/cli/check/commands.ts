@@ -15,6 +15,6 @@ export function addCheckCommands(program: Command, { composition, act, within }:
       within(options, (context) => notifyTest(context, channel)),
     );
   common(program.command("health"))
-    .description("ask the service that runs on the data folder whether it is ready")
+    .description("ask the service, or the daemon alone, that runs on the data folder whether it is ready")
     .action((options: CommonOptions) => act(options, (file, voices) => health(file, composition, voices)));
 }

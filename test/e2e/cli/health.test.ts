@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { companyOfEachTest } from "../../servers/each-company.ts";
+import { stopRollcall } from "../../servers/rollcall.ts";
 
 const company = companyOfEachTest();
 
@@ -15,4 +16,17 @@ test("health is 0 while the service is ready, and 1 with a reason when there is 
   const after = await company.command("health");
   expect(after.code).toBe(1);
   expect(after.stderr).toContain("/readyz does not answer");
+});
+
+test("health of a daemon that runs alone is what that says of itself", async () => {
+  await company.configure((yaml) =>
+    yaml
+      .replace(/^service:[^]*?(?=^targets:)/m, "")
+      .replace("embedded", '{ url: "http://127.0.0.1:1", username: u, password: p }'),
+  );
+  const daemon = company.begin("start");
+  await daemon.wrote("the daemon is listening");
+  expect(await company.command("health")).toMatchObject({ code: 0, stdout: "ready\n" });
+  await stopRollcall(daemon);
+  expect((await company.command("health")).stderr).toContain("and no daemon");
 });
