@@ -66,8 +66,9 @@ export async function showPlans({ output, log }: Context, report: Report, run: s
   const title = `${report.sync} → ${report.target}`;
   const { colour, width } = output;
   const { limits, notes } = report;
+  const rest = `rollcall show ${run} --all`;
   const parts: string[] = [];
-  for await (const part of renderText(report.plan, { title, colour, width, limits, notes })) parts.push(part);
+  for await (const part of renderText(report.plan, { title, colour, width, limits, notes, rest })) parts.push(part);
   const text = parts.join("");
   if (output.interactive) await output.write(text);
   else

@@ -75,7 +75,7 @@ export function selectionWords({ only, except = [] }: Selection = {}): string[] 
   ];
 }
 
-/** How long it took in milliseconds, as far as it has ended. */
-export function tookOf({ startedAt, endedAt }: Pick<RunRecord, "startedAt" | "endedAt">): number | undefined {
-  return endedAt === undefined ? undefined : Date.parse(endedAt) - Date.parse(startedAt);
+/** How long it worked in milliseconds, when it has ended: without what it waited for a person, or for a process to start. */
+export function tookOf({ stages, endedAt }: Pick<RunRecord, "stages" | "endedAt">): number | undefined {
+  return endedAt === undefined ? undefined : stages.reduce((sum, { milliseconds = 0 }) => sum + milliseconds, 0);
 }

@@ -11,6 +11,8 @@ export interface TextOptions extends RenderOptions {
   readonly colour: boolean;
   /** The width of the terminal in columns, 100 when absent: how long a list of groups becomes. */
   readonly width?: number;
+  /** How a person sees the rest of a list that is cut. */
+  readonly rest?: string;
 }
 
 /**
@@ -41,7 +43,7 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
 }
 
 async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): AsyncIterable<string> {
-  const { width = 100, limit, words, nothing } = options;
+  const { width = 100, limit, words, nothing, rest = "use --all or --json" } = options;
   const sections = sectionsOf(plan, words);
   if (sections.length === 0 && nothing !== undefined) yield `\n${visible(nothing)}\n`;
   for (const section of sections) {
@@ -51,7 +53,7 @@ async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): As
       yield `  ${changeLine(change, paint, width - 2)}\n`;
       left--;
     }
-    if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (use --all or --json)`)}\n`;
+    if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (${rest})`)}\n`;
   }
 }
 

@@ -166,6 +166,11 @@ describe("a plan is shown", () => {
     const none = await all(renderText(plan, { ...options, limit: 0, colour: false }));
     expect(none).toContain("Deleted users (27)\n  … and 27 more (use --all or --json)\n");
     expect(none).not.toContain("bob");
+    // Who is not at the command that shows it has other ways to see the rest.
+    const elsewhere = await all(
+      renderText(plan, { ...options, limit: 0, colour: false, rest: "rollcall show R --all" }),
+    );
+    expect(elsewhere).toContain("… and 27 more (rollcall show R --all)\n");
     const every = await all(renderText(plan, { ...options, limit: Number.POSITIVE_INFINITY, colour: false }));
     for (const name of many.slice(0, 25)) expect(every).toContain(`− temp-${name}  `);
     expect(every).not.toContain("more (use");

@@ -7,12 +7,23 @@ import { exactly, lasting, momentText, relatively } from "#cli/moments.ts";
 import { writeReport } from "#cli/look/report-file.ts";
 import { factsOf } from "#cli/look/facts.ts";
 import { aspectList, stateList } from "#cli/look/flags.ts";
-import { decisionWords, stateOf } from "#cli/look/words.ts";
+import { decisionWords, stateOf, tookOf } from "#cli/look/words.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { runOf, trippedLimit } from "../../../servers/runs.ts";
 
 const run = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
   runOf({ id, state: "applied", kept: true, ...change });
+
+test("how long a run took is how long it worked, not how long it waited for a person", () => {
+  const [startedAt, endedAt] = ["2026-11-21T10:12:35.000Z", "2026-11-21T18:12:35.000Z"];
+  const stages = [
+    { stage: "read", startedAt, milliseconds: 1_500 },
+    { stage: "apply", startedAt: endedAt, milliseconds: 700 },
+    { stage: "verify", startedAt: endedAt },
+  ] as const;
+  expect(tookOf({ stages, endedAt })).toBe(2_200);
+  expect(tookOf({ stages })).toBeUndefined();
+});
 
 describe("a run is chosen", () => {
   const runs = [
