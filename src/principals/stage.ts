@@ -1,5 +1,5 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { RollcallError } from "#errors.ts";
+import { RollcallError, messageOf } from "#errors.ts";
 import type { CompiledRules, JoinKey } from "./compile.ts";
 import type { Entry, SourceRecord } from "./entry.ts";
 import { joinRecords, joinTables } from "./join.ts";
@@ -92,8 +92,8 @@ export async function stage(
       const turns = takeTurns(signal);
       const stager = createStager(rows, rules, observer);
       let read = 0;
-      const readSource = async ({ records }: OpenSource): Promise<void> => {
-        for await (const batch of records) {
+      const readSource = async (source: OpenSource): Promise<void> => {
+        for await (const batch of delivered(source, signal)) {
           for (const record of batch) {
             stager.add(record);
             if (turns.isOver()) await turns.next();
@@ -127,6 +127,19 @@ export async function stage(
       await rows.close();
     }
   });
+}
+
+/** What a source delivers. What a connector throws by accident gets the name of the source, in whose logs to look. */
+async function* delivered({ name, records }: OpenSource, signal: AbortSignal): OpenSource["records"] {
+  try {
+    for await (const batch of records) {
+      if (!Array.isArray(batch)) throw new TypeError("it delivered something else than a list of records");
+      yield batch;
+    }
+  } catch (error) {
+    if (signal.aborted || error instanceof RollcallError) throw error;
+    throw new Error(`source ${name}: its connector has failed: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 /** Is told what becomes of every entry, and may look at the tables when everything has its place. */

@@ -56,7 +56,9 @@ export async function showEnd(
   if (same !== undefined) return showEnd(document, same);
   if (error !== undefined) {
     await document.fail(error, { run: id, ...(recovery === undefined ? {} : { recovery }) });
-    return state === "held" || error.advice === "stop" ? exitCodes.held : exitCodes.failed;
+    // What waits still, after it could not be applied as it was shown, is held by that.
+    const isHeld = state === "held" || (state === "pending" && error.advice === "stop");
+    return isHeld ? exitCodes.held : exitCodes.failed;
   }
   if (state === "pending") {
     await document.end({ outcome: state, run: id, ...(expiresAt === undefined ? {} : { expiresAt }) });

@@ -230,6 +230,13 @@ describe("an optional source that fails", () => {
 
   test("fails the run all the same when it is the only one, or when the failure is a bug", async () => {
     await expect(run(new InputError("vpn: broken"))).rejects.toThrow("vpn: broken");
-    await expect(run(new TypeError("a bug"), hr)).rejects.toThrow("a bug");
+    await expect(run(new TypeError("a bug"), hr)).rejects.toThrow("source vpn: its connector has failed: a bug");
+  });
+
+  test("that delivers no lists has failed by its connector too", async () => {
+    const records = delivering(user("b") as never) as never;
+    await expect(run(new UnavailableError("vpn: no answer"), { name: "hr", records })).rejects.toThrow(
+      "source hr: its connector has failed: it delivered something else than a list of records",
+    );
   });
 });

@@ -39,3 +39,15 @@ test("of a run whose end was not known, it is said what was found out about it",
     runs: [{ sync: "staff", warnings: [], run: run.id, recovery, error }],
   });
 });
+
+test.each([
+  ["failed", "stop", 1],
+  ["failed", "fix", 1],
+  ["held", "stop", 3],
+  // What was being approved was no longer what had been shown, and waits again.
+  ["pending", "stop", 3],
+  ["pending", "retry", 1],
+] as const)("a run that is %s with an error that says %s ends with %i", async (state, advice, code) => {
+  const run = endedRun({ state, error: { message: "no", problems: [], advice } });
+  expect(await showEnd(openDocuments(listen(false).output, {}).next("staff"), run)).toBe(code);
+});
