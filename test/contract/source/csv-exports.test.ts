@@ -221,13 +221,13 @@ describe("several files", () => {
 describe("a file that is being written", () => {
   test("is waited for until it rests", async () => {
     await write("users.csv", "id,name\n");
-    const reading = read({ users, settled: "1s" });
-    // It goes on being written to, for longer than the wait altogether.
-    for (const name of ["Ada", "Bob", "Cy"]) {
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      await appendFile(join(folder, "users.csv"), `${name},${name}\n`);
+    const reading = read({ users, settled: "2s" });
+    // It goes on being written to, for longer than the wait altogether, and never as late as that.
+    for (let id = 0; id < 8; id++) {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await appendFile(join(folder, "users.csv"), `${id},Ada\n`);
     }
-    expect(await reading).toHaveLength(3);
+    expect(await reading).toHaveLength(8);
   });
 
   test("is no longer waited for when the read is given up", async () => {
