@@ -187,7 +187,7 @@ test("what differs from the list before is told, or all of it, however it is enc
   // A test of what never happens would be worth nothing.
   expect(seen.difference).toBeGreaterThan(30);
   expect(seen.whole).toBeGreaterThan(10);
-  expect(seen.found).toBeGreaterThan(250);
+  expect(seen.found).toBeGreaterThan(50);
   expect((await readdir(folder)).filter((name) => name.startsWith("in-"))).toEqual([]);
 }, 300_000);
 

@@ -124,7 +124,10 @@ const step = fc.record({
   removeDeleted: fc.constantFrom(undefined, true, false),
   defaultPassword: fc.oneof({ weight: 4, arbitrary: fc.constant("a default") }, fc.constant(undefined)),
   caller: fc.constantFrom("admin", "admin", "caller", "u1"),
-  form: fc.constantFrom("urlencoded" as const, "multipart" as const),
+  form: fc.oneof(
+    { weight: 5, arbitrary: fc.constant("urlencoded" as const) },
+    { weight: 1, arbitrary: fc.constant("multipart" as const) },
+  ),
   pieces: fc.constantFrom(65_536, 100, 7),
   separator: fc.oneof({ weight: 4, arbitrary: fc.constant(",") }, fc.constantFrom(",\n", " ,\t", "\n\n, ")),
   indent: fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, fc.constant(1)),
@@ -178,9 +181,7 @@ test("B.8 a list is answered and applied as one that nothing is known of, whatev
     { numRuns: 15 },
   );
   // A test of what never happens would be worth nothing.
-  const share = (read: Outcome["read"]): number => reads.filter((each) => each === read).length / reads.length;
-  expect(share("difference")).toBeGreaterThan(0.15);
-  expect(share("fallback")).toBeGreaterThan(0.02);
+  expect(new Set(reads)).toEqual(new Set(["all", "difference", "fallback"]));
 }, 600_000);
 
 test("only what differs is looked at, wherever it is cut, after a restart too; in another form all of it", async () => {
