@@ -80,8 +80,8 @@ describe("queries", () => {
 
   test("a client that leaves does not cancel the others", async () => {
     const leaving = new AbortController();
-    const left = service.ask(slowly!, {}, { signal: leaving.signal });
-    const staying = service.data(slowly!);
+    const left = service.ask(rowsSlowly!, {}, { signal: leaving.signal });
+    const staying = service.data(rowsSlowly!);
     await delay(100);
     leaving.abort();
     await expect(left).rejects.toThrow("aborted");
