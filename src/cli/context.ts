@@ -9,6 +9,7 @@ import type { Composition } from "./composition.ts";
 import { openEmbedded } from "#cli/data/embedded.ts";
 import type { Embedded } from "#cli/data/embedded.ts";
 import type { Log } from "./log.ts";
+import { listOf } from "./output.ts";
 import type { Output } from "./output.ts";
 
 /** What one call of a command works with. */
@@ -93,8 +94,7 @@ export function chosenSyncs(configuration: Configuration, name: string | undefin
     if (names.length === 0) throw new InputError(`${configuration.file} has no \`syncs:\`: there is nothing to do`);
     return names;
   }
-  if (!names.includes(name))
-    throw new InputError(`no sync is called ${name}: the configuration has ${names.join(", ") || "none"}`);
+  if (!names.includes(name)) throw new InputError(`no sync is called ${name}: ${listOf(names)}`);
   return [name];
 }
 

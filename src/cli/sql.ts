@@ -1,5 +1,5 @@
 import { text } from "node:stream/consumers";
-import { counted } from "#plan/render/visible.ts";
+import { counted, number } from "#plan/render/visible.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
 import { embeddedOptions } from "#cli/open/client-options.ts";
@@ -29,7 +29,7 @@ export async function sql(context: Context, statements: string, { database, csv 
   for (const part of csv ? renderCsv(columnNames, rows) : renderTable(columnNames, rows)) await output.write(part);
   if (!csv) await output.write(`(${counted(totalRowCount, "row")})\n`);
   if (rows.length < totalRowCount) {
-    output.say(`only the first ${counted(rows.length, "row")} of ${totalRowCount.toLocaleString("en")} are shown`);
+    output.say(`only the first ${counted(rows.length, "row")} of ${number(totalRowCount)} are shown`);
   }
   return exitCodes.done;
 }

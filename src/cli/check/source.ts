@@ -1,4 +1,5 @@
 import type { Entry, WantedAttributes } from "#connector.ts";
+import { number } from "#plan/render/visible.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { CompiledRules, Verdict } from "#principals/compile.ts";
 import type { Context } from "#cli/context.ts";
@@ -56,7 +57,7 @@ export async function checkSource(context: Context, name: string): Promise<Sourc
       if (samples.length < shown) samples.push(record);
       for (const { judge } of judges) judge(record);
     }
-    output.progress(`source ${name}: ${(counts.user + counts.group).toLocaleString("en")} records …`);
+    output.progress(`source ${name}: ${number(counts.user + counts.group)} records …`);
   }
   return {
     ...(reached === undefined ? {} : { reached }),

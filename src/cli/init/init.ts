@@ -3,7 +3,7 @@ import { openTarget } from "#client/target.ts";
 import { cron } from "#config/schedule.ts";
 import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
-import { sizes } from "#plan/render/visible.ts";
+import { number, sizes } from "#plan/render/visible.ts";
 import type { Composition } from "#cli/composition.ts";
 import { readCertificate } from "#cli/open/client-options.ts";
 import { load } from "#cli/context.ts";
@@ -178,7 +178,7 @@ async function readDraft(setting: Setting, source: DraftSource, output: Voices["
   const opened = await openDraft(setting.connectors, source, setting.folder);
   const found = await setting.interruptible((signal) =>
     probe(opened, { signal, warn: setting.say }, (records) => {
-      output.progress(`reading: ${records.toLocaleString("en")} records …`);
+      output.progress(`reading: ${number(records)} records …`);
     }),
   );
   output.progress();

@@ -51,17 +51,17 @@ export function showOptionsOf(flags: ShowFlags): ShowOptions {
 }
 
 /** `pending,held`, also given several times; `no-change` needs no quotes. */
-export const stateList = listOf(runStates);
+export const stateList = wordsOf(runStates);
 
 /** `create,delete`, also given several times; `creates,deletes` as well. */
 export function actionList(value: string, before: readonly Action[] = []): Action[] {
-  return listOf(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
+  return wordsOf(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
 }
 
 /** `mail,groups`, also given several times. */
-export const aspectList = listOf(aspects);
+export const aspectList = wordsOf(aspects);
 
-function listOf<Word extends string>(words: readonly Word[]): (value: string, before?: readonly Word[]) => Word[] {
+function wordsOf<Word extends string>(words: readonly Word[]): (value: string, before?: readonly Word[]) => Word[] {
   return (value, before = []) => [
     ...before,
     ...value.split(",").map((each) => {

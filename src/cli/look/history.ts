@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/change-line.ts";
 import { patternMatching } from "#plan/protect.ts";
-import { quoted, visible } from "#plan/render/visible.ts";
+import { counted, number, quoted, visible } from "#plan/render/visible.ts";
 import { readTraces } from "#plan/traces.ts";
 import type { Trace } from "#plan/traces.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -10,7 +10,6 @@ import { chosenSyncs } from "#cli/context.ts";
 import type { Context } from "#cli/context.ts";
 import { openKeptChanges } from "./kept-changes.ts";
 import { exactly, relatively } from "#cli/moments.ts";
-import { counted } from "#plan/render/visible.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "./words.ts";
@@ -158,6 +157,6 @@ function linesOf({ run, changes, notes }: Entry, { output }: Context, now: numbe
 
 function footer(name: string, found: number, kept: number, runs: number): string {
   const extent = `the changes of ${counted(kept, "run")} are kept`;
-  const rest = kept < runs ? `, of ${(runs - kept).toLocaleString("en")} more only what was noted` : "";
+  const rest = kept < runs ? `, of ${number(runs - kept)} more only what was noted` : "";
   return found === 0 ? `nothing is known of ${quoted(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
 }

@@ -1,5 +1,6 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/sections.ts";
+import { number } from "#plan/render/visible.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";
 
@@ -54,7 +55,7 @@ function signsOf(kind: KindCounts): string {
     ["~", kind.update],
     ["−", kind.delete],
   ] as const;
-  return parts.flatMap(([sign, count]) => (count === 0 ? [] : [`${sign}${count.toLocaleString("en")}`])).join(" ");
+  return parts.flatMap(([sign, count]) => (count === 0 ? [] : [`${sign}${number(count)}`])).join(" ");
 }
 
 /** What somebody decided: `approved by ada (command line), overriding deletes; only create`. */

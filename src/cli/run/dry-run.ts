@@ -1,4 +1,5 @@
 import type { Overridable } from "#plan/limits.ts";
+import { number } from "#plan/render/visible.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
@@ -50,8 +51,6 @@ export function progressOf(
 ): (stage: Stage, records?: number) => void {
   return (stage, records) => {
     if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
-    output.progress(
-      `${name}: ${doing[stage]}${records === undefined ? "" : ` (${records.toLocaleString("en")} records)`} …`,
-    );
+    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${number(records)} records)`} …`);
   };
 }

@@ -43,5 +43,5 @@ export function number(count: number): string {
 
 /** A number of things, for a person: `1 row`, `5,000 rows`. */
 export function counted(count: number, what: string): string {
-  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+  return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
 }
