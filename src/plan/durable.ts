@@ -1,7 +1,11 @@
-import { open, readFile, rename } from "node:fs/promises";
+import { open, readFile, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { naming } from "./disk.ts";
 
-/** Writes a small file that only its owner may read: after a crash there is this one or the one before it, whole. */
+/**
+ * Writes a small file that only its owner may read: after a crash there is this one or the one before it, whole.
+ * @throws {UnavailableError} when the disk is full; the library's error otherwise
+ */
 export async function writeDurably(file: string, text: string): Promise<void> {
   const beside = `${file}.new`;
   const handle = await open(beside, "w", 0o600);
@@ -10,10 +14,14 @@ export async function writeDurably(file: string, text: string): Promise<void> {
     await handle.chmod(0o600);
     await handle.writeFile(text);
     await handle.sync();
-  } finally {
     await handle.close();
+    await rename(beside, file);
+  } catch (error) {
+    await handle.close().catch(() => undefined);
+    // On a full disk it would keep what little place there is.
+    await rm(beside, { force: true }).catch(() => undefined);
+    throw naming(file, error);
   }
-  await rename(beside, file);
   await syncFolder(dirname(file));
 }
 

@@ -28,6 +28,8 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: "this account may not write there (EACCES); give it the folder, or choose another `service.data`",
   EEXIST: "a file has that name (EEXIST); move it away, or choose another `service.data`",
   ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another `service.data`",
+  // Of a folder that cannot be made with those above it, when the topmost one that is missing cannot.
+  ENOENT: "nothing can be made there (ENOENT); is its file system read-only?",
   EROFS: "the file system is read-only (EROFS); choose another `service.data`",
   ENOSPC: "the disk is full (ENOSPC); make room, or choose another `service.data`",
 };

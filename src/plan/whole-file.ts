@@ -16,14 +16,14 @@ export async function createWhole(path: string, create: (beside: string) => Prom
   await removeAbandoned(folder, basename(path));
   if (await exists(path)) return;
   const beside = `${path}.${process.pid}-${randomUUID()}.new`;
-  await create(beside);
   try {
+    await create(beside);
     // Unlike a rename it does not take the place of what another process has made, and perhaps locked, in the meantime.
     await link(beside, path).catch((error: unknown) => {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     });
   } finally {
-    await rm(beside);
+    await rm(beside, { force: true });
   }
   await syncFolder(folder);
 }

@@ -5,6 +5,7 @@ import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import { InputError, messageOf } from "#errors.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#listening.ts";
+import { naming } from "#plan/disk.ts";
 import type { Account } from "#service/directory/directory.ts";
 import { openDirectory } from "#service/directory/open.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
@@ -66,9 +67,16 @@ export interface Service {
 
 /**
  * Starts the service: both families on one listener (0.1).
- * @throws {InputError} when a setting is wrong, the port is taken, or another process uses the data folder
+ * @throws {InputError} when a setting is wrong, the port is taken, or another process uses the data folder;
+ *   {UnavailableError} when its disk is full
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
+  return open(options).catch((error: unknown) => {
+    throw naming(`the folder ${options.data}`, error);
+  });
+}
+
+async function open(options: ServiceOptions): Promise<Service> {
   const { log, administrator, sessions: lifetimes, logins, privileges, observe = {} } = options;
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
@@ -168,7 +176,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
 
   const { port } = app.server.address() as AddressInfo;
-  const open = opening.move();
+  const opened = opening.move();
   let stopped: Promise<void> | undefined;
   return {
     url: localUrl(certificate === undefined ? "http" : "https", host, port),
@@ -179,7 +187,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     figures: () => ({ sessions: sessions.count(), cycles: loads.count() }),
     stop: () => {
       isStopping = true;
-      stopped ??= close(app, requests, open);
+      stopped ??= close(app, requests, opened);
       return stopped;
     },
   };

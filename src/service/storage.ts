@@ -1,8 +1,10 @@
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
+import type { RollcallError } from "#errors.ts";
 import { lockHolder, openDatabase } from "#plan/database.ts";
 import type { Database } from "#plan/database.ts";
+import { obstacleOf, unwritable } from "#plan/disk.ts";
 
 /** Where the service keeps what it has. */
 export interface Storage {
@@ -15,7 +17,8 @@ export interface Storage {
 /**
  * Opens `service` below the data folder, readable by its owner alone.
  * @param memory DuckDB's limit in bytes
- * @throws {InputError} when another process uses the data folder, or its database cannot be opened
+ * @throws {InputError} when another process uses the data folder, or its database cannot be opened; {UnavailableError} when
+ *   the disk is full
  */
 export async function openStorage(data: string, memory: number): Promise<Storage> {
   const folder = join(data, "service");
@@ -26,7 +29,7 @@ export async function openStorage(data: string, memory: number): Promise<Storage
   const path = join(folder, "service.duckdb");
   const database = await openDatabase({ path, memory, spill: join(folder, "spill") }).catch((cause: unknown) => {
     const holder = lockHolder(cause);
-    throw holder === undefined ? unreadable(path, cause) : inUse(data, holder.pid, cause);
+    throw holder === undefined ? unusable(path, cause) : inUse(data, holder.pid, cause);
   });
   await rm(uploads, { recursive: true, force: true });
   await mkdir(uploads, { mode: 0o700 });
@@ -41,7 +44,8 @@ function inUse(data: string, pid: number | undefined, cause: unknown): InputErro
   );
 }
 
-function unreadable(path: string, cause: unknown): InputError {
+function unusable(path: string, cause: unknown): RollcallError {
+  if (obstacleOf(cause) !== undefined) return unwritable(`the service's database ${path}`, cause);
   return new InputError(
     `the service's database ${path} cannot be opened: it is damaged, or this account may not read and write it ` +
       `(${firstLineOf(cause)}). Restore the folder ${dirname(path)} from a backup as a whole; where there is none, move ` +

@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "#errors.ts";
+import { isDiskFull } from "#plan/disk.ts";
 import { pause } from "./array-scanner.ts";
 import { createDiffering } from "./difference.ts";
 import type { Differing } from "./difference.ts";
@@ -152,7 +153,7 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
       scanner.skip(0, length);
     } catch (error) {
       // What was found in it is nowhere else: this list is lost, but not the next one.
-      await before?.forget(error);
+      if (!isDiskFull(error)) await before?.forget(error);
       throw error;
     } finally {
       given.close();
@@ -167,6 +168,7 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
       const result = await work(differing);
       if (!isHopeless(differing)) return result;
     } catch (error) {
+      if (isDiskFull(error)) throw error;
       await before?.forget(error);
     }
     await giveUp();

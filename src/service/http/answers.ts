@@ -1,5 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
+import { obstacleOf } from "#plan/disk.ts";
+import type { Obstacle } from "#plan/disk.ts";
 import { errorCodes } from "#wire/errors.ts";
 import type { ErrorBody } from "#wire/errors.ts";
 import { dataTexts } from "#wire/texts.ts";
@@ -47,10 +49,16 @@ export async function authenticating<Result>(work: () => Promise<Result>): Promi
   try {
     return await work();
   } catch (cause) {
-    if (cause instanceof HttpError) throw cause;
+    if (cause instanceof HttpError || obstacleOf(cause) !== undefined) throw cause;
     throw new HttpError(500, [dataTexts.noAuthentication], { cause });
   }
 }
+
+/** What is written is written as a whole: in a transaction, or under another name until it is complete. */
+const obstacles: Readonly<Record<Obstacle, string>> = {
+  full: "There is not enough free disk space, and nothing was changed. Make room on the disk with the data folder of the service, then try again.",
+  "read-only": "The data folder of the service is on a file system that is read-only, and nothing was changed.",
+};
 
 /** What anything thrown means to the caller. What is not meant for callers stays in the log. */
 export function httpErrorOf(error: unknown, incident: string): HttpError {
@@ -58,7 +66,10 @@ export function httpErrorOf(error: unknown, incident: string): HttpError {
   if (error instanceof InputError) {
     return new HttpError(400, error.problems.length > 0 ? error.problems : [error.message]);
   }
-  if (error instanceof UnavailableError) return new HttpError(503, [error.message], { cause: error });
+  const obstacle = obstacleOf(error);
+  const later = obstacle === "full" ? 507 : 503;
+  if (error instanceof UnavailableError) return new HttpError(later, [error.message], { cause: error });
+  if (obstacle !== undefined) return new HttpError(later, [obstacles[obstacle]], { cause: error });
   const status = typeof error === "object" && error !== null && "statusCode" in error ? Number(error.statusCode) : 500;
   if (status >= 400 && status < 500) return new HttpError(status, [messageOf(error)]);
   return new HttpError(500, [`error code = INTERNAL, message = Unexpected error, incident ${incident}.`], {

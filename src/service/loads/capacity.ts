@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
+import { isDiskFull } from "#plan/disk.ts";
 
 /** What uploads may take, in bytes. */
 export interface Limits {
@@ -71,13 +72,6 @@ function outOfMemory(cause: unknown): UnavailableError {
       "several smaller loads, or have service.memory raised in the configuration of the service.",
     { cause },
   );
-}
-
-/** DuckDB's errors have no code. What it keeps on disk meanwhile may take nine tenths of what is free at its start. */
-function isDiskFull(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  if (code === "ENOSPC" || code === "EDQUOT") return true;
-  return /No space left on device|Disk quota exceeded|max_temp_directory_size/.test(messageOf(error));
 }
 
 function diskFull(cause?: unknown): CapacityError {

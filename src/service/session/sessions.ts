@@ -78,10 +78,18 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
     return now >= (session.kind === "remembered" ? session.opened + remembered : session.lastUsed + idle);
   }
 
+  /** Those that have ended and are still in the table, as when the disk is full. */
+  const ended = new Set<string>();
+
   async function forget(digests: readonly string[]): Promise<void> {
-    for (const digest of digests) sessions.delete(digest);
-    if (digests.length === 0) return;
-    await connection.run("DELETE FROM sessions WHERE digest IN (SELECT unnest(?))", [listValue(digests)]);
+    for (const digest of digests) {
+      sessions.delete(digest);
+      ended.add(digest);
+    }
+    if (ended.size === 0) return;
+    const going = [...ended];
+    await connection.run("DELETE FROM sessions WHERE digest IN (SELECT unnest(?))", [listValue(going)]);
+    for (const digest of going) ended.delete(digest);
   }
 
   async function writeDown(): Promise<void> {

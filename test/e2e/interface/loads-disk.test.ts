@@ -1,46 +1,30 @@
-import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { rm, statfs, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { promisify } from "node:util";
+import { rm } from "node:fs/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { canMount, mountSmallDisk } from "../../servers/small-disk.ts";
+import type { SmallDisk } from "../../servers/small-disk.ts";
 import { into, startLoadService } from "./loading.ts";
 import type { LoadService } from "./loading.ts";
 
-const run = promisify(execFile);
-/** A file system of its own needs root, and a kernel that lets it. */
-const canMount = await run("unshare", ["-m", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /mnt"]).then(
-  () => true,
-  () => false,
-);
-
-/** A service whose data are on a disk of 32 MiB, and the folder of the disk. */
-async function start(): Promise<{ service: LoadService; folder: string }> {
-  let folder = "";
+/** A service whose data are on a disk of 32 MiB. */
+async function start(): Promise<{ service: LoadService; disk: SmallDisk }> {
+  const mounted = Promise.withResolvers<SmallDisk>();
   const service = await startLoadService({ service: { loads: { minFreeDisk: "1KiB" } } }, async (data) => {
-    folder = data;
-    await run("mount", ["-t", "tmpfs", "-o", "size=32m", "tmpfs", data]);
+    const disk = await mountSmallDisk(data, "32m");
+    mounted.resolve(disk);
     onTestFinished(async () => {
-      await run("umount", ["-l", data]);
+      await disk[Symbol.asyncDispose]();
       await rm(data, { recursive: true, force: true });
     });
   });
   onTestFinished(() => service.stop());
-  return { service, folder };
+  return { service, disk: await mounted.promise };
 }
 
 /** Rows that cannot be compressed. */
 function rows(bytes: number): string {
   const line = (i: number): string => `${i},${randomBytes(750).toString("base64")}\n`;
   return Array.from({ length: Math.floor(bytes / 1007) }, (_, i) => line(i)).join("");
-}
-
-/** Leaves so many bytes of the disk, and returns the file that takes the others. */
-async function fill(folder: string, left: number): Promise<string> {
-  const file = join(folder, "filler");
-  const { bavail, bsize } = await statfs(folder);
-  await writeFile(file, Buffer.alloc(bavail * bsize - left));
-  return file;
 }
 
 describe.skipIf(!canMount)("a disk that is full (a tmpfs, mounted by root)", () => {
@@ -61,13 +45,13 @@ describe.skipIf(!canMount)("a disk that is full (a tmpfs, mounted by root)", () 
   });
 
   test("a commit is a 507, and can be made again", async () => {
-    const { service, folder } = await start();
+    const { service, disk } = await start();
     const id = await service.start();
     expect(await service.upload(id, "1,one\n")).toMatchObject({ status: 202 });
-    const filler = await fill(folder, 0);
+    await disk.fill(0);
     expect(await service.commit(id)).toMatchObject({ status: 507 });
     expect(await service.status(id)).toMatchObject({ internal_stage: "INGESTING", bytes_written: "6" });
-    await rm(filler);
+    await disk.empty();
     await service.commit(id);
     expect(await service.ended(id)).toMatchObject({ status: { code: "OK" }, rows_written: "1" });
   });
@@ -75,17 +59,17 @@ describe.skipIf(!canMount)("a disk that is full (a tmpfs, mounted by root)", () 
   test.each([{}, { max_ignored_rows: 1 }])(
     "A.15 a load that does not fit leaves the table as it was and says why, and the service goes on: %j",
     async (options) => {
-      const { service, folder } = await start();
+      const { service, disk } = await start();
       expect(await service.load(into(), "1,one\n")).toMatchObject({ status: { code: "OK" } });
       const id = await service.start(into("t", { load_options: { ...options, empty_target: true } }));
       const bad = Object.keys(options).length > 0 ? "bad,row\n" : "";
       expect(await service.upload(id, rows(8 * 2 ** 20) + bad)).toMatchObject({ status: 202 });
-      const filler = await fill(folder, 2 * 2 ** 20);
+      await disk.fill(2 * 2 ** 20);
       await service.commit(id);
       const { internal_stage: stage, status, rows_written: written } = await service.ended(id);
       expect({ stage, code: status.code, written }).toEqual({ stage: "DONE", code: "LOAD_FAILED", written: "0" });
       expect(status.message).toBe("There is not enough free disk space for the data. Nothing of it was kept.");
-      await rm(filler);
+      await disk.empty();
       expect(await service.load(into(), "2,two\n")).toMatchObject({ status: { code: "OK" }, rows_written: "1" });
       await service.stop();
       expect(await service.rows("SELECT id, name FROM t ORDER BY id")).toEqual([

@@ -1,0 +1,61 @@
+import { InputError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
+
+/** What a file cannot be written for, whatever is in it. */
+export type Obstacle = "full" | "read-only";
+
+/**
+ * What keeps a disk from being written to, where an error or what caused it says so: it is full, this account may not
+ * have more of it or no larger files, or it is mounted to be read only. Those of DuckDB and SQLite have no such code,
+ * and what DuckDB keeps on disk meanwhile may take nine tenths of what is free at its start.
+ */
+export function obstacleOf(error: unknown): Obstacle | undefined {
+  const code = codeOf(error);
+  const message = messageOf(error);
+  // It was written: what DuckDB could not do is to move it to another place.
+  if (/COMMIT succeeded and is durable/.test(message)) return undefined;
+  if (codes.full.has(code) || words.full.test(message)) return "full";
+  if (code === codes.readOnly || words.readOnly.test(message)) return "read-only";
+  return error instanceof Error && error.cause !== undefined ? obstacleOf(error.cause) : undefined;
+}
+
+export function isDiskFull(error: unknown): boolean {
+  return obstacleOf(error) === "full";
+}
+
+/**
+ * Why something cannot be written, and what to do.
+ * @param what with its path: `the ledger /var/lib/rollcall/daemon/ledgers/embedded.duckdb`
+ * @returns what may go better later where it is the disk, an `InputError` otherwise
+ */
+export function unwritable(what: string, cause: unknown): RollcallError {
+  const obstacle = obstacleOf(cause);
+  if (obstacle === undefined)
+    return new InputError(`${what} cannot be written: ${reasons[codeOf(cause)] ?? messageOf(cause)}`, { cause });
+  return new UnavailableError(`${what} cannot be written: ${remedies[obstacle]}, then try again`, { cause });
+}
+
+/** An error as a person is to see it: where nothing says yet what cannot be written, that. */
+export function naming(what: string, error: unknown): unknown {
+  return error instanceof RollcallError || obstacleOf(error) === undefined ? error : unwritable(what, error);
+}
+
+const remedies: Readonly<Record<Obstacle, string>> = {
+  full: "the disk is full; make room",
+  "read-only": "its file system is read-only; mount it so that it can be written to",
+};
+
+const codes = { full: new Set(["ENOSPC", "EDQUOT", "EFBIG"]), readOnly: "EROFS" };
+const words = {
+  full: /No space left on device|Disk quota exceeded|File too large|max_temp_directory_size|database or disk is full/,
+  readOnly: /Read-only file system|attempt to write a readonly database/,
+};
+
+/** By the system's code. */
+const reasons: Readonly<Record<string, string>> = {
+  EACCES: "this account may not (EACCES); run as the owner of the data folder",
+  EISDIR: "it is a folder (EISDIR); move it away",
+};
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { InputError, UnavailableError } from "#errors.ts";
+import { naming, obstacleOf, unwritable } from "#plan/disk.ts";
+
+const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
+
+describe("what keeps a disk from being written to", () => {
+  test.each([
+    ["full", withCode("ENOSPC")],
+    ["full", withCode("EDQUOT")],
+    ["full", withCode("EFBIG")],
+    ["full", new Error('IO Error: Could not write file "x.wal": No space left on device')],
+    ["full", new Error('Out of Memory Error: … the "max_temp_directory_size" …')],
+    ["full", new Error("database or disk is full")],
+    ["full", new InputError("it cannot be kept", { cause: withCode("ENOSPC") })],
+    ["read-only", withCode("EROFS")],
+    ["read-only", new Error('IO Error: Cannot open file "x": Read-only file system')],
+    [undefined, new Error("Transaction COMMIT succeeded and is durable, but …: No space left on device")],
+    [undefined, withCode("EACCES")],
+    [undefined, new Error("Out of Memory Error: could not allocate block")],
+    [undefined, "full"],
+  ] as const)("%s: %s", (obstacle, error) => {
+    expect(obstacleOf(error)).toBe(obstacle);
+  });
+
+  test("is said with what cannot be written and what to do, and may go better later", () => {
+    expect(unwritable("the ledger /d/l", withCode("ENOSPC"))).toEqual(
+      new UnavailableError("the ledger /d/l cannot be written: the disk is full; make room, then try again"),
+    );
+    expect(unwritable("the ledger /d/l", withCode("EACCES"))).toBeInstanceOf(InputError);
+  });
+
+  test("what says so already, or is about something else, stays as it is", () => {
+    const said = new InputError("the folder /d cannot be made", { cause: withCode("ENOSPC") });
+    const other = withCode("EMFILE");
+    expect([naming("x", said), naming("x", other)]).toEqual([said, other]);
+    expect(naming("the folder /d", withCode("ENOSPC"))).toMatchObject({ advice: "retry" });
+  });
+});
