@@ -1,6 +1,8 @@
 import type * as duckdb from "@duckdb/node-api";
 import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
+import { whereThereIsRoom } from "./checkpoints.ts";
+import type { BeforeCommit } from "./checkpoints.ts";
 import { createWhole } from "./whole-file.ts";
 
 /** A value bound to `?` or `$name` in a statement. */
@@ -41,6 +43,8 @@ export interface DatabaseOptions {
   readonly readOnly?: boolean;
   /** The only folders whose files SQL can reach, from here on; absent: every file. Nothing can widen it later. */
   readonly folders?: readonly string[];
+  /** Of the databases that are attached for as long as this one is open: their files, in one folder. */
+  readonly attached?: () => readonly string[];
 }
 
 /**
@@ -58,8 +62,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     autoload_known_extensions: "false",
   });
   if (options.folders !== undefined) await confine(instance, options.folders);
+  const { path, attached = (): string[] => [path] } = options;
+  const isWritten = options.attached !== undefined || (path !== ":memory:" && options.readOnly !== true);
+  const beforeCommit = isWritten ? whereThereIsRoom(attached) : undefined;
   return {
-    connect: async () => connection(await instance.connect()),
+    connect: async () => connection(await instance.connect(), beforeCommit),
     close: () => {
       instance.closeSync();
     },
@@ -108,10 +115,11 @@ async function confine(instance: DuckDBInstance, folders: readonly string[]): Pr
   connection.closeSync();
 }
 
-function connection(raw: DuckDBConnection): Connection {
+function connection(raw: DuckDBConnection, beforeCommit: BeforeCommit = async () => {}): Connection {
   const self: Connection = {
     raw,
     run: async (sql, parameters) => {
+      await beforeCommit(raw, false);
       await raw.run(sql, parameters === undefined ? undefined : [...parameters]);
     },
     rows: async <Row extends object>(sql: string, parameters?: readonly Parameter[]) => {
@@ -126,6 +134,7 @@ function connection(raw: DuckDBConnection): Connection {
       await raw.run("BEGIN TRANSACTION");
       try {
         const result = await work();
+        await beforeCommit(raw, true);
         await raw.run("COMMIT");
         return result;
       } catch (error) {

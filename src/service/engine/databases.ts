@@ -53,13 +53,14 @@ export async function openDatabases(options: {
   for (const file of await readdir(folder)) {
     if (file.endsWith(halfMade) || file.endsWith(`${halfMade}.wal`)) await rm(join(folder, file));
   }
+  const byName = new Map<string, string>();
   const instance = await openDatabase({
     path: ":memory:",
     memory: options.memory,
     spill,
     folders: [folder, ...options.files.map((path) => resolve(path))],
+    attached: () => [...byName.values()].map((name) => join(folder, fileName(name))),
   });
-  const byName = new Map<string, string>();
   let stages = 0;
   let making: Promise<unknown> = Promise.resolve();
 
