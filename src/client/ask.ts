@@ -81,7 +81,9 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
         ...(after === undefined ? {} : { after }),
       };
     }
-    throw await refusalOf(answer, { ...context, ...operation, secrets, subject, place: http.place });
+    const refusal = await refusalOf(answer, { ...context, ...operation, secrets, subject, place: http.place });
+    // There may be room later, but not soon.
+    throw status === 507 ? new UnavailableError(refusal.message, { cause: refusal }) : refusal;
   };
 
   const attempt = async (): Promise<Outcome<T>> => {

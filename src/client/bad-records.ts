@@ -1,6 +1,6 @@
 import { open, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
-import { parse } from "node:path";
+import { dirname, parse } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
 import type { CycleClient } from "./cycle.ts";
 import type { Answer } from "./http.ts";
@@ -27,7 +27,7 @@ export async function saveBadRecords(
 async function save(answer: Answer, wanted: string): Promise<string> {
   const { path, file } = await openNew(wanted);
   try {
-    await receiveBytes(answer, file);
+    await receiveBytes(answer, { file, folder: dirname(path) });
     return path;
   } catch (error) {
     await rm(path, { force: true });

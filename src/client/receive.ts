@@ -1,5 +1,6 @@
 import { open, rename, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
+import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { UnavailableError, messageOf } from "#errors.ts";
@@ -7,18 +8,25 @@ import { Unusable } from "./breakage.ts";
 import { Broken } from "./http.ts";
 import type { Answer } from "./http.ts";
 
+/** A file that is open for writing. */
+export interface Destination {
+  readonly file: FileHandle;
+  /** For messages. */
+  readonly folder: string;
+}
+
 /**
  * Makes the file `destination` of what `fill` writes: complete, or not at all. It is opened before `fill` is called,
  * so that a folder that cannot be written to is found before anything is asked of the service.
  */
-export async function complete(destination: string, fill: (file: FileHandle) => Promise<void>): Promise<void> {
+export async function complete(destination: string, fill: (file: Destination) => Promise<void>): Promise<void> {
   const temporary = `${destination}.partial`;
   // Appending, so that writing begins anew wherever a failed attempt has been cut off.
   const file = await open(temporary, "a", 0o600).catch((error: unknown) => {
     throw new UnavailableError(`the file ${temporary} cannot be written: ${messageOf(error)}`, { cause: error });
   });
   try {
-    await fill(file);
+    await fill({ file, folder: dirname(destination) });
     await file.close();
     await rename(temporary, destination);
   } catch (error) {
@@ -33,7 +41,11 @@ export async function complete(destination: string, fill: (file: FileHandle) => 
  * @param brackets what the JSON begins and ends with; whether it is well-formed in between is seen by who reads it
  * @throws {Broken} it ended early, is not JSON, or cannot be written
  */
-export async function receive({ headers, body }: Answer, file: FileHandle, brackets: "[]" | "{}"): Promise<void> {
+export async function receive(
+  { headers, body }: Answer,
+  { file, folder }: Destination,
+  brackets: "[]" | "{}",
+): Promise<void> {
   const encoding = headers["content-encoding"];
   const packed = encoding === "gzip" || encoding === "x-gzip";
   if (!packed && encoding !== undefined && encoding !== "identity") {
@@ -47,7 +59,7 @@ export async function receive({ headers, body }: Answer, file: FileHandle, brack
       last = chunk.findLast(isVisible) ?? last;
       if (first !== undefined && first !== brackets.charCodeAt(0)) throw notJson(headers["content-type"]);
       await file.appendFile(chunk).catch((error: unknown) => {
-        throw unusable(`the answer cannot be written to disk: ${messageOf(error)}`, "later");
+        throw unwritable(folder, error);
       });
     }
   };
@@ -62,11 +74,11 @@ export async function receive({ headers, body }: Answer, file: FileHandle, brack
 }
 
 /** Writes an answer's body, unpacked, to `file`. @throws {Broken} it ended early, or cannot be written */
-export async function receiveBytes({ headers, body }: Answer, file: FileHandle): Promise<void> {
+export async function receiveBytes({ headers, body }: Answer, { file, folder }: Destination): Promise<void> {
   const write = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const chunk of source) {
       await file.appendFile(chunk).catch((error: unknown) => {
-        throw unusable(`the answer cannot be written to disk: ${messageOf(error)}`, "later");
+        throw unwritable(folder, error);
       });
     }
   };
@@ -76,6 +88,12 @@ export async function receiveBytes({ headers, body }: Answer, file: FileHandle):
   } catch (error) {
     throw error instanceof Broken ? error : new Broken("receive", error);
   }
+}
+
+function unwritable(folder: string, error: unknown): Broken {
+  const isFull = error instanceof Error && "code" in error && /^(?:ENOSPC|EDQUOT)$/.test(String(error.code));
+  const why = isFull ? "the disk is full; make room, then try again" : messageOf(error);
+  return unusable(`the answer cannot be kept: the folder ${folder} cannot be written: ${why}`, "later");
 }
 
 function isVisible(byte: number): boolean {

@@ -3,8 +3,9 @@ import { chmod, mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { requireLoaded } from "#client/loads.ts";
 import type { LoadSignals, Loads } from "#client/loads.ts";
-import { InputError, RefusedError, UnavailableError, firstLineOf, messageOf } from "#errors.ts";
+import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
 import type { Connection } from "#plan/database.ts";
+import { naming, unwritable } from "#plan/disk.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import { useThreads } from "#plan/threads.ts";
 import { openWorkbench } from "#plan/workbench.ts";
@@ -95,7 +96,10 @@ function isMissingTable(error: unknown): boolean {
  */
 export async function exportToFolder(options: ExportOptions, folder: string, style: FileStyle): Promise<TableExport[]> {
   await mkdir(folder, { recursive: true }).catch((cause: unknown) => {
-    throw new InputError(`the folder ${folder} cannot be made: ${messageOf(cause)}`, { cause });
+    // Below a file system that is read-only, Node says of the first of several folders that there is none.
+    const isReadOnly = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    const why = isReadOnly ? "its file system is read-only" : messageOf(cause);
+    throw new InputError(`the folder ${folder} cannot be made: ${why}`, { cause });
   });
   return withRelations(options, async (connection) => {
     const results: TableExport[] = [];
@@ -111,7 +115,7 @@ export async function exportToFolder(options: ExportOptions, folder: string, sty
           return rows;
         } catch (cause) {
           options.signal.throwIfAborted();
-          throw new InputError(`${path} cannot be written: ${firstLineOf(cause)}`, { cause });
+          throw unwritable(path, cause);
         } finally {
           await rm(partial, { force: true });
         }
@@ -158,7 +162,7 @@ async function withRelations<Result>(
     return await work(connection, workbench.file);
   } catch (error) {
     signal.throwIfAborted();
-    throw error;
+    throw naming(`the folder ${options.folder}`, error);
   } finally {
     signal.removeEventListener("abort", interrupt);
     await workbench.close();

@@ -4,6 +4,7 @@ import { changes } from "#plan/change.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
 import { createChanges } from "#plan/diff.ts";
+import { naming } from "#plan/disk.ts";
 import type { LimitCheck, Overridable, Measure } from "#plan/limits.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { openWorkbench } from "#plan/workbench.ts";
@@ -146,7 +147,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
-    throw watching.explain(error);
+    throw naming(`the folder ${options.folder}`, watching.explain(error));
   } finally {
     watching.end();
     await ledger?.close().catch(() => undefined);

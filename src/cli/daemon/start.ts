@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
-import { InputError } from "#errors.ts";
+import { InputError, messageOf } from "#errors.ts";
 import { lockHolder } from "#plan/database.ts";
 import type { Actor } from "#sync/record.ts";
 import { localActor } from "#cli/actor.ts";
@@ -113,11 +113,10 @@ export async function start(
     daemon?.abandon();
     await ended;
     await api?.stop();
-    await records?.audit.append({
-      event: "stopped",
-      by: { name: "rollcall", from: "signal" },
-      process: process.pid,
-      reason: signal,
+    const entry = { event: "stopped", by: { name: "rollcall", from: "signal" }, process: process.pid } as const;
+    await records?.audit.append({ ...entry, reason: signal }).catch((error: unknown) => {
+      // It has stopped all the same.
+      log.error(messageOf(error));
     });
     log.info("stopped");
     return exitCodes.done;

@@ -4,6 +4,8 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError, messageOf } from "#errors.ts";
+import type { RollcallError } from "#errors.ts";
+import { obstacleOf, unwritable } from "#plan/disk.ts";
 import { makeFolder } from "#plan/folder.ts";
 import { daemonFolder } from "#cli/context.ts";
 import { refuseForeignFolder } from "./owner.ts";
@@ -60,7 +62,8 @@ function open(file: string): DatabaseSync {
   }
 }
 
-function unusable(file: string, cause: unknown): InputError {
+function unusable(file: string, cause: unknown): RollcallError {
+  if (obstacleOf(cause) !== undefined) return unwritable(`the lock ${file}`, cause);
   return new InputError(
     `the lock ${file} cannot be taken: ${messageOf(cause)}. It holds nothing: remove it when no Rollcall runs, and let ` +
       "this account write in its folder",

@@ -1,7 +1,8 @@
 import { access, constants, link, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, parse, resolve } from "node:path";
 import { stringify } from "yaml";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError } from "#errors.ts";
+import { unwritable } from "#plan/disk.ts";
 import { exists, makeFolder } from "#plan/folder.ts";
 import type { Draft, Secret } from "./draft.ts";
 import { approvals, names } from "./draft.ts";
@@ -180,7 +181,7 @@ function isExisting(error: unknown): boolean {
 function refuseUnwritable(path: string): (error: unknown) => never {
   return (error) => {
     if (isExisting(error)) throw existing(path);
-    throw new InputError(`${path} cannot be written: ${messageOf(error)}`, { cause: error });
+    throw unwritable(path, error);
   };
 }
 

@@ -2,6 +2,8 @@ import { randomUUID } from "node:crypto";
 import { open, realpath, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { InputError, firstLineOf } from "#errors.ts";
+import type { RollcallError } from "#errors.ts";
+import { obstacleOf, unwritable } from "#plan/disk.ts";
 
 /**
  * Writes a report to a file, which is there whole or as it was before: an older report is replaced, as by a shell's `>`.
@@ -16,7 +18,7 @@ export async function writeReport(path: string, parts: AsyncIterable<string>): P
   );
   const partial = isOrdinary ? join(dirname(file), `.${basename(file)}.${randomUUID()}`) : file;
   const handle = await open(partial, isOrdinary ? "wx" : "w").catch((error: unknown) => {
-    throw new InputError(`the report cannot be written to ${path}: ${firstLineOf(error)}`, { cause: error });
+    throw unusable(path, error);
   });
   try {
     try {
@@ -28,6 +30,12 @@ export async function writeReport(path: string, parts: AsyncIterable<string>): P
   } catch (error) {
     if (isOrdinary) await rm(partial, { force: true });
     if (!(error instanceof Error && "syscall" in error)) throw error;
-    throw new InputError(`the report cannot be written to ${path}: ${firstLineOf(error)}`, { cause: error });
+    throw unusable(path, error);
   }
+}
+
+function unusable(path: string, cause: unknown): RollcallError {
+  return obstacleOf(cause) === undefined
+    ? new InputError(`the report cannot be written to ${path}: ${firstLineOf(cause)}`, { cause })
+    : unwritable(`the report ${path}`, cause);
 }

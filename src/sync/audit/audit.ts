@@ -1,17 +1,18 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "#errors.ts";
+import { unwritable } from "#plan/disk.ts";
 import { makeFolder } from "#plan/folder.ts";
 import { type Head, longestLine, sealed } from "./chain.ts";
 import type { AuditEntry, AuditFinding } from "./entry.ts";
-import { currentName, earlierFile, unusable } from "./files.ts";
+import { called, currentName, earlierFile } from "./files.ts";
 import { isAsLeft, openFile } from "./open.ts";
 
 /** The audit file, open for appending. One process at a time may have it: it holds the lock of the daemon's folder. */
 export interface Audit {
   /**
    * Appends an entry; entries come in the order of the calls. When it resolves, the entry survives a power failure.
-   * @throws {InputError} when it could not be written; then nothing is known to be in the file
+   * @throws {RollcallError} when it could not be written; then nothing is known to be in the file
    */
   append(entry: AuditEntry): Promise<void>;
   /** The last entry. To be kept outside of the file too: cutting off the newest entries leaves a chain that is whole. */
@@ -58,7 +59,9 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
       await opened.handle.appendFile(bytes);
       await opened.handle.datasync();
     } catch (error) {
-      throw unusable(path, "written", error);
+      // What there was room for of the line. Where it stays, it is put aside as what a killed process has left.
+      await opened.handle.truncate(opened.size).catch(() => undefined);
+      throw unwritable(called(path), error);
     }
     opened = { ...opened, head, size: opened.size + bytes.length };
   };

@@ -22,7 +22,7 @@ const earlierName = /^audit-(?<first>\d{10,15})(?<damaged>\.damaged-[0-9TZ]+)?\.
 export async function auditFiles(folder: string): Promise<AuditFile[]> {
   const names: string[] = await readdir(folder).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return [];
-    throw unusable(folder, "read", error);
+    throw unreadable(folder, error);
   });
   const earlier = names.sort().flatMap((name): AuditFile[] => {
     const { first, damaged } = earlierName.exec(name)?.groups ?? {};
@@ -57,7 +57,7 @@ async function* bytesOf(path: string): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of createReadStream(path)) yield chunk as Buffer;
   } catch (error) {
-    throw unusable(path, "read", error);
+    throw unreadable(path, error);
   }
 }
 
@@ -65,17 +65,19 @@ function codeOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
 
-/** @param what `read`, `written` */
-export function unusable(path: string, what: string, error: unknown): InputError {
+function unreadable(path: string, error: unknown): InputError {
   const code = codeOf(error);
   const why = (code === undefined ? undefined : reasons[code]) ?? messageOf(error);
-  return new InputError(`the audit file ${basename(path)} (${path}) cannot be ${what}: ${why}`, { cause: error });
+  return new InputError(`${called(path)} cannot be read: ${why}`, { cause: error });
+}
+
+/** What a file of the chain is called in messages. */
+export function called(path: string): string {
+  return `the audit file ${basename(path)} (${path})`;
 }
 
 const reasons: Readonly<Record<string, string>> = {
   EACCES: "this account may not (EACCES); run as the owner of the data folder",
-  ENOSPC: "the disk is full (ENOSPC); make room",
-  EROFS: "the file system is read-only (EROFS)",
   EISDIR: "it is a folder (EISDIR); move it away",
 };
 

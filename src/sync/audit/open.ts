@@ -2,10 +2,11 @@ import { createReadStream, createWriteStream } from "node:fs";
 import { type FileHandle, open, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { unwritable } from "#plan/disk.ts";
 import { syncFolder } from "#plan/durable.ts";
 import { type Head, beginning, otherThan } from "./chain.ts";
 import type { AuditFinding } from "./entry.ts";
-import { auditFiles, currentName, earlierFile, pathOf, scanFile, stamp, unusable } from "./files.ts";
+import { auditFiles, called, currentName, earlierFile, pathOf, scanFile, stamp } from "./files.ts";
 import type { AuditFile } from "./files.ts";
 
 /** The current file, open for appending. */
@@ -38,7 +39,7 @@ export async function openFile(folder: string, expected: Head | undefined): Prom
     const { ino, size } = await handle.stat();
     return { handle, inode: ino, size, head, first, findings };
   } catch (error) {
-    throw unusable(path, "written", error);
+    throw unwritable(called(path), error);
   }
 }
 
@@ -103,6 +104,6 @@ async function cutOff(folder: string, from: number, line: number): Promise<Audit
       await handle.close();
     }
   } catch (error) {
-    throw unusable(path, "written", error);
+    throw unwritable(called(path), error);
   }
 }

@@ -1,7 +1,7 @@
 import type { Watcher } from "./coordinator.ts";
 import { conclude } from "./conclusions.ts";
 import type { Books } from "./conclusions.ts";
-import { endedByError, endedWith, hasSucceeded, isOpen } from "./ending.ts";
+import { endedByError, endedWith, hasSucceeded, isOpen, notWrittenDown } from "./ending.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { createRecorder } from "#sync/journal/recorder.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -114,7 +114,11 @@ export async function carryOut(
     const exported = await means.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };
   }
-  return conclude(run, means);
+  return conclude(run, means).catch((error: unknown) => {
+    const lost = notWrittenDown(run, error, new Date(now()).toISOString());
+    emit({ type: "run", run: lost });
+    return lost;
+  });
 }
 
 function plannedBy({ digest, counts, limits, waiting, notes, kept }: RunRecord): Partial<RunRecord> {

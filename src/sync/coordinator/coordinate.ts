@@ -112,8 +112,10 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
       const usual: Watcher = report === undefined ? {} : { report: (found) => report(found, run) };
       return await carryOut(run, wanted, means, watcher ?? usual);
     } catch (error) {
-      // The journal cannot be written: that is all that is left to say.
-      return endedByError(run, error, iso(), iso());
+      // What has become of an earlier run cannot be written down.
+      const failed = endedByError(run, error, iso(), iso());
+      emit({ type: "run", run: failed });
+      return failed;
     }
   };
   /** Nothing begins that is not written down: who asked for what, and that it has begun. */
@@ -123,8 +125,18 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     entries: readonly AuditEntry[],
     watcher?: Watcher,
   ): Promise<Begun> => {
-    for (const entry of entries) await tell(entry, books);
-    await journal.put(run);
+    const before = journal.find(run.id);
+    try {
+      for (const entry of entries) await tell(entry, books);
+      await journal.put(run);
+    } catch (error) {
+      const isScheduled = before === undefined && run.cause !== "demand" && run.cause !== "undo";
+      const failed = isScheduled ? endedByError(run, error, iso(), iso()) : before;
+      await (failed === undefined ? journal.remove(run.id) : journal.put(failed)).catch(() => undefined);
+      // Nobody waits for an answer who could tell.
+      if (isScheduled && failed !== undefined) emit({ type: "run", run: failed });
+      throw error;
+    }
     emit({ type: "run", run });
     return { run, ended: turns.take(run, settingsOf(run.sync).place, () => work(run, wanted, watcher)) };
   };

@@ -26,6 +26,27 @@ export function endedByError(run: RunRecord, error: unknown, at: string, expires
   return error.by === "limits" ? { ...held, expiresAt } : { ...without(held, ["expiresAt"]), endedAt: at };
 }
 
+/**
+ * How a run stands whose end cannot be written down: it has failed, whatever it has done, and the next one finds out about
+ * it. What is kept of it says that it is still under way.
+ */
+export function notWrittenDown(run: RunRecord, error: unknown, at: string): RunRecord {
+  const { message, advice } = errorDocument(error);
+  const became =
+    run.error?.message ??
+    `the run ${run.id} ${run.state === "applied" ? "was applied and verified" : `is ${run.state}`}`;
+  return {
+    ...without(run, ["expiresAt", "heldBy"]),
+    state: "failed",
+    endedAt: at,
+    error: {
+      message: `${became}. That cannot be written down: ${message}`,
+      problems: run.error?.problems ?? [],
+      advice,
+    },
+  };
+}
+
 /** A record without some of what it may have. */
 export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
   return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;

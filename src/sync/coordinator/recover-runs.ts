@@ -34,7 +34,7 @@ export interface Recovery {
 const patience = 60_000;
 
 const words = {
-  settled: "it had been applied and verified when its process ended",
+  settled: "it had been applied and verified before that could be written down",
   arrived: "the target was read again: all of it has arrived",
   nothing: "the target was read again: nothing of it was applied",
   neither:
@@ -106,7 +106,7 @@ function recovered({ by, sync, id: run, state: result, digest, recovery: finding
 /** A run that ended with its process before it sent anything. What was being approved awaits that again. */
 function neverSent(run: RunRecord, at: string): RunRecord {
   const stage = run.stages.at(-1)?.stage;
-  const recovery = `its process ended${stage === undefined ? "" : ` after the stage ${stage}`}: nothing was applied`;
+  const recovery = `its process ended, or could not write down more,${stage === undefined ? "" : ` after the stage ${stage}`}: nothing was applied`;
   if (run.expiresAt !== undefined) return { ...run, state: run.heldBy === "limits" ? "held" : "pending", recovery };
   return withError({ ...run, state: "failed", endedAt: at, recovery });
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { InputError, RefusedError } from "#errors.ts";
 import { changes } from "#plan/change.ts";
+import { naming } from "#plan/disk.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/plan.ts";
 import { openWorkbench } from "#plan/workbench.ts";
@@ -62,6 +63,8 @@ export async function findOut(sync: Sync, store: Store, run: string, options: Fi
     } finally {
       await ledger.close().catch(() => undefined);
     }
+  } catch (error) {
+    throw naming(`the folder ${folder}`, error);
   } finally {
     await workbench.close();
   }

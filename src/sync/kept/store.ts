@@ -80,15 +80,21 @@ export function openStore(daemonFolder: string): Store {
       const partial = join(folder, halfOf(id));
       await rm(partial, { recursive: true, force: true });
       await makeFolder(partial, "the folder of a run");
-      for (const [table, query] of Object.entries(tables)) {
-        const path = join(partial, `${table}.parquet`);
-        await connection.run(`COPY (${query}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);
-        await syncFile(path);
+      try {
+        for (const [table, query] of Object.entries(tables)) {
+          const path = join(partial, `${table}.parquet`);
+          await connection.run(`COPY (${query}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);
+          await syncFile(path);
+        }
+        await writeDurably(
+          join(partial, "plan.json"),
+          JSON.stringify({ version: 1, digest: plan.digest, checks, waiting, amounts, scope } satisfies Kept),
+        );
+      } catch (error) {
+        // On a full disk it is in the way of writing down what has become of the run.
+        await rm(partial, { recursive: true, force: true });
+        throw error;
       }
-      await writeDurably(
-        join(partial, "plan.json"),
-        JSON.stringify({ version: 1, digest: plan.digest, checks, waiting, amounts, scope } satisfies Kept),
-      );
       await rm(join(folder, id), { recursive: true, force: true });
       await rename(partial, join(folder, id));
       for (const changed of [folder, daemonFolder]) await syncFolder(changed);

@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { InputError, UnavailableError, firstLineOf } from "#errors.ts";
+import type { RollcallError } from "#errors.ts";
 import { createDatabase, literal, lockHolder } from "#plan/database.ts";
 import type { Connection } from "#plan/database.ts";
+import { obstacleOf, unwritable } from "#plan/disk.ts";
 import { syncFolder } from "#plan/durable.ts";
 import { exists, makeFolder } from "#plan/folder.ts";
 import type { History } from "#plan/limits.ts";
@@ -86,7 +88,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     history = await readHistory(connection, options.sync, options.now ?? Date.now());
     if (mode === "read") await connection.run("DETACH owned");
   } catch (error) {
-    throw unreadable(file, error);
+    throw unusable(file, error);
   }
   if (mode === "read") return { ...closed, history };
   return {
@@ -137,7 +139,7 @@ async function attach(connection: Connection, file: string, { mode, signal }: Le
       return;
     } catch (error) {
       const holder = lockHolder(error);
-      if (holder === undefined) throw unreadable(file, error);
+      if (holder === undefined) throw unusable(file, error);
       if (performance.now() > patienceEnds) throw lockedBy(holder.pid, error);
     }
     await delay(patience.pause, undefined, { signal }).catch(() => undefined);
@@ -151,7 +153,8 @@ function lockedBy(pid: number | undefined, error: unknown): UnavailableError {
   );
 }
 
-function unreadable(file: string, error: unknown): InputError {
+function unusable(file: string, error: unknown): RollcallError {
+  if (obstacleOf(error) !== undefined) return unwritable(`the ledger ${file}`, error);
   return new InputError(
     `the ledger ${file} cannot be read (${firstLineOf(error)}): restore it from a backup, or remove it. ` +
       "Without it the syncs own only what they find in their sources again; who has left since must then be deleted by hand",
