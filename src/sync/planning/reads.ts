@@ -108,15 +108,24 @@ async function store(
   read: Omit<Stored, "folder">,
 ): Promise<void> {
   const own = `${name}@${randomUUID()}`;
-  await makeFolder(join(folder, own), "the folder of what was read");
-  for (const table of tables)
-    await connection.run(
-      `COPY ${table} TO ${literal(join(folder, own, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
-    );
-  const beside = join(folder, `${own}.json`);
-  await writeFile(beside, JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
-  await rename(beside, join(folder, `${name}.json`));
+  const beside = `${own}.json`;
   // No name of a sync has an @.
-  for (const other of await readdir(folder))
-    if (other !== own && other.startsWith(`${name}@`)) await rm(join(folder, other), { recursive: true, force: true });
+  const remove = async (which: (other: string) => boolean): Promise<void> => {
+    for (const other of await readdir(folder))
+      if (other.startsWith(`${name}@`) && which(other)) await rm(join(folder, other), { recursive: true, force: true });
+  };
+  await makeFolder(join(folder, own), "the folder of what was read");
+  try {
+    for (const table of tables)
+      await connection.run(
+        `COPY ${table} TO ${literal(join(folder, own, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
+      );
+    await writeFile(join(folder, beside), JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
+    await rename(join(folder, beside), join(folder, `${name}.json`));
+  } catch (error) {
+    // A disk that is full would become fuller with every attempt.
+    await remove((other) => other === own || other === beside);
+    throw error;
+  }
+  await remove((other) => other !== own);
 }

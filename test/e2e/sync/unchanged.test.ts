@@ -1,4 +1,4 @@
-import { readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { companyOfEachTest } from "../../servers/each-company.ts";
@@ -124,4 +124,11 @@ test("what is known of a sync stays when another one is read whose name begins t
   await company.configure((yaml) => yaml.replace("displayName: entry.name\n", "displayName: upper(entry.name)\n"));
   expect((await company.run("apply", "staff")).outcome).toBe("applied");
   expect((await company.run("plan", other)).notes).toContainEqual(unchanged);
+});
+
+test("a read that cannot be kept leaves nothing behind", async () => {
+  const folder = join(company.folder, "data", "daemon", "reads");
+  await mkdir(join(folder, "staff.json"), { recursive: true });
+  expect((await company.command("apply")).code).toBe(1);
+  expect(await readdir(folder)).toEqual(["staff.json"]);
 });
