@@ -88,7 +88,9 @@ export function describeError(error: unknown): string {
 }
 
 export function describeFailure({ message, problems }: ErrorDocument): string {
-  return [message, ...problems.map((problem) => `  ${problem}`)].join("\n");
+  // Where there is one problem, it may be the message.
+  const further = problems.filter((problem) => problem !== message);
+  return [message, ...further.map((problem) => `  ${problem}`)].join("\n");
 }
 
 /** The exit code that an error ends a command with. */

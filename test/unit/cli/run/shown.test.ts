@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { describeFailure } from "#cli/output.ts";
 import type { Output } from "#cli/output.ts";
 import { openDocuments } from "#cli/run/documents.ts";
 import { showEnd } from "#cli/run/shown.ts";
@@ -50,4 +51,10 @@ test.each([
 ] as const)("a run that is %s with an error that says %s ends with %i", async (state, advice, code) => {
   const run = endedRun({ state, error: { message: "no", problems: [], advice } });
   expect(await showEnd(openDocuments(listen(false).output, {}).next("staff"), run)).toBe(code);
+});
+
+test("an error for a person says each problem once, also where one is the message", () => {
+  const error = { message: "tables.sql:1: no", advice: "fix" };
+  expect(describeFailure({ ...error, problems: [error.message] })).toBe("tables.sql:1: no");
+  expect(describeFailure({ ...error, problems: ["a", "b"] })).toBe("tables.sql:1: no\n  a\n  b");
 });
