@@ -1,4 +1,5 @@
 import type { LoadParameters } from "#wire/loads.ts";
+import { blockSize } from "./reading.ts";
 import { createRowEnds } from "./row-ends.ts";
 import type { RowEnds } from "./row-ends.ts";
 
@@ -16,7 +17,7 @@ export interface Cuts {
 export type CutsOf = (firstBlock: Buffer) => Cuts | undefined;
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-/** A header that does not end in the first block, or is longer than this, is not looked for: then nothing is cut. */
+/** A header that does not end in the first block, or is longer than this, is not looked for: then no source is cut. */
 const longestHeader = 64 * 1024;
 
 /**
@@ -25,12 +26,12 @@ const longestHeader = 64 * 1024;
  */
 export function createCuts(parameters: LoadParameters): CutsOf {
   const { has_header_row: hasHeader } = parameters.format;
-  /** The load's header, without its row end. */
-  let header: Buffer | undefined;
+  /** The load's header, without its row end; unclear: a source was there whose first row was not found. */
+  let header: Buffer | "unclear" | undefined;
 
   function isDropped(block: Buffer, at: number): boolean {
     if (startsWith(block, at, byteOrderMark)) return true;
-    if (header === undefined) return false;
+    if (header === undefined || header === "unclear") return false;
     return isLine(block, at, header) || isLine(block, at, Buffer.alloc(0));
   }
 
@@ -44,6 +45,7 @@ export function createCuts(parameters: LoadParameters): CutsOf {
       if (row === undefined) return undefined;
       ({ header, end: first } = row);
     }
+    if (header === "unclear") return undefined;
     const lookahead = Math.max(byteOrderMark.length, (header?.length ?? 0) + 2);
     let isFirst = true;
     return {
@@ -56,15 +58,26 @@ export function createCuts(parameters: LoadParameters): CutsOf {
   };
 }
 
-/** The first row that is not empty. */
-function firstRow(ends: RowEnds, block: Buffer, begin: number): { header: Buffer; end: number } | undefined {
-  for (let at = begin; ;) {
+/** The first row of a source that is not empty; undefined: the source is. */
+function firstRow(
+  ends: RowEnds,
+  block: Buffer,
+  begin: number,
+): { header: Buffer | "unclear"; end: number } | undefined {
+  let at = begin;
+  for (;;) {
     const end = ends.find(block, at, at, () => true);
-    if (end === -1 || end - at > longestHeader) return undefined;
+    if (end === -1) break;
+    if (end - at > longestHeader) return { header: "unclear", end };
     const length = end - at - (block[end - 2] === 0x0d && end - at > 1 ? 2 : 1);
     if (length > 0) return { header: Buffer.from(block.subarray(at, at + length)), end };
     at = end;
   }
+  const rest = block.subarray(at);
+  const end = block.length;
+  // A block that is not full is the whole source.
+  if (end >= blockSize || rest.length > longestHeader || rest.includes(0x0a)) return { header: "unclear", end };
+  return rest.length === 0 ? undefined : { header: Buffer.from(rest), end };
 }
 
 function startsWith(block: Buffer, at: number, bytes: Buffer): boolean {

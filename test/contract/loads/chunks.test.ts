@@ -91,6 +91,24 @@ test("A.7 sources mean the same in chunks as they do whole: whatever the chunk b
   );
 });
 
+test.each([
+  ["h", true],
+  ["\uFEFF\n\nh", true],
+  ["", false],
+  ["\n", false],
+  ['"h', true],
+  ['"h\nh', true],
+])("A.7 the header %j, which nothing ends, is not the one of the next source: %s", async (first, isHeader) => {
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" }, format: { has_header_row: true } });
+  const sources = [first, "i\n1\n2\n", "\nh\n3\ni\n4\n"].map((text) => ({
+    name: "rows",
+    stream: () => Readable.from([Buffer.from(text)]),
+  }));
+  const rows = (await rowsOf(await chunk(sources, parameters, 1), parameters)).map((row) => row.trim());
+  expect(rows.slice(-4)).toEqual(["h", "3", "i", "4"]);
+  expect(rows.includes("i") && rows.indexOf("i") < rows.indexOf("1")).toBe(isHeader);
+});
+
 test("a large file is cut into chunks of about the size that was asked for, a smaller one is not", async () => {
   const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
   const path = join(folder, "large.csv");
