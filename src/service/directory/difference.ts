@@ -47,8 +47,8 @@ export interface Differing {
    * @returns how many bytes what was found stands for
    */
   whole(write: (lines: Buffer) => Promise<void>): Promise<number>;
-  /** Stops wherever it stands. */
-  close(): void;
+  /** Stops wherever it stands: resolves when nothing of it is open. */
+  close(): Promise<void>;
   /** How many elements were found in the list before. */
   readonly found: number;
   /** How many elements of the list before this one is known not to have. */
@@ -212,10 +212,9 @@ export function createDiffering(kept: KeptList, folder: string, reader: Differin
       }
       return found;
     },
-    close: () => {
-      changed.close();
-      departed.close();
+    close: async () => {
       kept.close();
+      await Promise.all([changed.close(), departed.close()]);
     },
     get found() {
       return matching.found;

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { finished } from "node:stream/promises";
+import { abandon } from "#plan/abandon.ts";
 
 /** Writes many small pieces to a file, a lot at a time. */
 export interface GatheringFile {
@@ -10,7 +11,8 @@ export interface GatheringFile {
   room(): Promise<void>;
   /** Resolves when all of it is written. May be asked several times. */
   end(): Promise<void>;
-  close(): void;
+  /** Stops wherever it stands: resolves when the file is closed. */
+  close(): Promise<void>;
 }
 
 /** How much is written at a time, in bytes. */
@@ -47,8 +49,6 @@ export function createGatheringFile(path: string): GatheringFile {
       }
       await finished(stream);
     },
-    close: () => {
-      stream.destroy();
-    },
+    close: () => abandon(stream),
   };
 }

@@ -156,7 +156,7 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
       if (!isDiskFull(error)) await before?.forget(error);
       throw error;
     } finally {
-      given.close();
+      await given.close();
     }
     take(given.rest(), false);
   }
@@ -236,9 +236,7 @@ export function createIntake({ folder, encoding, loader, isCopied, kept, after }
       return index && { folder: join(folder, copyFolder), index: { ...index, ordered } };
     },
     close: async () => {
-      pieces.close();
-      copy?.close();
-      differing?.close();
+      await Promise.all([pieces.close(), copy?.close(), differing?.close()]);
       await loading.catch(() => undefined);
       await rm(folder, { recursive: true, force: true });
     },

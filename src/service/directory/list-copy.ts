@@ -1,8 +1,10 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
+import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { crc32 } from "node:zlib";
+import { abandon } from "#plan/abandon.ts";
 import type { Encoding } from "./encoding.ts";
 import { listFiles } from "./kept-list.ts";
 import type { ListIndex } from "./kept-list.ts";
@@ -20,16 +22,15 @@ export interface ListCopy {
   room(): Promise<void>;
   /** All of it is written. @returns undefined when it cannot be kept */
   end(): Promise<Omit<ListIndex, "ordered"> | undefined>;
-  /** Stops wherever it stands. */
-  close(): void;
+  /** Stops wherever it stands: resolves when nothing of it is open. */
+  close(): Promise<void>;
 }
 
 /** @param folder for the copy: empty, and readable by its owner alone */
 export function createListCopy(folder: string, encoding: Encoding): ListCopy {
   const options = { flags: "wx", mode: 0o600, highWaterMark: 1024 * 1024 };
-  const file = createWriteStream(join(folder, listFiles.list), options);
-  // `room` and `end` find out.
-  file.on("error", () => undefined);
+  const files: WriteStream[] = [];
+  const file = open(listFiles.list);
   let bytes = 0;
   let checksum = 0;
   let lengths = new Uint32Array(1024);
@@ -38,6 +39,14 @@ export function createListCopy(folder: string, encoding: Encoding): ListCopy {
   let start: number | undefined;
   /** Where the last element begins. */
   let last = 0;
+
+  function open(name: string): WriteStream {
+    const stream = createWriteStream(join(folder, name), options);
+    // `room` and `end` find out.
+    stream.on("error", () => undefined);
+    files.push(stream);
+    return stream;
+  }
 
   function add(length: number): void {
     if (count === lengths.length) {
@@ -76,8 +85,7 @@ export function createListCopy(folder: string, encoding: Encoding): ListCopy {
       add(bytes - last);
       if (longest > longestElement) return undefined;
       const written = Buffer.from(lengths.buffer, 0, count * Uint32Array.BYTES_PER_ELEMENT);
-      const others = createWriteStream(join(folder, listFiles.lengths), options);
-      await finished(others.end(written));
+      await finished(open(listFiles.lengths).end(written));
       return {
         encoding,
         start,
@@ -85,8 +93,8 @@ export function createListCopy(folder: string, encoding: Encoding): ListCopy {
         lengths: { bytes: written.length, checksum: crc32(written) },
       };
     },
-    close: () => {
-      file.destroy();
+    close: async () => {
+      await Promise.all(files.map(abandon));
     },
   };
 }

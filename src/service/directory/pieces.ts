@@ -3,6 +3,7 @@ import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
+import { abandon } from "#plan/abandon.ts";
 import type { ArrayScanner } from "./array-scanner.ts";
 import type { ListTraits } from "./list-traits.ts";
 
@@ -27,7 +28,8 @@ export interface Pieces {
   room(): Promise<void>;
   /** Nothing follows: ends the last piece. */
   end(): void;
-  close(): void;
+  /** Stops wherever it stands: resolves when no piece is open. */
+  close(): Promise<void>;
 }
 
 /** What the pieces are written from and for. */
@@ -50,17 +52,18 @@ const pieceSize = (before: number): number => Math.max(4 * 1024 * 1024, before /
 const buffer = 512 * 1024;
 
 export function createPieces({ folder, scanner, traits, take }: PiecesOptions): Pieces {
-  let opened = 0;
+  const files: WriteStream[] = [];
   let file = openPiece();
   /** Where the piece starts in the list, and the index of its first element. */
   let start = 0;
   let first = 0;
 
   function openPiece(): WriteStream {
-    const path = join(folder, String(opened++));
+    const path = join(folder, String(files.length));
     const stream = createWriteStream(path, { flags: "wx", mode: 0o600, highWaterMark: buffer });
     // `room` and whoever waits for the piece find out.
     stream.on("error", () => undefined);
+    files.push(stream);
     return stream;
   }
 
@@ -94,8 +97,8 @@ export function createPieces({ folder, scanner, traits, take }: PiecesOptions): 
       if (file.writableNeedDrain) await once(file, "drain");
     },
     end,
-    close: () => {
-      file.destroy();
+    close: async () => {
+      await Promise.all(files.map(abandon));
     },
   };
 }

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { abandon } from "#plan/abandon.ts";
 import { writeError } from "./capacity.ts";
 import type { Room } from "./capacity.ts";
 
@@ -40,7 +40,7 @@ export function createArriving(folder: string, room: Room, observe: (piece: Buff
       try {
         await pipeline(body, counted, file, { signal });
       } catch (error) {
-        if (!file.closed) await once(file, "close");
+        await abandon(file);
         throw writeError(error);
       }
     },

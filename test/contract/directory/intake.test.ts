@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readFile, readdir, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -212,6 +212,27 @@ test("B.5 where a list is not JSON is told in bytes of the whole list, of which 
     await other.close();
   }
 });
+
+test("lists that are closed wherever they stand leave no file, and none is open", async () => {
+  const places = Array.from({ length: 60 }, () => join(folder, `closed-${opened++}`));
+  const closing = places.map(async (place, index) => {
+    const { loader } = createLoader();
+    const intake = createIntake({ folder: place, encoding: "plain", loader, isCopied: true });
+    intake.write(Buffer.from(`["${"x".repeat(index * 30_000)}"`));
+    if (index % 2 === 0) await intake.room();
+    await intake.close();
+    return openFiles(place);
+  });
+  expect((await Promise.all(closing)).flat()).toEqual([]);
+  expect((await readdir(folder)).filter((name) => name.startsWith("closed-"))).toEqual([]);
+});
+
+/** What this process has open below a folder; of systems that cannot tell, nothing. */
+async function openFiles(place: string): Promise<string[]> {
+  const open = await readdir("/proc/self/fd").catch(() => []);
+  const names = await Promise.all(open.map((file) => readlink(`/proc/self/fd/${file}`).catch(() => "")));
+  return names.filter((name) => name.startsWith(place));
+}
 
 test("a list before that cannot be read once more fails the list that needs it, and no other", async () => {
   const list = Array.from({ length: 50 }, (_, index) => ({ name: `u${index}` }));
