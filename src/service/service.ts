@@ -81,7 +81,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
   await using opening = new AsyncDisposableStack();
-  const { database, folder, uploads } = await openStorage(options.data, options.memory);
+  const { database, folder, uploads, isInPlace } = await openStorage(options.data, options.memory);
   opening.defer(() => {
     database.close();
   });
@@ -148,7 +148,11 @@ async function open(options: ServiceOptions): Promise<Service> {
     probe: async () => {
       await account(administrator.name);
     },
-    probes: options.probes ?? [],
+    probes: [
+      async () =>
+        (await isInPlace()) ? undefined : "the data folder is gone, or another one is in its place: bring it back",
+      ...(options.probes ?? []),
+    ],
   });
   addDataRoutes(app, loginSettings);
   addLocalRoutes(app, { callers, engine, shutdown });

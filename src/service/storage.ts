@@ -1,4 +1,4 @@
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
@@ -12,6 +12,8 @@ export interface Storage {
   readonly folder: string;
   /** The folder where uploads lie while they are worked on: empty at the start, since what a killed process left may hold passwords. */
   readonly uploads: string;
+  /** Whether its files are where they were opened: a file system may be unmounted, or a folder moved away. */
+  isInPlace(): Promise<boolean>;
 }
 
 /**
@@ -33,7 +35,13 @@ export async function openStorage(data: string, memory: number): Promise<Storage
   });
   await rm(uploads, { recursive: true, force: true });
   await mkdir(uploads, { mode: 0o700 });
-  return { database, folder, uploads };
+  const opened = await stat(path);
+  const isInPlace = (): Promise<boolean> =>
+    stat(path).then(
+      ({ dev, ino }) => dev === opened.dev && ino === opened.ino,
+      () => false,
+    );
+  return { database, folder, uploads, isInPlace };
 }
 
 function inUse(data: string, pid: number | undefined, cause: unknown): InputError {

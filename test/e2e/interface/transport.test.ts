@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -83,6 +83,26 @@ describe("0.1", () => {
     expect(stdout + stderr).toContain(service.data);
     expect(stdout + stderr).toContain(String(service.running.process.pid));
     expect((await call(`${service.url}/readyz`)).status).toBe(200);
+  });
+
+  test("a data folder that is gone, or in whose place there is another, makes the service not ready", async () => {
+    await using other = await startService();
+    const ready = async (): Promise<unknown> => {
+      const { status, text } = await call(`${other.url}/readyz`);
+      return [status, JSON.parse(text)];
+    };
+    const aside = `${other.data}.aside`;
+    const gone = {
+      status: "failing",
+      reasons: ["the data folder is gone, or another one is in its place: bring it back"],
+    };
+    await rename(other.data, aside);
+    expect(await ready()).toEqual([503, gone]);
+    await cp(aside, other.data, { recursive: true });
+    expect(await ready()).toEqual([503, gone]);
+    await rm(other.data, { recursive: true });
+    await rename(aside, other.data);
+    expect(await ready()).toEqual([200, { status: "ready" }]);
   });
 });
 
