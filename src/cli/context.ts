@@ -9,7 +9,7 @@ import type { Composition } from "./composition.ts";
 import { openEmbedded } from "#cli/data/embedded.ts";
 import type { Embedded } from "#cli/data/embedded.ts";
 import type { Log } from "./log.ts";
-import { listOf } from "./output.ts";
+import { exitCodes, listOf } from "./output.ts";
 import type { Output } from "./output.ts";
 
 /** What one call of a command works with. */
@@ -110,13 +110,21 @@ const applyStopping: StoppingWords = {
   notice: "stopping; what is being applied is finished first (press Ctrl-C again to abandon it)",
 };
 
+/** How long what was abandoned has to end, in milliseconds. A connector of one's own need not listen. */
+const patience = 10_000;
+
 /** The first Ctrl-C (or SIGTERM) stops what can be stopped without harm; a second one abandons the rest. */
 function interruptedBySignals(output: Output, words: StoppingWords): Interruption & { end(): void } {
   const stop = new AbortController();
   const abandon = new AbortController();
+  let deadline: NodeJS.Timeout | undefined;
   const onSignal = (): void => {
     if (stop.signal.aborted) {
       abandon.abort(new InputError("abandoned"));
+      deadline ??= setTimeout(() => {
+        output.say("what was under way did not end in time");
+        process.exit(exitCodes.failed);
+      }, patience);
       return;
     }
     stop.abort(new InputError(words.reason));
@@ -127,6 +135,7 @@ function interruptedBySignals(output: Output, words: StoppingWords): Interruptio
     stop: stop.signal,
     abandon: abandon.signal,
     end: () => {
+      clearTimeout(deadline);
       process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
     },
   };

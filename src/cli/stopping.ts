@@ -15,8 +15,8 @@ export const loadStopping = {
 /** What is said when SQL is interrupted. */
 export const sqlStopping = {
   reason: "interrupted: the statement that was running was undone",
-  notice: "stopping",
+  notice: "stopping (press Ctrl-C again not to wait)",
 };
 
 /** What is said when a command that only looks is interrupted. */
-export const lookStopping = { reason: "interrupted", notice: "stopping" };
+export const lookStopping = { reason: "interrupted", notice: "stopping (press Ctrl-C again not to wait)" };

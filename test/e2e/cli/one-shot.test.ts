@@ -237,3 +237,29 @@ test("what a connector of one's own lets slip of a secret is not shown either", 
   expect(stderr).toContain("*** was refused");
   expect(stdout + stderr).not.toContain("initial-user-secret");
 });
+
+test("a connector of one's own that does not listen to Ctrl-C is left behind at the second one", async () => {
+  await company.write(
+    "deaf.ts",
+    `import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
+    export default {
+      name: "deaf",
+      options: z.strictObject({}),
+      open: () => ({
+        async *read() {
+          process.stderr.write("the read has begun\\n");
+          await new Promise((resolve) => setTimeout(resolve, 2 ** 31 - 1));
+        },
+      }),
+    };`,
+  );
+  await company.configure((yaml) => yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./deaf.ts\n"));
+  const plan = company.begin("plan");
+  await plan.wrote("the read has begun");
+  plan.process.kill("SIGINT");
+  await plan.wrote("stopping (press Ctrl-C again not to wait)");
+  plan.process.kill("SIGINT");
+  const { code, stderr } = await plan.ended;
+  expect(code).toBe(1);
+  expect(stderr).toContain("what was under way did not end in time");
+});
