@@ -11,6 +11,7 @@ import type { EndedRequest } from "#service/hooks.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
 import { beginExchange, pathOf, plainAddress } from "./exchange.ts";
 import { acceptsGzip, gzipBytes, gzipStream } from "./gzip.ts";
+import { lingerFor } from "./lingering.ts";
 
 // An `import` would look at all that is in it, and so load the WebSocket and fetch that Node has: 8 MB.
 const { createServer: createPlainServer } = process.getBuiltinModule("node:http");
@@ -50,6 +51,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       watch(request, reply, log, observe);
       const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
       addHeaders(request, reply);
+      lingerFor(request.raw);
       const answer: FastifyReply = reply;
       answer.send(compressed(request, reply, body, log));
     },
@@ -80,6 +82,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 
   app.addHook("onSend", (request, reply, payload, done) => {
     if (isStopping()) reply.header("connection", "close");
+    if (!request.raw.complete) lingerFor(request.raw);
     addHeaders(request, reply);
     done(null, compressed(request, reply, payload, log));
   });

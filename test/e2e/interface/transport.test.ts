@@ -2,6 +2,7 @@ import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeCertificate } from "../../servers/certificates.ts";
 import { call, failToStart, post, sessionOf, startService } from "../../servers/service.ts";
@@ -105,6 +106,28 @@ describe("0.1", () => {
     expect(await ready()).toEqual([200, { status: "ready" }]);
   });
 });
+
+test.each([
+  ["HTTP/1.1", "Connection: close\r\n"],
+  ["HTTP/1.0", ""],
+])(
+  "an answer that is there before the request is complete reaches a client of %s that wants no other",
+  async (version, header) => {
+    const body = Buffer.alloc(8 * 2 ** 20, "a");
+    const socket = connect(Number(new URL(service.url).port), "127.0.0.1");
+    const type = "Content-Type: application/x-www-form-urlencoded";
+    socket.write(
+      `POST /tspublic/v1/user/sync ${version}\r\nHost: x\r\n${type}\r\n${header}Content-Length: ${body.length}\r\n\r\n`,
+    );
+    // It sends all before it reads anything.
+    await new Promise<void>((resolve, reject) => {
+      socket.once("error", reject).write(body, () => {
+        resolve();
+      });
+    });
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 401 [^]*"code":/);
+  },
+);
 
 test("0.2 other prefixes can be configured, and then only those answer", async () => {
   await using other = await startService({ service: { prefixes: ["/a/b", "/c"] } });
