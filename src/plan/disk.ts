@@ -56,6 +56,7 @@ const reasons: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder (EISDIR); move it away",
 };
 
-function codeOf(error: unknown): string {
+/** The system's code of an error: `ENOSPC`; empty where it has none. */
+export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

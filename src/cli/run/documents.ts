@@ -75,9 +75,9 @@ function textDocuments(output: Output, { limit }: { limit?: number }): Documents
         if (exported.error !== undefined)
           output.say(`${sync}: the run itself succeeded, its export did not: ${describeFailure(exported.error)}`);
       },
-      fail: async (error, { recovery } = { run: "" }) => {
+      fail: async (error, failed) => {
         output.say(`${sync}: ${describeFailure(error)}`);
-        if (recovery !== undefined) output.say(`  ${recovery}`);
+        if (failed?.recovery !== undefined) output.say(`  ${failed.recovery}`);
       },
     }),
     end: async () => {},

@@ -1,7 +1,6 @@
-import { once } from "node:events";
-import { createWriteStream } from "node:fs";
 import { finished } from "node:stream/promises";
 import { abandon } from "#plan/abandon.ts";
+import { createWrittenFile, roomIn } from "./written-file.ts";
 
 /** Writes many small pieces to a file, a lot at a time. */
 export interface GatheringFile {
@@ -20,9 +19,7 @@ const enough = 256 * 1024;
 
 /** @param path of a file that does not exist: it is readable by its owner alone */
 export function createGatheringFile(path: string): GatheringFile {
-  const stream = createWriteStream(path, { flags: "wx", mode: 0o600 });
-  // `room` and `end` find out.
-  stream.on("error", () => undefined);
+  const stream = createWrittenFile(path);
   let pieces: Buffer[] = [];
   let length = 0;
 
@@ -38,10 +35,7 @@ export function createGatheringFile(path: string): GatheringFile {
       length += bytes.length;
       if (length >= enough) flush();
     },
-    room: async () => {
-      if (stream.errored !== null) throw stream.errored;
-      if (stream.writableNeedDrain) await once(stream, "drain");
-    },
+    room: () => roomIn(stream),
     end: async () => {
       if (!stream.writableEnded) {
         flush();

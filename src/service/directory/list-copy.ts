@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
@@ -9,6 +7,7 @@ import type { Encoding } from "./encoding.ts";
 import { listFiles } from "./kept-list.ts";
 import type { ListIndex } from "./kept-list.ts";
 import { longestElement } from "./matching.ts";
+import { createWrittenFile, roomIn } from "./written-file.ts";
 
 /** Writes down a list as it arrives, so that it can be kept when it is applied. */
 export interface ListCopy {
@@ -28,7 +27,6 @@ export interface ListCopy {
 
 /** @param folder for the copy: empty, and readable by its owner alone */
 export function createListCopy(folder: string, encoding: Encoding): ListCopy {
-  const options = { flags: "wx", mode: 0o600, highWaterMark: 1024 * 1024 };
   const files: WriteStream[] = [];
   const file = open(listFiles.list);
   let bytes = 0;
@@ -41,9 +39,7 @@ export function createListCopy(folder: string, encoding: Encoding): ListCopy {
   let last = 0;
 
   function open(name: string): WriteStream {
-    const stream = createWriteStream(join(folder, name), options);
-    // `room` and `end` find out.
-    stream.on("error", () => undefined);
+    const stream = createWrittenFile(join(folder, name), 1024 * 1024);
     files.push(stream);
     return stream;
   }
@@ -75,10 +71,7 @@ export function createListCopy(folder: string, encoding: Encoding): ListCopy {
         last += length;
       }
     },
-    room: async () => {
-      if (file.errored !== null) throw file.errored;
-      if (file.writableNeedDrain) await once(file, "drain");
-    },
+    room: () => roomIn(file),
     end: async () => {
       await finished(file.end());
       if (start === undefined) return undefined;

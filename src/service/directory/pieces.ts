@@ -1,11 +1,10 @@
-import { once } from "node:events";
-import { createWriteStream } from "node:fs";
 import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { abandon } from "#plan/abandon.ts";
 import type { ArrayScanner } from "./array-scanner.ts";
 import type { ListTraits } from "./list-traits.ts";
+import { createWrittenFile, roomIn } from "./written-file.ts";
 
 /** Several whole elements of a list in a file. */
 export interface Piece extends ListTraits {
@@ -59,10 +58,7 @@ export function createPieces({ folder, scanner, traits, take }: PiecesOptions): 
   let first = 0;
 
   function openPiece(): WriteStream {
-    const path = join(folder, String(files.length));
-    const stream = createWriteStream(path, { flags: "wx", mode: 0o600, highWaterMark: buffer });
-    // `room` and whoever waits for the piece find out.
-    stream.on("error", () => undefined);
+    const stream = createWrittenFile(join(folder, String(files.length)), buffer);
     files.push(stream);
     return stream;
   }
@@ -92,10 +88,7 @@ export function createPieces({ folder, scanner, traits, take }: PiecesOptions): 
     insert: (lines) => {
       file.write(lines);
     },
-    room: async () => {
-      if (file.errored !== null) throw file.errored;
-      if (file.writableNeedDrain) await once(file, "drain");
-    },
+    room: () => roomIn(file),
     end,
     close: async () => {
       await Promise.all(files.map(abandon));

@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
+import { codeOf } from "#plan/disk.ts";
 import { type Head, type Scan, type Sealed, scan } from "./chain.ts";
 
 /** The file that entries are appended to. */
@@ -61,13 +62,8 @@ async function* bytesOf(path: string): AsyncGenerator<Buffer> {
   }
 }
 
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error ? String(error.code) : undefined;
-}
-
 function unreadable(path: string, error: unknown): InputError {
-  const code = codeOf(error);
-  const why = (code === undefined ? undefined : reasons[code]) ?? messageOf(error);
+  const why = reasons[codeOf(error)] ?? messageOf(error);
   return new InputError(`${called(path)} cannot be read: ${why}`, { cause: error });
 }
 

@@ -221,17 +221,20 @@ test("no secret of the configuration is ever shown", async () => {
   }
 });
 
-test("what a connector of one's own lets slip of a secret is not shown either", async () => {
+/** Has the company's source read by a connector of its own, which has this `read`. */
+async function useConnector(read: string): Promise<void> {
   await company.write(
-    "leaky.ts",
+    "own.ts",
     `import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
-    export default {
-      name: "leaky",
-      options: z.strictObject({}),
-      open: () => ({ async *read({ warn }) { warn("as initial-user-secret"); throw new Error("initial-user-secret was refused"); } }),
-    };`,
+    export default { name: "own", options: z.strictObject({}), open: () => ({ ${read} }) };`,
   );
-  await company.configure((yaml) => yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./leaky.ts\n"));
+  await company.configure((yaml) => yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./own.ts\n"));
+}
+
+test("what a connector of one's own lets slip of a secret is not shown either", async () => {
+  await useConnector(
+    `async *read({ warn }) { warn("as initial-user-secret"); throw new Error("initial-user-secret was refused"); }`,
+  );
   const { code, stdout, stderr } = await command("plan", "--verbose");
   expect(code, stdout + stderr).toBe(1);
   expect(stderr).toContain("*** was refused");
@@ -239,21 +242,10 @@ test("what a connector of one's own lets slip of a secret is not shown either", 
 });
 
 test("a connector of one's own that does not listen to Ctrl-C is left behind at the second one", async () => {
-  await company.write(
-    "deaf.ts",
-    `import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
-    export default {
-      name: "deaf",
-      options: z.strictObject({}),
-      open: () => ({
-        async *read() {
-          process.stderr.write("the read has begun\\n");
-          await new Promise((resolve) => setTimeout(resolve, 2 ** 31 - 1));
-        },
-      }),
-    };`,
-  );
-  await company.configure((yaml) => yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./deaf.ts\n"));
+  await useConnector(`async *read() {
+    process.stderr.write("the read has begun\\n");
+    await new Promise((resolve) => setTimeout(resolve, 2 ** 31 - 1));
+  }`);
   const plan = company.begin("plan");
   await plan.wrote("the read has begun");
   plan.process.kill("SIGINT");
