@@ -1,7 +1,7 @@
 import { inWords } from "#network/duration.ts";
-import { codeOf, troubleOf } from "#network/trouble.ts";
-import type { Http, Phase } from "./http.ts";
-import { errors } from "./undici.ts";
+import { codeOf, troubleOf } from "#http/trouble.ts";
+import type { Http, Phase } from "#http/exchange.ts";
+import { errors } from "#http/undici.ts";
 
 /** Why an exchange broke, for a person, and whether the same again may go better. */
 export interface Breakage {
