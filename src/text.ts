@@ -1,3 +1,6 @@
+import { distance } from "fastest-levenshtein";
+import { z } from "zod";
+
 /** Below U+0300 nothing combines: such text is in form C already. */
 const mayCombine = /[\u0300-\uFFFF]/;
 
@@ -32,3 +35,107 @@ export function shown(value: unknown): string {
   if (typeof value === "object" && value !== null) return "an object";
   return String(value);
 }
+
+/**
+ * What must not reach a reader as it is: names come from foreign directories, and these move the cursor, reorder the
+ * text around them, or cannot be seen. The space and the ideographic space are ordinary text.
+ */
+const hidden = /[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]--[\u{20}\u{3000}]]/gv;
+
+/** Foreign text that can be shown: what is hidden in it is written as `\u{202e}`. */
+export function visible(text: string): string {
+  return text.replaceAll(hidden, (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
+}
+
+/** Visible, and in quotes where its edges could be mistaken: `"Finance Team"`. */
+export function quoteIfNeeded(text: string): string {
+  const shown = visible(text);
+  return shown === "" || /[\s"'(),;<>→]/u.test(shown) ? `"${shown}"` : shown;
+}
+
+const longestExcerpt = 80;
+
+/** Two values that differ, long ones cut to 80 characters around the first place where they do. */
+export function excerpts(from = "", to = ""): [from: string, to: string] {
+  const [before, after] = [Array.from(from), Array.from(to)];
+  if (Math.max(before.length, after.length) <= longestExcerpt) return [from, to];
+  let differs = 0;
+  while (differs < before.length && before[differs] === after[differs]) differs++;
+  const start = Math.max(0, differs - longestExcerpt / 4);
+  const cut = (value: string[]): string =>
+    (start > 0 ? "…" : "") +
+    value.slice(start, start + longestExcerpt).join("") +
+    (value.length > start + longestExcerpt ? "…" : "");
+  return [cut(before), cut(after)];
+}
+
+/** How much of both there is: `1,234 users, 1 group`. */
+export function sizes(users: number, groups: number): string {
+  return `${number(users)} ${users === 1 ? "user" : "users"}, ${number(groups)} ${groups === 1 ? "group" : "groups"}`;
+}
+
+const format = new Intl.NumberFormat("en");
+
+/** A count for a person: `1,234`. */
+export function number(count: number): string {
+  return format.format(count);
+}
+
+/** A number of things, for a person: `1 row`, `5,000 rows`. */
+export function counted(count: number, what: string): string {
+  return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** The candidate that was probably meant, or undefined when none is near. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  const limit = Math.max(1, Math.floor(word.length / 2.5));
+  let best: { candidate: string; edits: number } | undefined;
+  for (const candidate of candidates) {
+    const edits = editsBetween(word.toLowerCase(), candidate.toLowerCase());
+    if (edits <= limit && (best === undefined || edits < best.edits)) best = { candidate, edits };
+  }
+  return best?.candidate;
+}
+
+/** Two letters that changed places are one slip, not two. */
+function editsBetween(one: string, other: string): number {
+  const edits = distance(one, other);
+  return edits === 2 && sorted(one) === sorted(other) ? 1 : edits;
+}
+
+function sorted(word: string): string {
+  return Array.from(word).sort().join("");
+}
+
+/** `did you mean "name"?`, or what there is to choose from. */
+export function suggestion(word: string, candidates: readonly string[]): string {
+  const meant = nearest(word, candidates);
+  if (meant !== undefined) return `did you mean ${JSON.stringify(meant)}?`;
+  return candidates.length === 0 ? "there are none" : `expected one of: ${candidates.join(", ")}`;
+}
+
+/** How long something is waited for, for a person: `500 ms`, `2.5 s`, `3 min`. @param duration in milliseconds */
+export function inWords(duration: number): string {
+  if (duration < 1000) return `${Math.round(duration)} ms`;
+  if (duration < 120_000) return `${Math.round(duration / 100) / 10} s`;
+  return `${Math.round(duration / 6000) / 10} min`;
+}
+
+/* What a person writes into a configuration, wherever in it. */
+
+/** Text that says what it is where it is missing, empty or no text. */
+export function text(expected: string) {
+  return z.string({ error: `expected ${expected}` }).min(1, { error: `expected ${expected}`, abort: true });
+}
+
+const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `90s`, `15m`, `3h`, `7d`; never nothing. In milliseconds. */
+export const duration = text("a duration like 90s, 15m, 3h, 7d")
+  .regex(/^[1-9]\d{0,6}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h, 7d" })
+  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+
+/** How long something is waited for: a duration that a timer of Node can hold. In milliseconds. */
+export const patience = duration.refine((value) => value <= 24 * 86_400_000, {
+  error: "expected a duration of at most 24d",
+});

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { checks } from "#reading/checks.ts";
+import { checks } from "#files/settle.ts";
 
 /** The encodings a file can be in; `utf-16` is told apart by its byte order mark. */
 export type Encoding = z.infer<typeof encoding>;

@@ -1,8 +1,8 @@
 import type { ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import type { Checks } from "#reading/checks.ts";
-import type { OpenFile } from "#reading/file.ts";
-import { type OpenFiles, openFiles } from "#reading/files.ts";
+import type { Checks } from "#files/settle.ts";
+import type { OpenFile } from "#files/source-file.ts";
+import { type OpenFiles, openFiles } from "#files/source-file.ts";
 import { type Header, headerOf } from "./header.ts";
 import { type Dialect, dialectOf, type Options, type PartialDialect } from "./options.ts";
 import { at, type Place } from "./place.ts";

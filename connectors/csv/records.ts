@@ -1,7 +1,7 @@
 import type { Entry, MemberReference, Membership } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { normal } from "#principals/text.ts";
+import { normal } from "#text.ts";
 import type { Header } from "./header.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import { at } from "./place.ts";

@@ -1,5 +1,5 @@
-import type { OpenFile } from "#reading/file.ts";
-import { contentOf } from "#reading/gunzip.ts";
+import type { OpenFile } from "#files/source-file.ts";
+import { contentOf } from "#files/source-file.ts";
 import { decoded } from "./decode.ts";
 import type { Encoding } from "./options.ts";
 import { at, type Place } from "./place.ts";

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { UnbindRequest } from "ldapts";
 import { type Cursor, enter, messagesOf, readInteger, tags } from "./ber.ts";
-import { inWords } from "#network/duration.ts";
+import { inWords } from "#text.ts";
 import { type Result, readResult } from "./result.ts";
 
 /** What a request is sent as: `ldapts` writes them. */

@@ -6,8 +6,8 @@ import {
   type RollcallError,
   UnavailableError,
 } from "#errors.ts";
-import { codeOf, troubleOf } from "#network/trouble.ts";
-import type { Peer } from "#network/trouble.ts";
+import { codeOf, troubleOf } from "#http/trouble.ts";
+import type { Peer } from "#http/trouble.ts";
 import { MalformedError } from "./ber.ts";
 import type { Result } from "./result.ts";
 import type { LdapUrl } from "./url.ts";

@@ -1,6 +1,6 @@
 import { PagedResultsControl, SearchRequest } from "ldapts";
 import { IncompleteReadError, RollcallError } from "#errors.ts";
-import { inWords } from "#network/duration.ts";
+import { inWords } from "#text.ts";
 import { type Cursor, enter, MalformedError, readText, tags } from "./ber.ts";
 import type { Receiver } from "./connection.ts";
 import { codes, connectionError, resultError } from "./errors.ts";

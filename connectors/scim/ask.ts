@@ -1,5 +1,5 @@
-import { presentable } from "#client/refusal.ts";
-import { defaultRetries, type Outcome, repeat, retryAfter } from "#client/repeat.ts";
+import { presentable } from "#http/refusal.ts";
+import { defaultRetries, type Outcome, repeat, retryAfter } from "#http/retries.ts";
 import { InputError, RefusedError, RollcallError } from "#errors.ts";
 import type { Answer, Exchanges, Request } from "./exchange.ts";
 import { JsonError } from "./json.ts";

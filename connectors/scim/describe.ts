@@ -1,6 +1,6 @@
-import { describeConnection } from "#client/connection.ts";
+import { describeConnection } from "#http/trust.ts";
 import type { OpenContext, ReadContext } from "#connector.ts";
-import { openFiles } from "#reading/files.ts";
+import { openFiles } from "#files/source-file.ts";
 import type { Authorization } from "./authorization.ts";
 import type { FileOptions } from "./files.ts";
 import { type LiveOptions, pagingOf } from "./live.ts";

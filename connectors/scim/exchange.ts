@@ -4,9 +4,9 @@ import { resolve } from "node:path";
 import { pipeline, type Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { Dispatcher } from "undici";
-import { breakageOf } from "#client/breakage.ts";
-import { createConnector, type Establish } from "#client/connection.ts";
-import { Client } from "#client/undici.ts";
+import { breakageOf } from "#http/trouble.ts";
+import { createConnector, type Establish } from "#http/trust.ts";
+import { Client } from "#http/undici.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Options } from "./options.ts";
 

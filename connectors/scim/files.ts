@@ -1,16 +1,15 @@
 import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
+import type { OpenFile } from "#files/source-file.ts";
+import { contentOf, openFiles, type OpenFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { OpenFile } from "#reading/file.ts";
-import { type OpenFiles, openFiles } from "#reading/files.ts";
-import { contentOf } from "#reading/gunzip.ts";
 import type { Resource } from "./attributes.ts";
 import { batched, type Counts } from "./batch.ts";
 import { entryOf, idOf, type Making, typeOf } from "./entry.ts";
 import { itemsOf, JsonError } from "./json.ts";
 import { objectOf } from "./names.ts";
 import type { Options } from "./options.ts";
-import { type Envelope, envelopeOf } from "./page.ts";
+import { envelopeOf, type Envelope } from "./page.ts";
 import { makingOf } from "./selection.ts";
 
 export type FileOptions = Options & { readonly files: NonNullable<Options["files"]> };

@@ -1,6 +1,6 @@
 import pino from "pino";
 import type { Logger } from "pino";
-import { redactor } from "#config/redact.ts";
+import { redactor } from "#http/redact.ts";
 
 /** A log that keeps to itself what it is told to conceal, whatever an error may carry. */
 export interface Log {

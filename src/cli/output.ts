@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import { redactor } from "#config/redact.ts";
+import { redactor } from "#http/redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 

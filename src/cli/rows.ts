@@ -1,4 +1,4 @@
-import { visible } from "#plan/render/visible.ts";
+import { visible } from "#text.ts";
 
 type Rows = readonly (readonly unknown[])[];
 

@@ -1,5 +1,5 @@
 import { text } from "node:stream/consumers";
-import { counted, number } from "#plan/render/visible.ts";
+import { counted, number } from "#text.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
 import { embeddedOptions } from "#cli/open/client-options.ts";

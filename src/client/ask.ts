@@ -1,10 +1,10 @@
 import { RefusedError, RollcallError, UnavailableError } from "#errors.ts";
-import { breakageOf } from "./breakage.ts";
-import { Broken } from "./http.ts";
-import type { Answer, Exchange, Http } from "./http.ts";
-import { linesOf, refusalOf } from "./refusal.ts";
-import { repeat, retryAfter } from "./repeat.ts";
-import type { Outcome, Retries } from "./repeat.ts";
+import { breakageOf } from "#http/trouble.ts";
+import { Broken } from "#http/exchange.ts";
+import type { Answer, Exchange, Http } from "#http/exchange.ts";
+import { linesOf, refusalOf } from "#http/refusal.ts";
+import { repeat, retryAfter } from "#http/retries.ts";
+import type { Outcome, Retries } from "#http/retries.ts";
 
 /** What every request of a client shares. */
 export interface Context {

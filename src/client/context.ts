@@ -2,12 +2,12 @@ import { X509Certificate } from "node:crypto";
 import { InputError, messageOf } from "#errors.ts";
 import { familyA } from "#wire/routes.ts";
 import type { Attempt, Context } from "./ask.ts";
-import { isLoopback } from "#network/loopback.ts";
+import { isLoopback } from "#http/listening.ts";
 import type { FormKind } from "./form.ts";
-import { createHttp } from "./http.ts";
-import type { HttpOptions } from "./http.ts";
-import { defaultRetries } from "./repeat.ts";
-import type { Retries } from "./repeat.ts";
+import { createHttp } from "#http/exchange.ts";
+import type { HttpOptions } from "#http/exchange.ts";
+import { defaultRetries } from "#http/retries.ts";
+import type { Retries } from "#http/retries.ts";
 import type { Credentials } from "./session.ts";
 
 export interface ClientOptions extends HttpOptions {

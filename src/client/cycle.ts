@@ -4,13 +4,13 @@ import type { LoadRequest, LoadStarted } from "#wire/loads.ts";
 import { loadRoutes, ofCycle } from "#wire/routes.ts";
 import { dataTexts } from "#wire/texts.ts";
 import type { Operation, Use } from "./ask.ts";
-import { Unusable } from "./breakage.ts";
+import { Unusable } from "#http/trouble.ts";
 import { fileBody, jsonBody } from "./form.ts";
 import type { FileData } from "./form.ts";
-import { Broken } from "./http.ts";
-import type { Answer, Http } from "./http.ts";
+import { Broken } from "#http/exchange.ts";
+import type { Answer, Http } from "#http/exchange.ts";
 import { jsonOf } from "./json-answer.ts";
-import { presentable, textOf } from "./refusal.ts";
+import { presentable, textOf } from "#http/refusal.ts";
 import type { Session } from "./session.ts";
 
 /** What is read of a status (specification 2.4): no more than a load cannot do without is asked of a service. */

@@ -1,7 +1,7 @@
 import { RefusedError } from "#errors.ts";
 import { administrationRoutes } from "#wire/routes.ts";
 import type { Operation } from "./ask.ts";
-import { describeConnection } from "./connection.ts";
+import { describeConnection } from "#http/trust.ts";
 import { formBody } from "./form.ts";
 import type { FormKind } from "./form.ts";
 import { complete, receive } from "./receive.ts";

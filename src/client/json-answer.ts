@@ -1,8 +1,8 @@
 import type { z } from "zod";
-import { Unusable } from "./breakage.ts";
-import { Broken } from "./http.ts";
-import type { Answer } from "./http.ts";
-import { textOf } from "./refusal.ts";
+import { Unusable } from "#http/trouble.ts";
+import { Broken } from "#http/exchange.ts";
+import type { Answer } from "#http/exchange.ts";
+import { textOf } from "#http/refusal.ts";
 
 /** No more of an answer is read, in bytes: a status may list many errors. */
 const usualLimit = 64 * 1024 * 1024;

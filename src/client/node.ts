@@ -1,8 +1,8 @@
 import { RefusedError } from "#errors.ts";
 import type { LoadStarted } from "#wire/loads.ts";
 import { familyA } from "#wire/routes.ts";
-import { createHttp } from "./http.ts";
-import type { Http, HttpOptions } from "./http.ts";
+import { createHttp } from "#http/exchange.ts";
+import type { Http, HttpOptions } from "#http/exchange.ts";
 
 /**
  * The node that a load is to be sent to (specification 2.3), when it is another one than the service that was called.

@@ -4,9 +4,9 @@ import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { UnavailableError, messageOf } from "#errors.ts";
-import { Unusable } from "./breakage.ts";
-import { Broken } from "./http.ts";
-import type { Answer } from "./http.ts";
+import { Unusable } from "#http/trouble.ts";
+import { Broken } from "#http/exchange.ts";
+import type { Answer } from "#http/exchange.ts";
 
 /** A file that is open for writing. */
 export interface Destination {

@@ -5,7 +5,7 @@ import { ask } from "./ask.ts";
 import type { Context, Operation, Use } from "./ask.ts";
 import { fieldsBody, jsonBody } from "./form.ts";
 import type { Body } from "./form.ts";
-import type { Answer } from "./http.ts";
+import type { Answer } from "#http/exchange.ts";
 
 /** Who the client is: an account, or a session that somebody else has opened and will end. */
 export type Credentials = Account | GivenSession;

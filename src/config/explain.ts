@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
 import type { Path, Problem } from "./problem.ts";
-import { nearest, suggestion } from "./suggest.ts";
+import { nearest, suggestion } from "#text.ts";
 
 type Issue = z.core.$ZodIssue;
 

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { redactor } from "./redact.ts";
+import { redactor } from "#http/redact.ts";
 import type { Setting } from "./settings.ts";
 
 /**

@@ -6,7 +6,7 @@ import { build } from "./build.ts";
 import type { Configuration } from "./configuration.ts";
 import { readDocument } from "./document.ts";
 import { renderProblems } from "./problem.ts";
-import { redactor } from "./redact.ts";
+import { redactor } from "#http/redact.ts";
 import { checkReferences } from "./references.ts";
 import { checkSyncRules } from "./rules.ts";
 import * as schema from "./schema.ts";

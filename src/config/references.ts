@@ -2,11 +2,11 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { ConfigurationDocument } from "./document.ts";
 import { alternatives } from "./expectations.ts";
-import { isLoopback } from "#network/loopback.ts";
+import { isLoopback } from "#http/listening.ts";
 import { webAddress } from "./notifications.ts";
 import type { Path, Problem } from "./problem.ts";
 import { reason } from "./substitution.ts";
-import { nearest } from "./suggest.ts";
+import { nearest } from "#text.ts";
 import { listen, origin } from "./values.ts";
 
 /**

@@ -7,7 +7,7 @@ import { alternatives } from "./expectations.ts";
 import type { Path, Problem } from "./problem.ts";
 import { keysOf } from "./references.ts";
 import { sourceSettings } from "./schema.ts";
-import { suggestion } from "./suggest.ts";
+import { suggestion } from "#text.ts";
 import { validate } from "./validate.ts";
 
 /** Where connectors come from. */

@@ -1,11 +1,10 @@
 import { isIP, isIPv6 } from "node:net";
 import { z } from "zod";
-import { text } from "#values.ts";
-import { nearest } from "./suggest.ts";
+import { nearest, text } from "#text.ts";
 
 const bytes: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
 
-export { duration, text } from "#values.ts";
+export { duration, text } from "#text.ts";
 
 export const path = text("the path of a file");
 

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { Change } from "#plan/change.ts";
-import { openDatabase } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
 import { inChunks } from "#plan/render/sections.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";

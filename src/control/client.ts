@@ -1,4 +1,4 @@
-import { isAlive } from "#plan/alive.ts";
+import { isAlive } from "#files/durable.ts";
 import type { Begun, Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Stage } from "#sync/sync.ts";

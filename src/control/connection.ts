@@ -1,10 +1,10 @@
 import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
-import { breakageOf } from "#client/breakage.ts";
+import { breakageOf } from "#http/trouble.ts";
 import { jsonBody } from "#client/form.ts";
-import { Broken, createHttp } from "#client/http.ts";
-import type { Answer } from "#client/http.ts";
-import { presentable, textOf } from "#client/refusal.ts";
+import { Broken, createHttp } from "#http/exchange.ts";
+import type { Answer } from "#http/exchange.ts";
+import { presentable, textOf } from "#http/refusal.ts";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { controlRoot } from "#wire/routes.ts";

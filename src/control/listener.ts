@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { addressToListenOn, listenError, localUrl } from "#listening.ts";
+import { addressToListenOn, listenError, localUrl } from "#http/listening.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf } from "./answers.ts";

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { makeFolder } from "#plan/folder.ts";
-import { presenceFile } from "#presence.ts";
+import { makeFolder } from "#files/disk.ts";
+import { presenceFile } from "#files/presence.ts";
 
 /**
  * What a running daemon tells the commands on the same data folder: `daemon/control.json`, readable by its owner alone.

@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isAlive } from "./alive.ts";
-import { openDatabase } from "./database.ts";
+import { makeFolder } from "#files/disk.ts";
+import { isAlive } from "#files/durable.ts";
+import { openDatabase, useThreads } from "./database.ts";
 import type { Connection } from "./database.ts";
-import { makeFolder } from "./folder.ts";
-import { useThreads } from "./threads.ts";
 
 /** Where one plan is made: a database in memory that spills to disk, and a folder for lists. Gone when it is closed. */
 export interface Workbench {

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
-import { identifier, literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier, literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { formula } from "#plan/render/csv.ts";
 import { exportedTables } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";

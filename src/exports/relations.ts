@@ -1,4 +1,4 @@
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** The tables of an export in the order they are loaded in, each with its columns: config/sample/tables.sql. */
 export const exportedTables = {

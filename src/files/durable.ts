@@ -1,6 +1,8 @@
-import { open, readFile, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
-import { naming } from "./disk.ts";
+import { randomUUID } from "node:crypto";
+import type { WriteStream } from "node:fs";
+import { link, open, readdir, readFile, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { exists, naming } from "./disk.ts";
 
 /**
  * Writes a small file that only its owner may read: after a crash there is this one or the one before it, whole.
@@ -41,5 +43,58 @@ export async function syncFolder(folder: string): Promise<void> {
     await handle.sync();
   } finally {
     await handle.close();
+  }
+}
+
+/**
+ * Makes a file where there is none, whole or not at all: a library that writes into a new file under its own name leaves
+ * something that can never be opened again when its process is killed meanwhile. Who comes second finds the file of the
+ * first.
+ * @param create makes it under another name, so that it survives a power failure
+ */
+export async function createWhole(path: string, create: (beside: string) => Promise<void>): Promise<void> {
+  const folder = dirname(path);
+  await removeAbandoned(folder, basename(path));
+  if (await exists(path)) return;
+  const beside = `${path}.${process.pid}-${randomUUID()}.new`;
+  try {
+    await create(beside);
+    // Unlike a rename it does not take the place of what another process has made, and perhaps locked, in the meantime.
+    await link(beside, path).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    });
+  } finally {
+    await rm(beside, { force: true });
+  }
+  await syncFolder(folder);
+}
+
+async function removeAbandoned(folder: string, name: string): Promise<void> {
+  for (const other of await readdir(folder)) {
+    const pid = other.startsWith(`${name}.`) ? /\.(\d+)-[^.]+\.new$/.exec(other)?.[1] : undefined;
+    if (pid !== undefined && !isAlive(Number(pid))) await rm(join(folder, other), { force: true });
+  }
+}
+
+/**
+ * Stops writing to a file wherever it stands. Resolves when it is closed: until then what is removed keeps its place on the
+ * disk, and a file that is still being created may appear in a folder that is being removed.
+ */
+export async function abandon(file: WriteStream): Promise<void> {
+  // What was still to be written fails.
+  file.on("error", () => undefined);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  file.once("close", resolve);
+  file.destroy();
+  if (!file.closed) await promise;
+}
+
+/** Is there a process with this id on this machine? */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import type { z } from "zod";
-import { readJson, writeDurably } from "#plan/durable.ts";
+import { readJson, writeDurably } from "./durable.ts";
 
 /** A file in which a running process tells the commands on the same data folder how it is reached. */
 export interface PresenceFile<Presence> {

@@ -1,5 +1,10 @@
+import { createHash, type Hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { basename, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { IncompleteReadError } from "#errors.ts";
+import { z } from "zod";
+import { IncompleteReadError, InputError } from "#errors.ts";
+import { patience } from "#text.ts";
 
 /** What a file's state is compared by. Times in milliseconds. */
 export interface State {
@@ -9,7 +14,7 @@ export interface State {
 }
 
 /** After so many times the wait a file that still changes is given up. */
-const patience = 10;
+const longestWait = 10;
 
 /**
  * Waits until a file has not changed for `wait` milliseconds, by its own times or while it was watched.
@@ -30,9 +35,9 @@ export async function settle(
     // A clock that is ahead of ours tells nothing; watching does.
     const quiet = Math.max(Date.now() - newest, performance.now() - watchedSince);
     if (quiet >= wait) return;
-    if (performance.now() - start >= wait * patience) {
+    if (performance.now() - start >= wait * longestWait) {
       throw new IncompleteReadError(
-        `${name} is still being written to after ${Math.round((wait * patience) / 1000)} s; read it again when it is complete`,
+        `${name} is still being written to after ${Math.round((wait * longestWait) / 1000)} s; read it again when it is complete`,
       );
     }
     await sleep(Math.min(wait - quiet, 1_000), undefined, { signal }).catch((error: unknown) => {
@@ -45,4 +50,70 @@ export async function settle(
       watchedSince = performance.now();
     }
   }
+}
+
+/** How it is told that whoever writes a file has finished. All of it is optional. */
+export interface Checks {
+  /** A file that was written to more recently is waited for. In milliseconds. */
+  readonly settled?: number | undefined;
+  /** Beside every file is one with its checksum: `people.csv.sha256`. */
+  readonly checksum?: Algorithm | undefined;
+}
+
+const algorithms = { md5: 32, sha1: 40, sha256: 64, sha512: 128 } as const;
+type Algorithm = keyof typeof algorithms;
+
+/** The options that stand for `Checks`. */
+export const checks = {
+  settled: patience
+    .optional()
+    .describe(
+      "Wait until a file has not been written to for so long, such as 30s; after ten times as long the read fails. Default: do not wait.",
+    ),
+  checksum: z
+    .enum(["md5", "sha1", "sha256", "sha512"], { error: "expected md5, sha1, sha256 or sha512" })
+    .optional()
+    .describe(
+      "Beside every file stands one with its checksum, named after it: people.csv.sha256. Default: there are none.",
+    ),
+};
+
+/** Passes on the bytes of a file, which must have the checksum that the file beside it holds. */
+export async function* checked(
+  bytes: AsyncIterable<Buffer>,
+  { name, algorithm, expected }: { name: string; algorithm: Algorithm; expected: string },
+): AsyncGenerator<Buffer> {
+  const hash: Hash = createHash(algorithm);
+  for await (const chunk of bytes) {
+    hash.update(chunk);
+    yield chunk;
+  }
+  if (hash.digest("hex") === expected) return;
+  throw new IncompleteReadError(
+    `${name} does not have the checksum that ${name}.${algorithm} holds; it is not complete, or only one of the two was replaced`,
+  );
+}
+
+/**
+ * The checksum that stands beside a file, in lower case: alone, or before a file's name as `sha256sum` writes it.
+ * @throws {IncompleteReadError} when there is no such file
+ * @throws {InputError} when it holds no checksum
+ */
+export async function expectedChecksum(name: string, folder: string, algorithm: Algorithm): Promise<string> {
+  const place = `${name}.${algorithm}`;
+  const text = await readFile(resolve(folder, place), "utf8").catch(() => {
+    throw new IncompleteReadError(
+      `${place} cannot be read; it must hold the checksum of ${name} (or leave out the setting checksum)`,
+    );
+  });
+  const found = text.split(/\r?\n/).flatMap((line) => {
+    const [, digest = "", file = ""] = /^\s*\\?([0-9a-f]+)(?:\s+\*?(.*?))?\s*$/i.exec(line) ?? [];
+    return digest.length === algorithms[algorithm] ? [{ digest, file }] : [];
+  });
+  const own =
+    found.find(({ file }) => basename(file) === basename(name)) ?? (found.length === 1 ? found[0] : undefined);
+  if (own !== undefined) return own.digest.toLowerCase();
+  throw new InputError(
+    `${place}: holds no ${algorithm} checksum of ${basename(name)}: ${algorithms[algorithm]} hexadecimal digits`,
+  );
 }

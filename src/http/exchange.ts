@@ -2,10 +2,10 @@ import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { Route } from "#wire/routes.ts";
-import { isLoopback } from "#network/loopback.ts";
-import { createConnector } from "./connection.ts";
-import type { Trust } from "./connection.ts";
-import type { Body } from "./form.ts";
+import { isLoopback } from "./listening.ts";
+import { createConnector } from "./trust.ts";
+import type { Trust } from "./trust.ts";
+import type { Body } from "#client/form.ts";
 import { Client } from "./undici.ts";
 
 /** In milliseconds. */

@@ -1,8 +1,8 @@
 import { createGunzip } from "node:zlib";
 import { pipeline } from "node:stream/promises";
-import { redactor } from "#config/redact.ts";
+import { redactor } from "./redact.ts";
 import { RefusedError } from "#errors.ts";
-import type { Answer } from "./http.ts";
+import type { Answer } from "./exchange.ts";
 
 /** What a refusal's message is made of. */
 export interface RefusalContext {

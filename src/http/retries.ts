@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "#errors.ts";
-import { inWords } from "#network/duration.ts";
+import { inWords } from "#text.ts";
 
 /** How often and how far apart a request is tried. Durations in milliseconds. */
 export interface Retries {

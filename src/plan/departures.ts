@@ -1,6 +1,6 @@
 import type { Kind } from "#principals/principal.ts";
-import { literal } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { createMoves, holdMoves } from "./moves.ts";
 import type { Found, NamePolicies, Rename, ReusedName } from "./moves.ts";
 

@@ -1,6 +1,6 @@
 import { comparedColumns } from "#principals/relation.ts";
-import { identifier } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { identifier } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** Which relations are compared, and the name of the table that is made. */
 export interface Difference {

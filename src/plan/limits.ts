@@ -1,6 +1,6 @@
 import { ownSource } from "#principals/relation.ts";
-import { literal } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** What can be limited, by its key in the configuration; an override names it so. */
 export const limitNames = [

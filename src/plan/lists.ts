@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { InputError, firstLineOf } from "#errors.ts";
-import { identifier, literal } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { identifier, literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names. */
 export const syncArrays = [

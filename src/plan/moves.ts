@@ -1,5 +1,5 @@
 import type { Kind } from "#principals/principal.ts";
-import type { Connection } from "./database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** What becomes of changed names. */
 export interface NamePolicies {

@@ -1,7 +1,7 @@
 import type { Kind, Principal } from "#principals/principal.ts";
 import { changeOf } from "./change.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
-import type { Connection } from "./database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { createChanges } from "./diff.ts";
 
 /** A principal as the database returns it, with `principalColumns` but its kind. */

@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import { keepBits, ownSource } from "#principals/relation.ts";
-import { literal } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** What must not be touched, and why. */
 export interface Protection {

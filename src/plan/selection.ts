@@ -1,8 +1,8 @@
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Action } from "./change.ts";
-import { literal } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { restore, uncreate } from "./withhold.ts";
 
 /** A principal, named. */

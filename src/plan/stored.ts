@@ -1,7 +1,7 @@
 import type { Kind } from "#principals/principal.ts";
 import type { Action, AttributeChange, Counts, KindCounts, Plan } from "./change.ts";
-import { literal } from "./database.ts";
-import type { Connection } from "./database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { countMemberships, readChanges } from "./plan.ts";
 import { matches } from "./protect.ts";
 

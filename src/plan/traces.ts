@@ -1,5 +1,5 @@
 import type { Change } from "./change.ts";
-import type { Connection } from "./database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { changeOfRow } from "./plan.ts";
 import type { ChangeRow } from "./plan.ts";
 import { matches } from "./protect.ts";

@@ -1,4 +1,4 @@
-import type { Connection } from "./database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { measures } from "./limits.ts";
 import type { LimitCheck, Measure } from "./limits.ts";
 

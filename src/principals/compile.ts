@@ -5,7 +5,7 @@ import type { Expression } from "./expression.ts";
 import { accepted, asOptionalText, judge } from "./judge.ts";
 import type { KindJudge, RuleName, Verdict } from "./judge.ts";
 import type { AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
-import { normal, shown } from "./text.ts";
+import { normal, shown } from "#text.ts";
 
 export type { Verdict } from "./judge.ts";
 

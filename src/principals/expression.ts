@@ -4,7 +4,7 @@ import { messageOf } from "#errors.ts";
 import type { Entry } from "./entry.ts";
 import { registerFunctions } from "./functions.ts";
 import { objectionToPattern } from "./patterns.ts";
-import { normal } from "./text.ts";
+import { normal } from "#text.ts";
 
 type Attributes = Entry["attributes"];
 

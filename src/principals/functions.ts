@@ -6,7 +6,7 @@ import { momentOf } from "./dates.ts";
 import { parentOf, parseDn } from "./distinguished-name.ts";
 import type { DnPart } from "./distinguished-name.ts";
 import { extract, matches } from "./patterns.ts";
-import { shown } from "./text.ts";
+import { shown } from "#text.ts";
 
 /** Loaded when a rule uses it: its tables are half a megabyte. */
 const load = createRequire(import.meta.url);

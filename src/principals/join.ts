@@ -1,7 +1,7 @@
 import type { CompiledRules } from "./compile.ts";
 import type { Entry } from "./entry.ts";
 import type { Statements } from "./quarantine.ts";
-import type { Rows } from "./rows.ts";
+import type { Rows } from "#duckdb/insert.ts";
 import type { StageTable, Stager } from "./stage.ts";
 import type { Turns } from "./turns.ts";
 

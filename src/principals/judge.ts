@@ -2,7 +2,7 @@ import { messageOf } from "#errors.ts";
 import type { Entry } from "./entry.ts";
 import type { Expression } from "./expression.ts";
 import type { Absence, KeepableAttribute, KindRules } from "./rules.ts";
-import { normal, objectionToName, quoted, shown } from "./text.ts";
+import { normal, objectionToName, quoted, shown } from "#text.ts";
 
 /** `quarantined`: in scope, but what it is to become is unknown; `name` is there when that much is known. */
 export type Verdict =

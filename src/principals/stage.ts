@@ -6,9 +6,9 @@ import { joinRecords, joinTables } from "./join.ts";
 import type { Verdict } from "./judge.ts";
 import type { Statements } from "./quarantine.ts";
 import { keepBits, ownSource } from "./relation.ts";
-import { openRows } from "./rows.ts";
-import type { Rows } from "./rows.ts";
-import { normal, quoted } from "./text.ts";
+import { openRows } from "#duckdb/insert.ts";
+import type { Rows } from "#duckdb/insert.ts";
+import { normal, quoted } from "#text.ts";
 import { takeTurns } from "./turns.ts";
 
 /** What staging needs of a DuckDB connection. */

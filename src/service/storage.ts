@@ -2,9 +2,9 @@ import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { lockHolder, openDatabase } from "#plan/database.ts";
-import type { Database } from "#plan/database.ts";
-import { obstacleOf, unwritable } from "#plan/disk.ts";
+import { lockHolder, openDatabase } from "#duckdb/database.ts";
+import type { Database } from "#duckdb/database.ts";
+import { obstacleOf, unwritable } from "#files/disk.ts";
 
 /** Where the service keeps what it has. */
 export interface Storage {

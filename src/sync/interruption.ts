@@ -1,5 +1,5 @@
 import { UnavailableError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /**
  * How a run is stopped. Until it applies, `stop` ends it at once and nothing has changed. What was sent to be applied

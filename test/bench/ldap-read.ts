@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import ldap from "#connectors/ldap/index.ts";
-import { openWorkbench } from "#plan/workbench.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 

@@ -1,5 +1,5 @@
 import { tmpdir } from "node:os";
-import { literal, openDatabase } from "#plan/database.ts";
+import { literal, openDatabase } from "#duckdb/database.ts";
 
 /** A table of eight columns as a service, DuckDB and PostgreSQL define it. */
 export const columns = `id BIGINT NOT NULL, customer VARCHAR(80) NOT NULL, ordered TIMESTAMP, due DATE, paid BOOLEAN,

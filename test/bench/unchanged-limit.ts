@@ -1,5 +1,5 @@
 import { tmpdir } from "node:os";
-import { literal, openDatabase } from "#plan/database.ts";
+import { literal, openDatabase } from "#duckdb/database.ts";
 import type { Timing } from "./client.ts";
 
 /**

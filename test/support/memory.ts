@@ -1,8 +1,8 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { openDatabase } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** A database in memory, with its one connection. */
 export interface Memory {

@@ -7,7 +7,7 @@ import { verifyAudit } from "#sync/audit/verify.ts";
 import type { Verification } from "#sync/audit/verify.ts";
 import { describeEntry, oneLine } from "./words.ts";
 import { daemonFolder } from "#cli/context.ts";
-import { counted } from "#plan/render/visible.ts";
+import { counted } from "#text.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
 

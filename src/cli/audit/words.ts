@@ -1,5 +1,5 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
-import { number, visible } from "#plan/render/visible.ts";
+import { number, visible } from "#text.ts";
 import type { Sealed } from "#sync/audit/chain.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import type { Verification } from "#sync/audit/verify.ts";

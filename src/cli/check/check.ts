@@ -1,14 +1,13 @@
-import { errorDocument } from "#errors.ts";
-import { loadPinboards } from "#config/pinboards.ts";
-import { UnavailableError } from "#errors.ts";
-import { number, sizes, visible } from "#plan/render/visible.ts";
-import { checkChannel } from "#sync/notify/sender.ts";
-import { checkSource } from "./source.ts";
-import type { SourceCheck, SyncCheck } from "./source.ts";
 import type { Context } from "#cli/context.ts";
 import { openConfiguredTarget } from "#cli/open/sync.ts";
 import { describeError, exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
+import { loadPinboards } from "#config/pinboards.ts";
+import { errorDocument, UnavailableError } from "#errors.ts";
+import { checkChannel } from "#sync/notify/sender.ts";
+import { number, sizes, visible } from "#text.ts";
+import { checkSource } from "./source.ts";
+import type { SourceCheck, SyncCheck } from "./source.ts";
 
 /** What was reached behind one name of the configuration. */
 interface Finding extends Partial<SourceCheck> {

@@ -1,5 +1,5 @@
 import type { Entry, WantedAttributes } from "#connector.ts";
-import { number } from "#plan/render/visible.ts";
+import { number } from "#text.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { CompiledRules, Verdict } from "#principals/compile.ts";
 import type { Context } from "#cli/context.ts";

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { InputError, messageOf } from "#errors.ts";
-import { lockHolder } from "#plan/database.ts";
+import { lockHolder } from "#duckdb/database.ts";
 import type { Actor } from "#sync/record.ts";
 import { localActor } from "#cli/actor.ts";
 import type { Composition, RunningService, ServiceStart } from "#cli/composition.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { differences, fingerprint } from "#config/fingerprint.ts";
-import { writeDurably } from "#plan/durable.ts";
+import { writeDurably } from "#files/durable.ts";
 import type { Audit } from "#sync/audit/audit.ts";
 import type { Actor } from "#sync/record.ts";
 import { daemonFolder } from "#cli/context.ts";

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError, UnavailableError } from "#errors.ts";
-import { isAlive } from "#plan/alive.ts";
+import { isAlive } from "#files/durable.ts";
 import type { Composition, RunningService } from "#cli/composition.ts";
 import { refuseForeignFolder } from "./owner.ts";
 import { readPresence } from "./presence.ts";

@@ -2,12 +2,11 @@ import { readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as delay } from "node:timers/promises";
+import { daemonFolder } from "#cli/context.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError, messageOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { obstacleOf, unwritable } from "#plan/disk.ts";
-import { makeFolder } from "#plan/folder.ts";
-import { daemonFolder } from "#cli/context.ts";
+import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { refuseForeignFolder } from "./owner.ts";
 import { dataFolderInUse } from "./presence.ts";
 

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
-import { lockHolder } from "#plan/database.ts";
-import { presenceFile } from "#presence.ts";
+import { lockHolder } from "#duckdb/database.ts";
+import { presenceFile } from "#files/presence.ts";
 
 /**
  * What a running service tells the commands on the same data folder: `service.json`, readable by its owner alone.

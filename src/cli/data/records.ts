@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import { redactor } from "#config/redact.ts";
+import { redactor } from "#http/redact.ts";
 import { openAudit } from "#sync/audit/audit.ts";
 import type { Audit } from "#sync/audit/audit.ts";
 import { openJournal } from "#sync/journal/journal.ts";

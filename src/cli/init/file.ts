@@ -2,8 +2,7 @@ import { access, constants, link, rename, rm, stat, writeFile } from "node:fs/pr
 import { basename, dirname, join, parse, resolve } from "node:path";
 import { stringify } from "yaml";
 import { InputError } from "#errors.ts";
-import { unwritable } from "#plan/disk.ts";
-import { exists, makeFolder } from "#plan/folder.ts";
+import { exists, makeFolder, unwritable } from "#files/disk.ts";
 import type { Draft, Secret } from "./draft.ts";
 import { approvals, names } from "./draft.ts";
 

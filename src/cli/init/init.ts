@@ -3,7 +3,7 @@ import { openTarget } from "#client/target.ts";
 import { cron } from "#config/schedule.ts";
 import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
-import { number, sizes } from "#plan/render/visible.ts";
+import { number, sizes } from "#text.ts";
 import type { Composition } from "#cli/composition.ts";
 import { readCertificate } from "#cli/open/client-options.ts";
 import { load } from "#cli/context.ts";

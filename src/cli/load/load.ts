@@ -1,4 +1,4 @@
-import { counted } from "#plan/render/visible.ts";
+import { counted } from "#text.ts";
 import type { Loaded } from "#client/loads.ts";
 import type { Progress } from "#client/upload.ts";
 import type { Context } from "#cli/context.ts";

@@ -1,5 +1,5 @@
 import { InputError } from "#errors.ts";
-import { quoted } from "#plan/render/visible.ts";
+import { quoteIfNeeded } from "#text.ts";
 import type { RunRecord } from "#sync/record.ts";
 
 /**
@@ -15,7 +15,7 @@ export function chosenRun(runs: readonly RunRecord[], wanted: string): RunRecord
   if (another === undefined) return run;
   const names = found.slice(0, 5).map(({ id, sync }) => `${id} (${sync})`);
   const rest = found.length > names.length ? ` and ${found.length - names.length} more` : "";
-  throw new InputError(`${quoted(wanted)} could be several runs: ${names.join(", ")}${rest}`);
+  throw new InputError(`${quoteIfNeeded(wanted)} could be several runs: ${names.join(", ")}${rest}`);
 }
 
 function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRecord[] {
@@ -32,6 +32,6 @@ function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRec
 function missing(runs: readonly RunRecord[], wanted: string): string {
   if (runs.length === 0) return "there has been no run yet";
   if (wanted === "pending") return "no run awaits approval";
-  if (wanted.startsWith("latest:")) return `there is no run of a sync called ${quoted(wanted.slice(7))}`;
-  return `there is no run ${quoted(wanted)}`;
+  if (wanted.startsWith("latest:")) return `there is no run of a sync called ${quoteIfNeeded(wanted.slice(7))}`;
+  return `there is no run ${quoteIfNeeded(wanted)}`;
 }

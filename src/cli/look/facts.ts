@@ -3,7 +3,7 @@ import { isOpen } from "#sync/coordinator/ending.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { passedOver } from "#sync/coordinator/refusals.ts";
 import { exactly, lasting, relatively } from "#cli/moments.ts";
-import { counted } from "#plan/render/visible.ts";
+import { counted } from "#text.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./words.ts";
 
 /**

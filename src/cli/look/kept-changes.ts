@@ -1,10 +1,10 @@
 import { copyFile, link } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError, firstLineOf } from "#errors.ts";
-import { openWorkbench } from "#plan/workbench.ts";
-import type { Workbench } from "#plan/workbench.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { openStore } from "#sync/kept/store.ts";
+import { openStore } from "#sync/plans/store.ts";
 import { daemonFolder } from "#cli/context.ts";
 import type { Context } from "#cli/context.ts";
 

@@ -3,7 +3,7 @@ import { open, realpath, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { InputError, firstLineOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { obstacleOf, unwritable } from "#plan/disk.ts";
+import { obstacleOf, unwritable } from "#files/disk.ts";
 
 /**
  * Writes a report to a file, which is there whole or as it was before: an older report is replaced, as by a shell's `>`.

@@ -4,7 +4,7 @@ import type { RunRecord, RunState } from "#sync/record.ts";
 import { chosenSyncs, daemonFolder } from "#cli/context.ts";
 import type { Context } from "#cli/context.ts";
 import { exactly, lasting, relatively } from "#cli/moments.ts";
-import { counted } from "#plan/render/visible.ts";
+import { counted } from "#text.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
 import { renderTable } from "#cli/rows.ts";

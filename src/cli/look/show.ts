@@ -6,7 +6,7 @@ import { renderMarkdown } from "#plan/render/markdown.ts";
 import type { Fact } from "#plan/render/sections.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { TextOptions } from "#plan/render/text.ts";
-import { quoted } from "#plan/render/visible.ts";
+import { quoteIfNeeded } from "#text.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -88,7 +88,7 @@ function chosenFact({ kind, actions, names, aspects }: Filter): Fact[] {
   const words = [
     ...(kind === undefined ? [] : [`${kind}s`]),
     ...(actions === undefined ? [] : [actions.join(", ")]),
-    ...(names === undefined ? [] : [`called ${names.map(quoted).join(", ")}`]),
+    ...(names === undefined ? [] : [`called ${names.map(quoteIfNeeded).join(", ")}`]),
     ...(aspects === undefined ? [] : [`with another ${aspects.join(", ")}`]),
   ];
   return words.length === 0 ? [] : [{ label: "shown", lines: [`only: ${words.join("; ")}`], tone: "waiting" }];

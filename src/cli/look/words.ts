@@ -1,6 +1,6 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/sections.ts";
-import { number } from "#plan/render/visible.ts";
+import { number } from "#text.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";
 

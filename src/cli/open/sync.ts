@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ClientOptions } from "#client/context.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
-import { redactor } from "#config/redact.ts";
+import { redactor } from "#http/redact.ts";
 import { InputError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";

@@ -1,5 +1,5 @@
 import type { Overridable } from "#plan/limits.ts";
-import { number } from "#plan/render/visible.ts";
+import { number } from "#text.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";

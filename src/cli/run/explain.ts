@@ -4,7 +4,7 @@ import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
 import { describeCheck } from "#plan/render/limits.ts";
-import { quoted, visible } from "#plan/render/visible.ts";
+import { quoteIfNeeded, visible } from "#text.ts";
 import { chosenSyncs, daemonFolder } from "#cli/context.ts";
 import type { Context } from "#cli/context.ts";
 import { progressOf } from "./dry-run.ts";
@@ -63,8 +63,8 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
 function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string): string[] {
   const title = `${sync} → ${target}`;
   if (records.length + outcomes.length === 0) {
-    const hint = nearest.length === 0 ? "" : `; near are: ${nearest.map(quoted).join(", ")}`;
-    return [`${title}: nothing is called ${quoted(wanted)}${hint}`];
+    const hint = nearest.length === 0 ? "" : `; near are: ${nearest.map(quoteIfNeeded).join(", ")}`;
+    return [`${title}: nothing is called ${quoteIfNeeded(wanted)}${hint}`];
   }
   return [title, ...records.flatMap(recordLines), ...outcomes.flatMap(outcomeLines)];
 }
@@ -73,13 +73,13 @@ function recordLines(record: RecordExplanation): string[] {
   const { source, kind, id, origin, rules, verdict, name, reason, memberships } = record;
   return [
     "",
-    `record of ${source}: ${kind} ${quoted(id)}, ${visible(origin)}`,
+    `record of ${source}: ${kind} ${quoteIfNeeded(id)}, ${visible(origin)}`,
     ...rules.flatMap(ruleLines),
     ...memberships.map(
       ({ group, by, origin, lost }) =>
-        `  member of ${quoted(group)}: ${teller[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
+        `  member of ${quoteIfNeeded(group)}: ${teller[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
     ),
-    `  ${verdict}${name === undefined ? "" : ` as ${quoted(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
+    `  ${verdict}${name === undefined ? "" : ` as ${quoteIfNeeded(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
   ];
 }
 
@@ -104,23 +104,23 @@ function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, grou
     change === undefined
       ? []
       : [
-          ...change.groupsAdded.map((group) => `+${quoted(group)}`),
-          ...change.groupsRemoved.map((group) => `−${quoted(group)}`),
+          ...change.groupsAdded.map((group) => `+${quoteIfNeeded(group)}`),
+          ...change.groupsRemoved.map((group) => `−${quoteIfNeeded(group)}`),
         ];
   return [
     "",
-    `${kind} ${quoted(name)}: ${action === "nothing" ? "nothing to do" : action}, ${visible(why)}`,
+    `${kind} ${quoteIfNeeded(name)}: ${action === "nothing" ? "nothing to do" : action}, ${visible(why)}`,
     `  ${actual === undefined ? "the target does not have it" : "the target has it"}; ${
       ownedFrom.length === 0
         ? "this sync does not own it"
-        : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${quoted(sourceId)}`).join(" and ")}`
+        : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${quoteIfNeeded(sourceId)}`).join(" and ")}`
     }`,
     ...(change?.attributes ?? []).map(
       ({ attribute, from, to }) =>
         `  ${attribute}: ${from === undefined ? "(unset)" : shown(from)} → ${to === undefined ? "(unset)" : shown(to)}`,
     ),
     ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
-    ...groups.map((way) => `  in ${way.map(quoted).join(" → ")}`),
+    ...groups.map((way) => `  in ${way.map(quoteIfNeeded).join(" → ")}`),
     ...waits.flatMap((wait) => waitLines(wait, action)),
   ];
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Configuration } from "#config/configuration.ts";
 import { keptChanges } from "#control/changes.ts";
-import { quoted } from "#plan/render/visible.ts";
+import { quoteIfNeeded } from "#text.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { daemonFolder } from "#cli/context.ts";
 
@@ -19,7 +19,7 @@ export async function changedNames(
   for (const action of ["delete", "create", "update"] as const) {
     if (run.counts === undefined || run.counts.users[action] + run.counts.groups[action] === 0) continue;
     for await (const { kind, name } of keptChanges(run, files, { actions: [action] })) {
-      lines.push(`${marks[action]} ${kind} ${quoted(name)}`);
+      lines.push(`${marks[action]} ${kind} ${quoteIfNeeded(name)}`);
       if (lines.length >= most) return lines;
     }
   }

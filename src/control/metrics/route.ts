@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
-import { isLoopback } from "#network/loopback.ts";
+import { isLoopback } from "#http/listening.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { bearerOf, isSame } from "#control/token.ts";
 

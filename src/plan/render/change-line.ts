@@ -1,6 +1,6 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import type { Action, AttributeChange, Change } from "#plan/change.ts";
-import { excerpts, number, quoted, visible } from "./visible.ts";
+import { excerpts, number, quoteIfNeeded, visible } from "#text.ts";
 
 export type Style = "bold" | "dim" | "green" | "yellow" | "red";
 export type Paint = (style: Style, text: string) => string;
@@ -19,7 +19,7 @@ export function painter(colour: boolean): Paint {
 /** A change as a line of a terminal: `~ ada  mail: a@x → b@x  +board`. Of groups, as many as fit into `width` columns. */
 export function changeLine(change: Change, paint: Paint, width: number): string {
   const { symbol, style } = marks[change.action];
-  const who = `${paint(style, `${symbol} ${quoted(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
+  const who = `${paint(style, `${symbol} ${quoteIfNeeded(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
   return `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}`;
 }
 
@@ -37,8 +37,8 @@ function whatOf({ action, attributes }: Change, paint: Paint): string {
 function edit({ attribute, from, to }: AttributeChange, paint: Paint): string {
   const [before, after] = excerpts(from, to);
   return (
-    `${attribute}: ${from === undefined ? "(unset)" : paint("red", quoted(before))}` +
-    ` → ${to === undefined ? "(unset)" : paint("green", quoted(after))}`
+    `${attribute}: ${from === undefined ? "(unset)" : paint("red", quoteIfNeeded(before))}` +
+    ` → ${to === undefined ? "(unset)" : paint("green", quoteIfNeeded(after))}`
   );
 }
 
@@ -60,7 +60,7 @@ function fitting(groups: readonly string[], room: number): string[] {
   const names: string[] = [];
   let columns = 0;
   for (const group of groups) {
-    const name = quoted(group);
+    const name = quoteIfNeeded(group);
     columns += name.length + 2;
     if (names.length >= 3 && columns > room) break;
     names.push(name);

@@ -1,6 +1,6 @@
 import type { Change, Plan } from "#plan/change.ts";
 import { inChunks } from "./sections.ts";
-import { visible } from "./visible.ts";
+import { visible } from "#text.ts";
 
 /** What OWASP names as the beginnings of formulas ("CSV injection"), the wide forms of East Asian keyboards included. */
 export const formula = /^[=+\-@\t\r\n＝＋－＠]/;

@@ -4,7 +4,7 @@ import { escaped, isolated, pageEnd, pageStart } from "./page.ts";
 import type { Html } from "./page.ts";
 import { changesOf, inChunks, isEmpty, sectionsOf, share, usualWords } from "./sections.ts";
 import type { Fact, RenderOptions, Section } from "./sections.ts";
-import { number, sizes } from "./visible.ts";
+import { number, sizes } from "#text.ts";
 
 /** So many groups of one principal are in sight; the rest can be unfolded. */
 const groupsShown = 20;

@@ -1,5 +1,5 @@
 import type { LimitCheck } from "#plan/limits.ts";
-import { number, visible } from "./visible.ts";
+import { number, visible } from "#text.ts";
 
 /** A limit and what it says of a plan, as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
 export function describeCheck(check: LimitCheck): string {

@@ -2,7 +2,7 @@ import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts"
 import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
 import { changesOf, inChunks, isEmpty, sectionsOf } from "./sections.ts";
 import type { RenderOptions } from "./sections.ts";
-import { excerpts, number, sizes, visible } from "./visible.ts";
+import { excerpts, number, sizes, visible } from "#text.ts";
 
 const groupsShown = 20;
 

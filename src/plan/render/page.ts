@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { visible } from "./visible.ts";
+import { visible } from "#text.ts";
 
 /** Text of a page: foreign text only comes in through `escaped`. */
 export type Html = string;

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { number } from "./visible.ts";
+import { number } from "#text.ts";
 
 /** How much of a plan is shown, and what is said beside it. */
 export interface RenderOptions {

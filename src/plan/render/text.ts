@@ -5,7 +5,7 @@ import type { Paint, Style } from "./change-line.ts";
 import { changesOf, inChunks, isEmpty, sectionsOf, share, usualWords } from "./sections.ts";
 import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
 import type { Fact, RenderOptions, Words } from "./sections.ts";
-import { number, sizes, visible } from "./visible.ts";
+import { number, sizes, visible } from "#text.ts";
 
 export interface TextOptions extends RenderOptions {
   readonly colour: boolean;

@@ -1,4 +1,4 @@
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Account } from "./directory.ts";
 import { lookupOf } from "./schema.ts";
 

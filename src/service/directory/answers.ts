@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /**
  * Answers of any length. DuckDB writes them to disk as fast as it can, without JavaScript touching a principal, and

@@ -1,5 +1,5 @@
 import { comparedColumns, principalColumns } from "#principals/relation.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { hashPassword } from "./passwords.ts";
 import { listed } from "./listed.ts";
 import { lookupOf, renewRevision, unlisted } from "./schema.ts";

@@ -1,6 +1,6 @@
 import { InputError } from "#errors.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { principalTypes } from "#wire/principals.ts";
 import { listed, wrongTypes } from "./listed.ts";
 

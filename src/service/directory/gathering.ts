@@ -1,5 +1,5 @@
 import { finished } from "node:stream/promises";
-import { abandon } from "#plan/abandon.ts";
+import { abandon } from "#files/durable.ts";
 import { createWrittenFile, roomIn } from "./written-file.ts";
 
 /** Writes many small pieces to a file, a lot at a time. */

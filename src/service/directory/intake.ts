@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "#errors.ts";
-import { isDiskFull } from "#plan/disk.ts";
+import { isDiskFull } from "#files/disk.ts";
 import { pause } from "./array-scanner.ts";
 import { createDiffering } from "./difference.ts";
 import type { Differing } from "./difference.ts";

@@ -2,7 +2,7 @@ import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { crc32 } from "node:zlib";
-import { abandon } from "#plan/abandon.ts";
+import { abandon } from "#files/durable.ts";
 import type { Encoding } from "./encoding.ts";
 import { listFiles } from "./kept-list.ts";
 import type { ListIndex } from "./kept-list.ts";

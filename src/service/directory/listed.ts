@@ -1,7 +1,6 @@
+import { literal, useThreads } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
-import { useThreads } from "#plan/threads.ts";
 import { principalTypes } from "#wire/principals.ts";
 import type { Loader } from "./intake.ts";
 import type { Piece } from "./pieces.ts";

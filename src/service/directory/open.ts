@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
-import type { Database } from "#plan/database.ts";
-import { useThreads } from "#plan/threads.ts";
+import type { Database } from "#duckdb/database.ts";
+import { useThreads } from "#duckdb/database.ts";
 import { createQueue } from "#service/queue.ts";
 import { findAccount, findEffectiveGroups } from "./accounts.ts";
 import { openAnswers } from "./answers.ts";

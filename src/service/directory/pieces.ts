@@ -1,7 +1,7 @@
 import type { WriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
-import { abandon } from "#plan/abandon.ts";
+import { abandon } from "#files/durable.ts";
 import type { ArrayScanner } from "./array-scanner.ts";
 import type { ListTraits } from "./list-traits.ts";
 import { createWrittenFile, roomIn } from "./written-file.ts";

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { principalColumns, principalDdl } from "#principals/relation.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { hashPassword, verifyPassword } from "./passwords.ts";
 
 /** The groups that exist from the first start and are never deleted (0.7). */

@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
 import { createChanges } from "#plan/diff.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { principalColumns } from "#principals/relation.ts";
 import type { Answers } from "./answers.ts";
 import { applyChanges } from "./apply.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
-import type { Connection, Database } from "#plan/database.ts";
+import type { Connection, Database } from "#duckdb/database.ts";
 import type { Queue } from "#service/queue.ts";
 import { decode } from "./encoding.ts";
 import type { Encoding } from "./encoding.ts";

@@ -1,5 +1,5 @@
 import { InputError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { parseQuery } from "./syntax.ts";
 import type { Node } from "./syntax.ts";
 

@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
-import { identifier, literal, openDatabase } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier, literal, openDatabase } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Stage } from "./engine.ts";
 
 /** The database files of a folder, attached to one DuckDB instance. */

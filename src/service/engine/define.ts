@@ -1,6 +1,6 @@
 import { InputError, firstLineOf } from "#errors.ts";
-import { identifier } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Databases } from "./databases.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";

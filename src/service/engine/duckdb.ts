@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { InputError, UnavailableError } from "#errors.ts";
-import { identifier } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { ledgerName, openDatabases } from "./databases.ts";

@@ -1,4 +1,4 @@
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /** What a column holds. DECIMAL has a width and a scale; the others have none. */
 export type ColumnType =

@@ -1,7 +1,7 @@
 import { ResultReturnType } from "@duckdb/node-api";
 import { InputError } from "#errors.ts";
-import { identifier, literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier, literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Databases } from "./databases.ts";
 import type { Page } from "./engine.ts";
 import { meaningOf } from "./interrupt.ts";

@@ -1,5 +1,5 @@
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /**
  * Runs `work` on a connection until the signal stops it.

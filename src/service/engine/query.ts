@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { DuckDBResult } from "@duckdb/node-api";
 import { InputError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Page } from "./engine.ts";
 import { splitStatements } from "./statements.ts";
 import { unordered } from "./syntax.ts";

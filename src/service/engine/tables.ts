@@ -1,5 +1,5 @@
 import { InputError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Column, ColumnType, Table } from "./engine.ts";
 
 const columnTypes: ReadonlySet<string> = new Set<ColumnType>([

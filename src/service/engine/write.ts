@@ -1,6 +1,6 @@
 import { InputError } from "#errors.ts";
-import { identifier } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf } from "./engine.ts";
 import type { Table, Writing } from "./engine.ts";
 import { interruptible } from "./interrupt.ts";

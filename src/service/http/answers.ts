@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
-import { obstacleOf } from "#plan/disk.ts";
-import type { Obstacle } from "#plan/disk.ts";
+import { obstacleOf } from "#files/disk.ts";
+import type { Obstacle } from "#files/disk.ts";
 import { errorCodes } from "#wire/errors.ts";
 import type { ErrorBody } from "#wire/errors.ts";
 import { dataTexts } from "#wire/texts.ts";

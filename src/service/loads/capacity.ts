@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
-import { isDiskFull } from "#plan/disk.ts";
+import { isDiskFull } from "#files/disk.ts";
 
 /** What uploads may take, in bytes. */
 export interface Limits {

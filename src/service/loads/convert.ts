@@ -1,4 +1,4 @@
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 import type { Column } from "#service/engine/engine.ts";
 import type { LoadFormat } from "./format.ts";
 import { parseTime } from "./strptime.ts";

@@ -1,6 +1,6 @@
 import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { syncFolder } from "#plan/durable.ts";
+import { syncFolder } from "#files/durable.ts";
 import type { Readable } from "node:stream";
 import { createQueue } from "#service/queue.ts";
 import type { LoadParameters, LoadStatus } from "#wire/loads.ts";

@@ -1,4 +1,4 @@
-import { identifier, literal } from "#plan/database.ts";
+import { identifier, literal } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
 import { conversionOf, moment } from "./convert.ts";

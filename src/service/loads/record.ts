@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { writeDurably } from "#plan/durable.ts";
+import { writeDurably } from "#files/durable.ts";
 import type { InternalStage, LoadParameters, StatusCode } from "#wire/loads.ts";
 
 /** What is known of a cycle beside its chunks, as its file holds it. Times are in epoch milliseconds. */

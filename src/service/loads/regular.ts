@@ -1,4 +1,4 @@
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 import type { LoadFormat } from "./format.ts";
 import { createRowScan, joined } from "./row-scan.ts";
 import type { RegularRows } from "./row-scan.ts";

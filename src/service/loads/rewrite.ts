@@ -1,5 +1,5 @@
 import { open } from "node:fs/promises";
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 import type { LoadFormat } from "./format.ts";
 import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { messageOf } from "#errors.ts";
-import { identifier, literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier, literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column } from "#service/engine/engine.ts";
 import { conversionOf, shown } from "./convert.ts";

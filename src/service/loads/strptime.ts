@@ -1,5 +1,5 @@
 import { InputError } from "#errors.ts";
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 
 /** What a format is for, and the options that go with it (A.19). */
 export interface TimeOptions {

@@ -4,7 +4,7 @@ import { rm, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { abandon } from "#plan/abandon.ts";
+import { abandon } from "#files/durable.ts";
 import { writeError } from "./capacity.ts";
 import type { Room } from "./capacity.ts";
 

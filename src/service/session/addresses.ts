@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import { messageOf } from "#errors.ts";
-import type { Database } from "#plan/database.ts";
+import type { Database } from "#duckdb/database.ts";
 
 /** From which addresses each name has logged in: those stay open to it while others guess (0.8). */
 export interface KnownAddresses {

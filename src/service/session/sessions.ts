@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { Logger } from "pino";
 import { listValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
-import type { Database } from "#plan/database.ts";
+import type { Database } from "#duckdb/database.ts";
 
 export interface SessionOptions {
   readonly database: Database;

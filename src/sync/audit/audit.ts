@@ -1,9 +1,8 @@
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "#errors.ts";
-import { unwritable } from "#plan/disk.ts";
-import { makeFolder } from "#plan/folder.ts";
-import { type Head, longestLine, sealed } from "./chain.ts";
+import { makeFolder, unwritable } from "#files/disk.ts";
+import { longestLine, sealed, type Head } from "./chain.ts";
 import type { AuditEntry, AuditFinding } from "./entry.ts";
 import { called, currentName, earlierFile } from "./files.ts";
 import { isAsLeft, openFile } from "./open.ts";

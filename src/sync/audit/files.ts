@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
-import { codeOf } from "#plan/disk.ts";
+import { codeOf } from "#files/disk.ts";
 import { type Head, type Scan, type Sealed, scan } from "./chain.ts";
 
 /** The file that entries are appended to. */

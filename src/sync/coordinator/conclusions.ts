@@ -5,7 +5,7 @@ import { auditOfEnd } from "#sync/audit/entry.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import type { Journal } from "#sync/journal/journal.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
-import type { Store } from "#sync/kept/store.ts";
+import type { Store } from "#sync/plans/store.ts";
 
 export interface Books {
   readonly journal: Journal;

@@ -20,9 +20,9 @@ import {
 } from "./refusals.ts";
 import type { Decision, RunRecord, SyncState } from "#sync/record.ts";
 import type { ApprovalPolicy, Report } from "#sync/run.ts";
-import { openStore, partOf } from "#sync/kept/store.ts";
-import { planFromStore } from "#sync/kept/plan.ts";
-import { planTheWayBack } from "#sync/kept/undo.ts";
+import { openStore, partOf } from "#sync/plans/store.ts";
+import { planFromStore } from "#sync/plans/plan.ts";
+import { planTheWayBack } from "#sync/plans/undo.ts";
 import { createTurns } from "./turns.ts";
 
 /** What of a sync decides on its runs. */

@@ -3,7 +3,7 @@ import type { Means } from "./carry-out.ts";
 import { conclude, tell } from "./conclusions.ts";
 import type { Books } from "./conclusions.ts";
 import { isOpen, without } from "./ending.ts";
-import { partOf } from "#sync/kept/store.ts";
+import { partOf } from "#sync/plans/store.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { findOut } from "./recovery.ts";

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import { InputError, RefusedError } from "#errors.ts";
 import { changes } from "#plan/change.ts";
-import { naming } from "#plan/disk.ts";
+import { naming } from "#files/disk.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/plan.ts";
-import { openWorkbench } from "#plan/workbench.ts";
-import type { Workbench } from "#plan/workbench.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { passwordOf } from "#sync/sync.ts";
-import type { Store } from "#sync/kept/store.ts";
+import type { Store } from "#sync/plans/store.ts";
 import type { Sync } from "#sync/sync.ts";
 
 export interface FindOutOptions {

@@ -1,7 +1,7 @@
 import { changeOf } from "#plan/change.ts";
 import type { Change } from "#plan/change.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { principalOf } from "#plan/plan.ts";
 import type { PrincipalRow } from "#plan/plan.ts";
 import { patternMatching } from "#plan/protect.ts";

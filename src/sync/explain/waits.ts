@@ -1,6 +1,6 @@
 import type { Action, Change } from "#plan/change.ts";
-import type { Connection } from "#plan/database.ts";
-import { literal } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { literal } from "#duckdb/database.ts";
 import { measures } from "#plan/limits.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -8,7 +8,7 @@ import { isOpen } from "#sync/coordinator/ending.ts";
 import { passedOver } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
-import type { Store } from "#sync/kept/store.ts";
+import type { Store } from "#sync/plans/store.ts";
 
 /** Why a change of a principal is not made by itself, and how a person has it made. */
 export interface Wait {

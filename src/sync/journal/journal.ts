@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { Low } from "lowdb";
 import { z } from "zod";
 import { InputError, firstLineOf } from "#errors.ts";
-import { writeDurably } from "#plan/durable.ts";
-import { makeFolder } from "#plan/folder.ts";
+import { writeDurably } from "#files/durable.ts";
+import { makeFolder } from "#files/disk.ts";
 import { syncsInLedgers } from "#sync/ledger/syncs.ts";
 import { runStates } from "#sync/record.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import { retain } from "./retention.ts";
-import { setListsAside } from "#sync/kept/store.ts";
+import { setListsAside } from "#sync/plans/store.ts";
 import type { Retention } from "./retention.ts";
 
 /** What the file holds. */

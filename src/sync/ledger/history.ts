@@ -1,5 +1,5 @@
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Amount, History, LimitCheck, SourceSize } from "#plan/limits.ts";
 
 /** What is counted together, in milliseconds. */

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { InputError, UnavailableError, firstLineOf } from "#errors.ts";
+import { createDatabase, literal, lockHolder } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { firstLineOf, InputError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { createDatabase, literal, lockHolder } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
-import { obstacleOf, unwritable } from "#plan/disk.ts";
-import { syncFolder } from "#plan/durable.ts";
-import { exists, makeFolder } from "#plan/folder.ts";
+import { exists, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
+import { syncFolder } from "#files/durable.ts";
 import type { History } from "#plan/limits.ts";
 import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
 import type { Addition } from "./history.ts";

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { openDatabase } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
 
 /** In bytes: a name for each sync is all that is asked for. */
 const memory = 64 * 1024 * 1024;

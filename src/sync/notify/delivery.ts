@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
-import { inWords } from "#network/duration.ts";
+import { inWords } from "#text.ts";
 import { messageOf } from "#errors.ts";
 import type { Attempt, Channel, Sender } from "./channel.ts";
 import { mostNotices } from "./letter.ts";

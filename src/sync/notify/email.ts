@@ -1,8 +1,8 @@
 import { hostname } from "node:os";
 import type Mail from "nodemailer/lib/mailer";
 import type { SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
-import { inWords } from "#network/duration.ts";
-import { isLoopback } from "#network/loopback.ts";
+import { inWords } from "#text.ts";
+import { isLoopback } from "#http/listening.ts";
 import type { Attempt, EmailChannel, Sender } from "./channel.ts";
 import type { Letter } from "./letter.ts";
 import { problemOf } from "./mail-problem.ts";

@@ -1,6 +1,6 @@
-import { breakageOf } from "#client/breakage.ts";
+import { breakageOf } from "#http/trouble.ts";
 import { firstLineOf } from "#errors.ts";
-import { inWords } from "#network/duration.ts";
+import { inWords } from "#text.ts";
 import type { EmailChannel } from "./channel.ts";
 import type { MailTimeouts } from "./email.ts";
 

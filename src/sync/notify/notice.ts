@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { number } from "#plan/render/visible.ts";
+import { number } from "#text.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { NoticeEvent } from "./channel.ts";
 

@@ -1,8 +1,8 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "#errors.ts";
-import { readJson, writeDurably } from "#plan/durable.ts";
-import { makeFolder } from "#plan/folder.ts";
+import { readJson, writeDurably } from "#files/durable.ts";
+import { makeFolder } from "#files/disk.ts";
 import type { Letter } from "./letter.ts";
 
 /** The letters of one channel that have not gone out. They are in memory and on disk: a full disk keeps none back. */

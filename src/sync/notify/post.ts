@@ -1,13 +1,12 @@
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import type { Dispatcher } from "undici";
-import { breakageOf } from "#client/breakage.ts";
-import { createConnector } from "#client/connection.ts";
-import { retryAfter } from "#client/repeat.ts";
-import { Client } from "#client/undici.ts";
 import { messageOf } from "#errors.ts";
-import { inWords } from "#network/duration.ts";
-import { visible } from "#plan/render/visible.ts";
+import { retryAfter } from "#http/retries.ts";
+import { breakageOf } from "#http/trouble.ts";
+import { createConnector } from "#http/trust.ts";
+import { Client } from "#http/undici.ts";
+import { inWords, visible } from "#text.ts";
 import type { Attempt } from "./channel.ts";
 
 /** A request to an address that only who sends and who receives may know, but for its host. */

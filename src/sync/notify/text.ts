@@ -1,5 +1,5 @@
 import { describeCheck } from "#plan/render/limits.ts";
-import { visible } from "#plan/render/visible.ts";
+import { visible } from "#text.ts";
 import type { Letter } from "./letter.ts";
 import { moment } from "./notice.ts";
 import type { Notice } from "./notice.ts";

@@ -1,5 +1,5 @@
 import type { Departures } from "#plan/departures.ts";
-import { counted, quoted } from "#plan/render/visible.ts";
+import { counted, quoteIfNeeded } from "#text.ts";
 import { about, unnamed } from "./note.ts";
 import type { Note } from "./note.ts";
 
@@ -17,7 +17,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
         about(
           kind,
           [from, to],
-          `  ${kind} ${quoted(from)} is now ${quoted(to)} (${source} ${quoted(sourceId)})${waits}`,
+          `  ${kind} ${quoteIfNeeded(from)} is now ${quoteIfNeeded(to)} (${source} ${quoteIfNeeded(sourceId)})${waits}`,
         ),
       );
     }
@@ -36,21 +36,27 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
           : "They are taken over"),
     );
     for (const { kind, name, source, was, is } of reused.examples)
-      notes.push(about(kind, [name], `  ${kind} ${quoted(name)}: ${source} ${quoted(was)} before, ${quoted(is)} now`));
+      notes.push(
+        about(
+          kind,
+          [name],
+          `  ${kind} ${quoteIfNeeded(name)}: ${source} ${quoteIfNeeded(was)} before, ${quoteIfNeeded(is)} now`,
+        ),
+      );
     notes.push(...unnamed(reused));
   }
   if (kept.count > 0) {
     notes.push(`${counted(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
     for (const { kind, name, because } of kept.examples) {
       const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
-      notes.push(about(kind, [name], `  ${kind} ${quoted(name)}: ${why}`));
+      notes.push(about(kind, [name], `  ${kind} ${quoteIfNeeded(name)}: ${why}`));
     }
     notes.push(...unnamed(kept));
   }
   if (leaving.count > 0) {
     notes.push(`${counted(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
     for (const { kind, name, on } of leaving.examples)
-      notes.push(about(kind, [name], `  ${kind} ${quoted(name)} is leaving on ${on}`));
+      notes.push(about(kind, [name], `  ${kind} ${quoteIfNeeded(name)} is leaving on ${on}`));
     notes.push(...unnamed(leaving));
   }
   return notes;

@@ -1,6 +1,6 @@
 import { HeldError } from "#errors.ts";
 import type { Plan } from "#plan/change.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
 import type { Amount, History, LimitCheck, Overridable, Measure, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";

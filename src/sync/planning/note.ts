@@ -1,5 +1,5 @@
 import type { Kind } from "#principals/principal.ts";
-import { number } from "#plan/render/visible.ts";
+import { number } from "#text.ts";
 import type { NoteSubject } from "#sync/record.ts";
 
 /** What a person should know: a line, or one about a single principal. */

@@ -1,6 +1,6 @@
 import { messageOf } from "#errors.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
-import { counted } from "#plan/render/visible.ts";
+import { counted } from "#text.ts";
 import { departureNotes } from "./departure-notes.ts";
 import type { Desired } from "./desired.ts";
 import { about, unnamed } from "./note.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable } from "#plan/limits.ts";
-import type { Workbench } from "#plan/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
 import { planWithinLimits, scopeOfSources } from "./limited.ts";

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ReadContext } from "#connector.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
-import { readJson } from "#plan/durable.ts";
-import { makeFolder } from "#plan/folder.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { readJson } from "#files/durable.ts";
+import { makeFolder } from "#files/disk.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { Sync } from "#sync/sync.ts";
 

@@ -1,10 +1,10 @@
 import { HeldError, InputError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { createPlan } from "#plan/plan.ts";
-import { quoted } from "#plan/render/visible.ts";
+import { quoteIfNeeded } from "#text.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
-import { useThreads } from "#plan/threads.ts";
+import { useThreads } from "#duckdb/database.ts";
 import { changes } from "#plan/change.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limited.ts";
@@ -62,7 +62,7 @@ async function differences(connection: Connection): Promise<string[]> {
       OR to_json(s.after)::VARCHAR IS DISTINCT FROM to_json(p.after)::VARCHAR
     ORDER BY 1, 2 LIMIT ${most + 1}`);
   const lines = rows.slice(0, most).map(({ kind, name, was, is }) => {
-    const who = `${kind} ${quoted(name)}`;
+    const who = `${kind} ${quoteIfNeeded(name)}`;
     if (was === null) return `${who}: it would be ${past(is)} now, which was not shown`;
     if (is === null) return `${who}: it was to be ${past(was)}, which is no longer needed`;
     if (was !== is) return `${who}: it was to be ${past(was)}, and would be ${past(is)} now`;

@@ -1,10 +1,10 @@
 import { open, readFile, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError, firstLineOf } from "#errors.ts";
-import { literal } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
-import { syncFolder, writeDurably } from "#plan/durable.ts";
-import { exists, makeFolder } from "#plan/folder.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { syncFolder, writeDurably } from "#files/durable.ts";
+import { exists, makeFolder } from "#files/disk.ts";
 import type { LimitedPlan } from "#sync/planning/limited.ts";
 
 /**

@@ -1,12 +1,11 @@
-import { InputError, firstLineOf } from "#errors.ts";
-import { literal } from "#plan/database.ts";
-import { counted } from "#plan/render/visible.ts";
-import { useThreads } from "#plan/threads.ts";
+import { literal, useThreads } from "#duckdb/database.ts";
+import { firstLineOf, InputError } from "#errors.ts";
 import { departureNotes } from "#sync/planning/departure-notes.ts";
-import { told } from "#sync/planning/note.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limited.ts";
+import { told } from "#sync/planning/note.ts";
 import type { Planner } from "#sync/planning/planning.ts";
+import { counted } from "#text.ts";
 import type { Store } from "./store.ts";
 import { combineWayBack } from "./way-back.ts";
 

@@ -1,6 +1,6 @@
 import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import { assembledDdl } from "#principals/relation.ts";

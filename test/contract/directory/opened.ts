@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { pino } from "pino";
 import { InputError } from "#errors.ts";
-import { openDatabase } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
 import { openDirectory } from "#service/directory/open.ts";
 
 /** A call of `user/sync`: the text of the list, and how it is sent. */

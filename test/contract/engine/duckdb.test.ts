@@ -6,7 +6,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
-import { spawnProgram } from "../../servers/process.ts";
+import { spawnProgram } from "../../support/process.ts";
 import { rowsPerLoad, stageOf } from "./stage.ts";
 import { engineSuite } from "./suite.ts";
 

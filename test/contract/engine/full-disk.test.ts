@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openDatabase } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { openDatabases } from "#service/engine/databases.ts";
-import { canMount, mountSmallDisk } from "../../servers/small-disk.ts";
+import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 
 interface Opened {
   readonly connection: Connection;

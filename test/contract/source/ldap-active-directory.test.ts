@@ -6,7 +6,7 @@ import {
   adReferences,
   domain,
   startActiveDirectory,
-} from "../../servers/active-directory.ts";
+} from "../../support/active-directory.ts";
 import {
   accountFlags,
   adContainers,
@@ -16,7 +16,7 @@ import {
   guidOf,
   inConflict,
   sidOf,
-} from "../../servers/active-directory-entries.ts";
+} from "../../support/active-directory-entries.ts";
 import { failureOf, memberships, openSource, readAll } from "./ldap-reading.ts";
 
 async function serve(entries: ActiveDirectoryOptions["entries"], more: object = {}): Promise<ActiveDirectory> {

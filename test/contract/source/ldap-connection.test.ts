@@ -3,10 +3,10 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { makeCertificate } from "../../servers/certificates.ts";
-import { startLdapProxy } from "../../servers/ldap-proxy.ts";
-import { ldifEntry } from "../../servers/ldif.ts";
-import { noOpenLdap, type OpenLdap, type OpenLdapOptions, reader, startOpenLdap } from "../../servers/openldap.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import { startLdapProxy } from "../../support/ldap-proxy.ts";
+import { ldifEntry } from "../../support/ldif.ts";
+import { noOpenLdap, type OpenLdap, type OpenLdapOptions, reader, startOpenLdap } from "../../support/openldap.ts";
 import { organizationalUnit, people, userDn } from "./ldap-medium.ts";
 import { failureOf, openSource, readAll } from "./ldap-reading.ts";
 

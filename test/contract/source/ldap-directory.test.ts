@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { ldifChange, ldifDelete, ldifEntry, ldifRename } from "../../servers/ldif.ts";
+import { ldifChange, ldifDelete, ldifEntry, ldifRename } from "../../support/ldif.ts";
 import {
   admin,
   base,
@@ -8,7 +8,7 @@ import {
   type OpenLdapOptions,
   reader,
   startOpenLdap,
-} from "../../servers/openldap.ts";
+} from "../../support/openldap.ts";
 import { groupDn, groups, organizationalUnit, people, schema, userDn } from "./ldap-medium.ts";
 import { failureOf, memberships, openSource, readAll } from "./ldap-reading.ts";
 

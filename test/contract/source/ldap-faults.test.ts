@@ -8,7 +8,7 @@ import {
   result,
   resultCode,
   encode,
-} from "../../servers/ldap-message.ts";
+} from "../../support/ldap-message.ts";
 import {
   hasMore,
   type LdapFault,
@@ -16,9 +16,9 @@ import {
   type Place,
   refuse,
   startLdapProxy,
-} from "../../servers/ldap-proxy.ts";
-import { ldifEntry } from "../../servers/ldif.ts";
-import { noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../../servers/openldap.ts";
+} from "../../support/ldap-proxy.ts";
+import { ldifEntry } from "../../support/ldif.ts";
+import { noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
 import { groups, organizationalUnit, people } from "./ldap-medium.ts";
 import { failureOf, openSource, readAll, type Reading } from "./ldap-reading.ts";
 

@@ -1,9 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { makeCertificate } from "../../servers/certificates.ts";
-import { ldifEntry, ldifRename, rdnValue } from "../../servers/ldif.ts";
-import { base, type OpenLdap, reader, startOpenLdap } from "../../servers/openldap.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import { ldifEntry, ldifRename, rdnValue } from "../../support/ldif.ts";
+import { base, type OpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
 import type { Company, CompanyGroup, CompanyUser } from "./company.ts";
 import type { Medium, Provision } from "./suite.ts";
 

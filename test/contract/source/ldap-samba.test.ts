@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ldifEntry } from "../../servers/ldif.ts";
-import { noSamba, sambaAdministrator, sambaBase, type SambaDomain, startSamba } from "../../servers/samba.ts";
+import { ldifEntry } from "../../support/ldif.ts";
+import { noSamba, sambaAdministrator, sambaBase, type SambaDomain, startSamba } from "../../support/samba.ts";
 import { memberships, openSource, readAll } from "./ldap-reading.ts";
 
 const reason = await noSamba();

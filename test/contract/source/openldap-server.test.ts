@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { base, noOpenLdap, reader, startOpenLdap } from "../../servers/openldap.ts";
+import { base, noOpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
 
 const reason = await noOpenLdap();
 

@@ -8,7 +8,7 @@ import {
   type ScimResource,
   type ScimServer,
   type ScimServerOptions,
-} from "../../servers/scim.ts";
+} from "../../support/scim.ts";
 import type { Company } from "./company.ts";
 import type { Medium, Provision } from "./suite.ts";
 import type { AttributeNames } from "./view.ts";

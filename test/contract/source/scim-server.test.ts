@@ -8,9 +8,9 @@ import { parse } from "yaml";
 import type { Entry, SourceRecord, WantedAttributes } from "#connector.ts";
 import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import scim from "#connectors/scim/index.ts";
-import { makeAuthority, makeCertificate } from "../../servers/certificates.ts";
-import { type Quirks, startPagedScim } from "../../servers/scim-pages.ts";
-import { type ScimDirectory, type ScimServer, startScim } from "../../servers/scim.ts";
+import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
+import { type Quirks, startPagedScim } from "../../support/scim-pages.ts";
+import { type ScimDirectory, type ScimServer, startScim } from "../../support/scim.ts";
 import { largeCompany } from "./company.ts";
 import { directoryOf } from "./scim-medium.ts";
 

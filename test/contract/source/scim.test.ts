@@ -1,8 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { appendFile, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { startPagedScim } from "../../servers/scim-pages.ts";
-import { startScim } from "../../servers/scim.ts";
+import { startPagedScim } from "../../support/scim-pages.ts";
+import { startScim } from "../../support/scim.ts";
 import { type ScimFilesProvision, scimFilesMedium, scimMedium, type ScimProvision } from "./scim-medium.ts";
 import { type Fault, sourceSuite } from "./suite.ts";
 

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Connector, Source, SourceRecord } from "#connector.ts";
 import { messageOf, RollcallError } from "#errors.ts";
-import { spawnProgram } from "../../servers/process.ts";
+import { spawnProgram } from "../../support/process.ts";
 import { type Company, company, largeCompany } from "./company.ts";
 import type { Counts, Reading } from "./reader.ts";
 import { type AttributeNames, type View, viewOfCompany, viewOfRecords } from "./view.ts";

@@ -6,8 +6,8 @@ import { createClient } from "#client/client.ts";
 import type { Client } from "#client/client.ts";
 import type { ClientOptions } from "#client/context.ts";
 import { RollcallError } from "#errors.ts";
-import { startScripted } from "../../servers/scripted.ts";
-import type { ScriptedServer } from "../../servers/scripted.ts";
+import { startScripted } from "../../support/scripted.ts";
+import type { ScriptedServer } from "../../support/scripted.ts";
 
 const password = "s3cret-p4ssword";
 export const defaultPassword = "f1rst-l0gin+%&";

@@ -6,9 +6,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTarget } from "#client/target.ts";
 import { RefusedError } from "#errors.ts";
 import { listedPrincipal, syncResult } from "#wire/principals.ts";
-import { makeCertificate } from "../../servers/certificates.ts";
-import { administrator, login, startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import { administrator, login, startService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
 import { bench, defaultPassword, soon, whenDone } from "./harness.ts";
 
 let service: TestService;

@@ -3,9 +3,9 @@ import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { expect, test } from "vitest";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
-import { makeAuthority, makeCertificate } from "../../servers/certificates.ts";
-import { answer, loggedIn, stop, track, unread } from "../../servers/scripted.ts";
-import type { Behaviour } from "../../servers/scripted.ts";
+import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
+import { answer, loggedIn, stop, track, unread } from "../../support/scripted.ts";
+import type { Behaviour } from "../../support/scripted.ts";
 import { bench, soon, whenDone } from "./harness.ts";
 
 /** A server below HTTP. */

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { startGate } from "../../servers/proxy.ts";
-import { startService } from "../../servers/service.ts";
-import { atTerminal, keys } from "../../servers/terminal.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { startGate } from "../../support/proxy.ts";
+import { startService } from "../../support/service.ts";
+import { atTerminal, keys } from "../../support/terminal.ts";
 
 const company = companyOfEachTest((yaml) => `${yaml}    approval: required\n    limits: { deletes: 0 }\n`);
 const { command } = company;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { rollcall } from "../../support/rollcall.ts";
 
 let yaml: string;
 const company = companyOfEachTest((text) => (yaml = text));

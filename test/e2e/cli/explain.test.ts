@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { login, post } from "../../servers/service.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { login, post } from "../../support/service.ts";
 
 const company = companyOfEachTest();
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { stopRollcall } from "../../servers/rollcall.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { stopRollcall } from "../../support/rollcall.ts";
 
 const company = companyOfEachTest();
 

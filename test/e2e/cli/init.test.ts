@@ -2,12 +2,12 @@ import { mkdtemp, readFile, readdir, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { base, noOpenLdap, reader, startOpenLdap } from "../../servers/openldap.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
-import { startScim } from "../../servers/scim.ts";
-import { startService } from "../../servers/service.ts";
-import { atTerminal, keys } from "../../servers/terminal.ts";
+import { people } from "../../support/company.ts";
+import { base, noOpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
+import { rollcall, startRollcall } from "../../support/rollcall.ts";
+import { startScim } from "../../support/scim.ts";
+import { startService } from "../../support/service.ts";
+import { atTerminal, keys } from "../../support/terminal.ts";
 
 let folder: string;
 beforeEach(async () => {

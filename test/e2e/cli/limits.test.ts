@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
 
 const company = companyOfEachTest((yaml) => `${yaml}    limits: { deletes: 0, updates: { count: 1 } }\n`);
 const { command } = company;

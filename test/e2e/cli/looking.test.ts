@@ -1,8 +1,8 @@
 import { readFile, readdir, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
 
 const company = companyOfEachTest();
 const { command } = company;

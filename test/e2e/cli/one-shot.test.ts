@@ -1,9 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { rollcall } from "../../support/rollcall.ts";
 
 const company = companyOfEachTest();
 

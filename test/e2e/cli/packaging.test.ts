@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { runTool } from "../../servers/process.ts";
-import { watchOutput } from "../../servers/rollcall.ts";
-import type { Running } from "../../servers/rollcall.ts";
+import { runTool } from "../../support/process.ts";
+import { watchOutput } from "../../support/rollcall.ts";
+import type { Running } from "../../support/rollcall.ts";
 
 /**
  * What the image and the unit for systemd say, done without either: the files that they name, at the paths that they name

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
 
 let yaml: string;
 const company = companyOfEachTest((text) => (yaml = text));

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { runTool } from "../../servers/process.ts";
-import { rollcall } from "../../servers/rollcall.ts";
+import { runTool } from "../../support/process.ts";
+import { rollcall } from "../../support/rollcall.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 

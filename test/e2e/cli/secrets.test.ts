@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeCertificate } from "../../servers/certificates.ts";
-import { base, noOpenLdap, startOpenLdap } from "../../servers/openldap.ts";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
-import { loggedIn, startScripted } from "../../servers/scripted.ts";
-import type { Behaviour, ScriptedServer } from "../../servers/scripted.ts";
-import { call, login, post, startService } from "../../servers/service.ts";
-import { contentsOf, filesBelow, tracer } from "../../servers/traces.ts";
-import type { Trace } from "../../servers/traces.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import { base, noOpenLdap, startOpenLdap } from "../../support/openldap.ts";
+import { rollcall, startRollcall } from "../../support/rollcall.ts";
+import { loggedIn, startScripted } from "../../support/scripted.ts";
+import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
+import { call, login, post, startService } from "../../support/service.ts";
+import { contentsOf, filesBelow, tracer } from "../../support/traces.ts";
+import type { Trace } from "../../support/traces.ts";
 
 /** A password with everything that is written otherwise somewhere: in JSON, in URLs, in forms, in HTML. */
 const password = (name: string): string => `${name}: "Gr0ße\\"&+%/ <${name.length}>`;

@@ -2,9 +2,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { rollcall, startRollcall } from "../../servers/rollcall.ts";
-import type { Ended } from "../../servers/rollcall.ts";
-import { call, login } from "../../servers/service.ts";
+import { rollcall, startRollcall } from "../../support/rollcall.ts";
+import type { Ended } from "../../support/rollcall.ts";
+import { call, login } from "../../support/service.ts";
 
 let folder: string;
 beforeEach(async () => {

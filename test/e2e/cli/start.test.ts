@@ -1,10 +1,10 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { stopRollcall } from "../../servers/rollcall.ts";
-import type { Running } from "../../servers/rollcall.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { stopRollcall } from "../../support/rollcall.ts";
+import type { Running } from "../../support/rollcall.ts";
 
 const company = companyOfEachTest();
 const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);

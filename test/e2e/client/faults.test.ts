@@ -8,10 +8,10 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { openLoads } from "#client/loads.ts";
 import type { LoadsOptions } from "#client/loads.ts";
 import type { RollcallError } from "#errors.ts";
-import { startProxy } from "../../servers/proxy.ts";
-import type { Proxy } from "../../servers/proxy.ts";
-import { answer, startScripted } from "../../servers/scripted.ts";
-import { administrator } from "../../servers/service.ts";
+import { startProxy } from "../../support/proxy.ts";
+import type { Proxy } from "../../support/proxy.ts";
+import { answer, startScripted } from "../../support/scripted.ts";
+import { administrator } from "../../support/service.ts";
 import { startLoadService } from "../interface/loading.ts";
 import type { LoadService } from "../interface/loading.ts";
 

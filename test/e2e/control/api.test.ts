@@ -2,10 +2,10 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InputError } from "#errors.ts";
-import { startControl } from "../../servers/control.ts";
-import type { ControlServer } from "../../servers/control.ts";
-import { digest, openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
-import type { HandledCoordinator } from "../../servers/coordinator.ts";
+import { startControl } from "../../support/control.ts";
+import type { ControlServer } from "../../support/control.ts";
+import { digest, openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
+import type { HandledCoordinator } from "../../support/coordinator.ts";
 
 const pending = "20261121-100000-000001";
 const applied = "20261121-090000-000002";

@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keptChanges } from "#control/changes.ts";
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import { principalDdl } from "#principals/relation.ts";
-import { startControl } from "../../servers/control.ts";
-import type { ControlServer } from "../../servers/control.ts";
-import { openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
-import { openMemory } from "../../servers/memory.ts";
+import { startControl } from "../../support/control.ts";
+import type { ControlServer } from "../../support/control.ts";
+import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
+import { openMemory } from "../../support/memory.ts";
 
 const run = "20261121-100000-000001";
 const unkept = "20261121-100000-000002";

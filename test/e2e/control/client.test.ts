@@ -8,11 +8,11 @@ import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { RemoteCoordinator } from "#control/client.ts";
 import { announceDaemon } from "#control/presence.ts";
 import { InputError, UnavailableError } from "#errors.ts";
-import { startControl } from "../../servers/control.ts";
-import type { ControlServer } from "../../servers/control.ts";
-import { freePorts } from "../../servers/process.ts";
-import { openHandledCoordinator } from "../../servers/coordinator.ts";
-import type { HandledCoordinator } from "../../servers/coordinator.ts";
+import { startControl } from "../../support/control.ts";
+import type { ControlServer } from "../../support/control.ts";
+import { freePorts } from "../../support/process.ts";
+import { openHandledCoordinator } from "../../support/coordinator.ts";
+import type { HandledCoordinator } from "../../support/coordinator.ts";
 
 const { signal } = new AbortController();
 const by = { name: "kim", from: "command line" };

@@ -7,10 +7,10 @@ import { expect, test } from "vitest";
 import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { stopRollcall } from "../../servers/rollcall.ts";
-import type { Running } from "../../servers/rollcall.ts";
-import { startService } from "../../servers/service.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { stopRollcall } from "../../support/rollcall.ts";
+import type { Running } from "../../support/rollcall.ts";
+import { startService } from "../../support/service.ts";
 
 const company = companyOfEachTest((yaml) => yaml.replace("to: analytics", "to: analytics\n    approval: required"));
 const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);

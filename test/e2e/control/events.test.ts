@@ -4,10 +4,10 @@ import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { startControl } from "../../servers/control.ts";
-import type { ControlServer } from "../../servers/control.ts";
-import { openHandledCoordinator } from "../../servers/coordinator.ts";
-import type { HandledCoordinator } from "../../servers/coordinator.ts";
+import { startControl } from "../../support/control.ts";
+import type { ControlServer } from "../../support/control.ts";
+import { openHandledCoordinator } from "../../support/coordinator.ts";
+import type { HandledCoordinator } from "../../support/coordinator.ts";
 
 let coordinator: HandledCoordinator;
 let server: ControlServer;

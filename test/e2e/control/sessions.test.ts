@@ -7,10 +7,10 @@ import { createControl } from "#control/control.ts";
 import { createToken } from "#control/token.ts";
 import { startService } from "#service/service.ts";
 import type { Service } from "#service/service.ts";
-import { openHandledCoordinator, pendingRun } from "../../servers/coordinator.ts";
-import type { HandledCoordinator } from "../../servers/coordinator.ts";
-import { administrator, call, login } from "../../servers/service.ts";
-import type { CallOptions } from "../../servers/service.ts";
+import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
+import type { HandledCoordinator } from "../../support/coordinator.ts";
+import { administrator, call, login } from "../../support/service.ts";
+import type { CallOptions } from "../../support/service.ts";
 import { sync, user } from "../interface/principals.ts";
 
 const pending = "20261121-100000-000001";

@@ -2,11 +2,11 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { openDatabase } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
 import { loadStarted, loadStatus } from "#wire/loads.ts";
 import type { LoadStatus } from "#wire/loads.ts";
-import { call, login, startService } from "../../servers/service.ts";
-import type { Answer, CallOptions, ServiceOptions, TestService } from "../../servers/service.ts";
+import { call, login, startService } from "../../support/service.ts";
+import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/service.ts";
 
 /** The tables of these tests. */
 const tables = `

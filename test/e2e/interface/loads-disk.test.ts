@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { canMount, mountSmallDisk } from "../../servers/small-disk.ts";
-import type { SmallDisk } from "../../servers/small-disk.ts";
+import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
+import type { SmallDisk } from "../../support/small-disk.ts";
 import { into, startLoadService } from "./loading.ts";
 import type { LoadService } from "./loading.ts";
 

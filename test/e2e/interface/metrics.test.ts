@@ -1,8 +1,8 @@
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { call, login, post, startService } from "../../servers/service.ts";
-import { parseExposition } from "../../servers/exposition.ts";
-import type { Exposition } from "../../servers/exposition.ts";
+import { call, login, post, startService } from "../../support/service.ts";
+import { parseExposition } from "../../support/exposition.ts";
+import type { Exposition } from "../../support/exposition.ts";
 import { into, startLoadService } from "./loading.ts";
 import type { LoadService } from "./loading.ts";
 

@@ -1,5 +1,5 @@
-import { call, post } from "../../servers/service.ts";
-import type { Answer } from "../../servers/service.ts";
+import { call, post } from "../../support/service.ts";
+import type { Answer } from "../../support/service.ts";
 
 /** A principal as `user/sync` takes it. */
 export interface Submitted {

@@ -1,6 +1,6 @@
 import type { SyncResult } from "#wire/principals.ts";
-import { call, login, post, startService } from "../../servers/service.ts";
-import type { Answer, ServiceOptions, TestService } from "../../servers/service.ts";
+import { call, login, post, startService } from "../../support/service.ts";
+import type { Answer, ServiceOptions, TestService } from "../../support/service.ts";
 
 /** A principal of the answer of `user/list`. */
 export interface Listed {

@@ -4,8 +4,8 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { makeCertificate } from "../../servers/certificates.ts";
-import { call, failToStart, post, sessionOf, startService } from "../../servers/service.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import { call, failToStart, post, sessionOf, startService } from "../../support/service.ts";
 import { testGolden } from "./golden.ts";
 import { serviceOfFile } from "./service-of-file.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { listedPrincipal } from "#wire/principals.ts";
-import { call } from "../../servers/service.ts";
+import { call } from "../../support/service.ts";
 import { group, user } from "./principals.ts";
 import { result, startAdministration } from "./syncing.ts";
 import type { Administration } from "./syncing.ts";

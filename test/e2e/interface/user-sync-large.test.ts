@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { SyncResult } from "#wire/principals.ts";
-import { call } from "../../servers/service.ts";
+import { call } from "../../support/service.ts";
 import { group, user } from "./principals.ts";
 import { result, startAdministration } from "./syncing.ts";
 import type { Administration } from "./syncing.ts";

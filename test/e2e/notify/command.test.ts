@@ -1,10 +1,10 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { people } from "../../servers/company.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { answer, startScripted } from "../../servers/scripted.ts";
-import type { ScriptedServer } from "../../servers/scripted.ts";
+import { people } from "../../support/company.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { answer, startScripted } from "../../support/scripted.ts";
+import type { ScriptedServer } from "../../support/scripted.ts";
 
 /** What commands tell where no daemon runs, as with cron. */
 

@@ -5,12 +5,12 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { emailSender } from "#sync/notify/email.ts";
 import type { MailTimeouts } from "#sync/notify/email.ts";
 import { noticeOfRun } from "#sync/notify/notice.ts";
-import { makeCertificate } from "../../servers/certificates.ts";
-import type { Certificate } from "../../servers/certificates.ts";
-import { startMailServer, startStranger } from "../../servers/mail.ts";
-import type { MailServer, MailServerOptions } from "../../servers/mail.ts";
-import { emailTo, heldRun, letterOf } from "../../servers/notices.ts";
-import { appliedRun } from "../../servers/runs.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import type { Certificate } from "../../support/certificates.ts";
+import { startMailServer, startStranger } from "../../support/mail.ts";
+import type { MailServer, MailServerOptions } from "../../support/mail.ts";
+import { emailTo, heldRun, letterOf } from "../../support/notices.ts";
+import { appliedRun } from "../../support/runs.ts";
 
 const never = new AbortController().signal;
 const login = { user: "rollcall", password: "p4ss w0rd of m4il" };

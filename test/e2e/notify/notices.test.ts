@@ -5,11 +5,11 @@ import pino from "pino";
 import { expect, test } from "vitest";
 import { openNotices } from "#cli/tell/notices.ts";
 import { loadConfiguration } from "#config/load.ts";
-import { literal } from "#plan/database.ts";
-import { openMemory } from "../../servers/memory.ts";
-import { heldRun } from "../../servers/notices.ts";
-import { appliedRun } from "../../servers/runs.ts";
-import { answer, startScripted } from "../../servers/scripted.ts";
+import { literal } from "#duckdb/database.ts";
+import { openMemory } from "../../support/memory.ts";
+import { heldRun } from "../../support/notices.ts";
+import { appliedRun } from "../../support/runs.ts";
+import { answer, startScripted } from "../../support/scripted.ts";
 
 test("another configuration takes over: nothing that happens meanwhile is lost or told twice", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-notices-"));

@@ -10,12 +10,12 @@ import { openHeartbeat } from "#sync/notify/heartbeat.ts";
 import { openNotifier } from "#sync/notify/notifier.ts";
 import type { Notifier, NotifierOptions } from "#sync/notify/notifier.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { startMailServer } from "../../servers/mail.ts";
-import type { MailServer } from "../../servers/mail.ts";
-import { chatTo, emailTo, heldRun, webhookSecret, webhookTo } from "../../servers/notices.ts";
-import { appliedRun } from "../../servers/runs.ts";
-import { answer, startScripted, unread } from "../../servers/scripted.ts";
-import type { Arrived, Behaviour, ScriptedServer } from "../../servers/scripted.ts";
+import { startMailServer } from "../../support/mail.ts";
+import type { MailServer } from "../../support/mail.ts";
+import { chatTo, emailTo, heldRun, webhookSecret, webhookTo } from "../../support/notices.ts";
+import { appliedRun } from "../../support/runs.ts";
+import { answer, startScripted, unread } from "../../support/scripted.ts";
+import type { Arrived, Behaviour, ScriptedServer } from "../../support/scripted.ts";
 
 let folder: string;
 let logged: string;

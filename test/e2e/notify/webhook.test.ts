@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { noticeOfRun } from "#sync/notify/notice.ts";
 import { chatSender, webhookSender } from "#sync/notify/webhook.ts";
-import { makeCertificate } from "../../servers/certificates.ts";
-import { chatTo, heldRun, letterOf, webhookSecret, webhookTo } from "../../servers/notices.ts";
-import { answer, startScripted, unread } from "../../servers/scripted.ts";
-import type { Behaviour, ScriptedServer } from "../../servers/scripted.ts";
-import { startStranger } from "../../servers/mail.ts";
-import { appliedRun } from "../../servers/runs.ts";
+import { makeCertificate } from "../../support/certificates.ts";
+import { chatTo, heldRun, letterOf, webhookSecret, webhookTo } from "../../support/notices.ts";
+import { answer, startScripted, unread } from "../../support/scripted.ts";
+import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
+import { startStranger } from "../../support/mail.ts";
+import { appliedRun } from "../../support/runs.ts";
 
 const never = new AbortController().signal;
 const path = "/services/T0PSECRET";

@@ -10,7 +10,7 @@ import type { AuditOptions } from "#sync/audit/audit.ts";
 import type { Head, Sealed } from "#sync/audit/chain.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { VerifyOptions } from "#sync/audit/verify.ts";
-import { spawnProgram } from "../../servers/process.ts";
+import { spawnProgram } from "../../support/process.ts";
 
 let folder: string;
 let warnings: string[];

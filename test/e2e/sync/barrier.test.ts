@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startProxy } from "../../servers/proxy.ts";
-import type { Proxy } from "../../servers/proxy.ts";
-import { login, post, startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
+import { startProxy } from "../../support/proxy.ts";
+import type { Proxy } from "../../support/proxy.ts";
+import { login, post, startService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
 import { by, openPremises, versionOf } from "./premises.ts";
 import type { Premises } from "./premises.ts";
 

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { RunRecord } from "#sync/record.ts";
-import { startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
-import type { Killing } from "../../servers/killed.ts";
+import { startService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
+import type { Killing } from "../../support/killed.ts";
 import { by, openPremises, versionOf } from "./premises.ts";
 import type { People, Premises, Syncs } from "./premises.ts";
 

@@ -6,12 +6,12 @@ import { RollcallError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/coordinate.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { withCoordinatorIn } from "../../servers/crashing.ts";
-import type { Wrapping } from "../../servers/crashing.ts";
-import { startService } from "../../servers/service.ts";
-import type { TestService } from "../../servers/service.ts";
-import { canMount, mountSmallDisk } from "../../servers/small-disk.ts";
-import type { SmallDisk } from "../../servers/small-disk.ts";
+import { withCoordinatorIn } from "../../support/crashing.ts";
+import type { Wrapping } from "../../support/crashing.ts";
+import { startService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
+import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
+import type { SmallDisk } from "../../support/small-disk.ts";
 import { by, openPremises, versionOf } from "./premises.ts";
 import type { Premises } from "./premises.ts";
 

@@ -6,8 +6,8 @@ import { conclude, createOrder } from "#sync/coordinator/conclusions.ts";
 import type { Books } from "#sync/coordinator/conclusions.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal/journal.ts";
-import { openStore } from "#sync/kept/store.ts";
-import { appliedRun } from "../../servers/runs.ts";
+import { openStore } from "#sync/plans/store.ts";
+import { appliedRun } from "../../support/runs.ts";
 
 let folder: string;
 let books: Books;

@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { noOpenLdap } from "../../servers/openldap.ts";
+import { noOpenLdap } from "../../support/openldap.ts";
 import { accidents } from "./month/accidents.ts";
 import { departures } from "./month/departures.ts";
 import { useLife } from "./month/life.ts";

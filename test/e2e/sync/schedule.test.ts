@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { RunRecord, SyncState } from "#sync/record.ts";
-import { companyOfEachTest } from "../../servers/each-company.ts";
-import { startProxy } from "../../servers/proxy.ts";
-import { stopRollcall } from "../../servers/rollcall.ts";
-import type { Running } from "../../servers/rollcall.ts";
-import { call, startService } from "../../servers/service.ts";
+import { companyOfEachTest } from "../../support/each-company.ts";
+import { startProxy } from "../../support/proxy.ts";
+import { stopRollcall } from "../../support/rollcall.ts";
+import type { Running } from "../../support/rollcall.ts";
+import { call, startService } from "../../support/service.ts";
 
 // Several processes one after the other, on a machine that may have much else to do.
 vi.setConfig({ testTimeout: 300_000 });

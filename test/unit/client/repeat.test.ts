@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { UnavailableError } from "#errors.ts";
-import { defaultRetries, repeat, retryAfter } from "#client/repeat.ts";
-import type { Outcome } from "#client/repeat.ts";
+import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
+import type { Outcome } from "#http/retries.ts";
 
 /** An attempt that comes to nothing. */
 function failing(after?: number): () => Promise<Outcome<never>> {

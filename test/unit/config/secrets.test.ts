@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isSecretPath } from "#config/plain.ts";
-import { redactor } from "#config/redact.ts";
+import { redactor } from "#http/redact.ts";
 import { failure } from "./support.ts";
 
 const secret = "Tr0ub4dor&3";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isLoopback } from "#network/loopback.ts";
+import { isLoopback } from "#http/listening.ts";
 
 test.each([
   "127.0.0.1",

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { inWords } from "#network/duration.ts";
-import { troubleOf } from "#network/trouble.ts";
-import type { Peer } from "#network/trouble.ts";
+import { inWords } from "#text.ts";
+import { troubleOf } from "#http/trouble.ts";
+import type { Peer } from "#http/trouble.ts";
 
 const bare: Peer = {
   host: "analytics.example.com",

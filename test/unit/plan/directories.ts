@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { identifier } from "#plan/database.ts";
-import type { Connection } from "#plan/database.ts";
+import { identifier } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Principal } from "#principals/principal.ts";
 import { principalDdl } from "#principals/relation.ts";
 

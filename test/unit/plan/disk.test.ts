@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { InputError, UnavailableError } from "#errors.ts";
-import { naming, obstacleOf, unwritable } from "#plan/disk.ts";
+import { naming, obstacleOf, unwritable } from "#files/disk.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
 

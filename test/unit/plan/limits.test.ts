@@ -5,7 +5,7 @@ import type { Amount, Bound, Facts, Limits, Measure } from "#plan/limits.ts";
 import { createPlan } from "#plan/plan.ts";
 import { waitingFor, withhold } from "#plan/withhold.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../servers/memory.ts";
+import { useConnection } from "../../support/memory.ts";
 import { byCodePoint, directory, fill } from "./directories.ts";
 
 const connection = useConnection();

@@ -10,7 +10,7 @@ import { renderMarkdown } from "#plan/render/markdown.ts";
 import type { Fact } from "#plan/render/sections.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../servers/memory.ts";
+import { useConnection } from "../../support/memory.ts";
 import { fill } from "./directories.ts";
 
 const connection = useConnection();

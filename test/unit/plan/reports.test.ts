@@ -6,8 +6,8 @@ import type { Change, Counts, Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/plan.ts";
 import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
-import { visible } from "#plan/render/visible.ts";
-import { useConnection } from "../../servers/memory.ts";
+import { visible } from "#text.ts";
+import { useConnection } from "../../support/memory.ts";
 import { directory, fill } from "./directories.ts";
 
 const connection = useConnection();

@@ -6,7 +6,7 @@ import { createPlan } from "#plan/plan.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../servers/memory.ts";
+import { useConnection } from "../../support/memory.ts";
 import { directory, fill, keyOf } from "./directories.ts";
 
 const connection = useConnection();

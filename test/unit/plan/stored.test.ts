@@ -4,11 +4,11 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import { aspects, openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
-import { useConnection } from "../../servers/memory.ts";
+import { useConnection } from "../../support/memory.ts";
 import { directory, fill } from "./directories.ts";
 
 const connection = useConnection();

@@ -1,4 +1,4 @@
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
 import { IncompleteReadError } from "#errors.ts";
-import type { Connection } from "#plan/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { SourceRecord } from "#principals/entry.ts";
-import { useConnection } from "../../servers/memory.ts";
+import { useConnection } from "../../support/memory.ts";
 import { assembleAll, group, groupsOf, membership, plainRules, user } from "./assembling.ts";
 
 vi.setConfig({ testTimeout: 60_000 });

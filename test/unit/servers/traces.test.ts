@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tracer } from "../../servers/traces.ts";
+import { tracer } from "../../support/traces.ts";
 
 const secret = 'Gr0ße "Wörter"\\&+%/ <x>';
 const find = tracer({ secret });

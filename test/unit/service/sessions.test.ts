@@ -1,7 +1,7 @@
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { openDatabase } from "#plan/database.ts";
-import type { Database } from "#plan/database.ts";
+import { openDatabase } from "#duckdb/database.ts";
+import type { Database } from "#duckdb/database.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 

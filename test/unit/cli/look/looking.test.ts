@@ -9,7 +9,7 @@ import { factsOf } from "#cli/look/facts.ts";
 import { aspectList, stateList } from "#cli/look/flags.ts";
 import { decisionWords, stateOf, tookOf } from "#cli/look/words.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { runOf, trippedLimit } from "../../../servers/runs.ts";
+import { runOf, trippedLimit } from "../../../support/runs.ts";
 
 const run = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
   runOf({ id, state: "applied", kept: true, ...change });

@@ -3,7 +3,7 @@ import { describeFailure } from "#cli/output.ts";
 import type { Output } from "#cli/output.ts";
 import { openDocuments } from "#cli/run/documents.ts";
 import { showEnd } from "#cli/run/shown.ts";
-import { endedRun } from "../../../servers/runs.ts";
+import { endedRun } from "../../../support/runs.ts";
 
 /** Collects what is written and said. */
 function listen(json: boolean): { readonly output: Output; readonly heard: string[] } {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { auditOfEnd } from "#sync/audit/entry.ts";
-import { runOf } from "../../../servers/runs.ts";
+import { runOf } from "../../../support/runs.ts";
 
 const run = runOf();
 const { by } = run;

@@ -8,8 +8,8 @@ import type { Books } from "#sync/coordinator/conclusions.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
-import { openStore } from "#sync/kept/store.ts";
-import { endedRun } from "../../../servers/runs.ts";
+import { openStore } from "#sync/plans/store.ts";
+import { endedRun } from "../../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
 const at = new Date(now).toISOString();

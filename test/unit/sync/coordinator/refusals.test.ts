@@ -3,7 +3,7 @@ import { HeldError, UnavailableError } from "#errors.ts";
 import { endedByError } from "#sync/coordinator/ending.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { refuseOtherTarget, refuseUnapprovable, refuseUndoing } from "#sync/coordinator/refusals.ts";
-import { endedRun, trippedLimit } from "../../../servers/runs.ts";
+import { endedRun, trippedLimit } from "../../../support/runs.ts";
 
 const digest = "d".repeat(64);
 const pending = endedRun({ id: "r", state: "pending", digest, expiresAt: "2026-11-22T10:00:00.000Z" });

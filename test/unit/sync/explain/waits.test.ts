@@ -4,7 +4,7 @@ import type { LimitCheck, LimitName } from "#plan/limits.ts";
 import type { RunState } from "#sync/record.ts";
 import { waitOf } from "#sync/explain/waits.ts";
 import type { Standing } from "#sync/explain/waits.ts";
-import { endedRun, trippedLimit } from "../../../servers/runs.ts";
+import { endedRun, trippedLimit } from "../../../support/runs.ts";
 
 const check = (limit: LimitName): LimitCheck => trippedLimit({ limit });
 const standing = (change: Partial<Standing>): Standing => ({

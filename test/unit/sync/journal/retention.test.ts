@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { retain } from "#sync/journal/retention.ts";
-import { endedRun } from "../../../servers/runs.ts";
+import { endedRun } from "../../../support/runs.ts";
 
 const day = 86_400_000;
 const now = Date.parse("2026-11-21T12:00:00Z");

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { literal } from "#plan/database.ts";
+import { literal } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/plan.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
-import { combineWayBack } from "#sync/kept/way-back.ts";
-import { useConnection } from "../../../servers/memory.ts";
+import { combineWayBack } from "#sync/plans/way-back.ts";
+import { useConnection } from "../../../support/memory.ts";
 import { applyOf } from "../../plan/applying.ts";
 import { byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";
 

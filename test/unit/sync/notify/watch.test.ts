@@ -3,7 +3,7 @@ import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { createWatch } from "#sync/notify/watch.ts";
 import type { Memory, Watch } from "#sync/notify/watch.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { appliedRun, trippedLimit } from "../../../servers/runs.ts";
+import { appliedRun, trippedLimit } from "../../../support/runs.ts";
 
 /** What people were told of these events, as `event: summary`; every failure is settled at once after it. */
 function told(watch: Watch, ...events: SyncEvent[]): string[] {

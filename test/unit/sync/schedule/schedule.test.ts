@@ -3,7 +3,7 @@ import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord, RunState, SyncState } from "#sync/record.ts";
 import { createScheduler } from "#sync/schedule/schedule.ts";
 import type { ScheduledSync, Scheduler } from "#sync/schedule/schedule.ts";
-import { runOf } from "../../../servers/runs.ts";
+import { runOf } from "../../../support/runs.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;

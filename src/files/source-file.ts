@@ -1,12 +1,14 @@
 import type { BigIntStats } from "node:fs";
-import { type FileHandle, open, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { glob, open, stat, type FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
-import { IncompleteReadError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
-import { type Checks, checked, expectedChecksum } from "./checks.ts";
-import { settle } from "./settle.ts";
+import { pipeline, Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { IncompleteReadError, InputError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
+import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
 
 /** In bytes. Small enough that parsing a chunk takes a few milliseconds, in which nothing else can run. */
-export const chunkSize = 32 * 1024;
+const chunkSize = 32 * 1024;
 
 /** A file that is open for one read. */
 export interface OpenFile {
@@ -29,7 +31,7 @@ export interface OpenFile {
  * @throws {IncompleteReadError} when there is no such file, it may not be read, or it does not come to rest
  * @throws {UnavailableError} when the system cannot tell
  */
-export async function openFile(
+async function openFile(
   name: string,
   folder: string,
   { settled, checksum }: Checks,
@@ -106,4 +108,101 @@ function unreadable(name: string, cause: unknown): RollcallError {
   const reason = reasons[code];
   if (reason !== undefined) return new IncompleteReadError(`${name} ${reason}`, { cause });
   return new UnavailableError(`${name} cannot be read now (${code})`, { cause });
+}
+
+/** The files of one or several patterns, open for one read. */
+export interface OpenFiles {
+  readonly files: readonly OpenFile[];
+  /** @throws {IncompleteReadError} when a file is no longer what it was, or the patterns match others */
+  assertUnchanged(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens files for one read: each name, or all that match it when it has `*`, `?`, `[…]` or `{…}` in it, in the order
+ * of their names.
+ * @throws {IncompleteReadError} when a name matches nothing, or what `openFile` says
+ */
+export async function openFiles(
+  names: readonly string[],
+  folder: string,
+  checks: Checks,
+  signal: AbortSignal,
+): Promise<OpenFiles> {
+  const matching = () => matches(names, folder, checks);
+  const found = await matching();
+  const files: OpenFile[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(files.map((file) => file.close()));
+  };
+  try {
+    for (const name of found) files.push(await openFile(name, folder, checks, signal));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    files,
+    async assertUnchanged() {
+      for (const file of files) await file.assertUnchanged();
+      const now = await matching();
+      if (now.length === found.length && now.every((name, index) => name === found[index])) return;
+      const news = now.find((name) => !found.includes(name)) ?? "a file";
+      throw new IncompleteReadError(
+        `${news} came while the others were being read; read them again when nothing writes`,
+      );
+    },
+    close,
+  };
+}
+
+async function matches(names: readonly string[], folder: string, { checksum }: Checks): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const name of names) {
+    // A file may have such a name itself.
+    if (!/[*?[{]/.test(name) || existsSync(resolve(folder, name))) {
+      found.push(name);
+      continue;
+    }
+    const all = await Array.fromAsync(glob(name, { cwd: folder }));
+    const matching = all.filter((file) => checksum === undefined || !file.endsWith(`.${checksum}`)).sort();
+    if (matching.length === 0) {
+      throw new IncompleteReadError(
+        `no file matches ${name}; check the pattern, which is relative to the configuration's folder, and the export`,
+      );
+    }
+    found.push(...matching);
+  }
+  return [...new Set(found)];
+}
+
+/**
+ * The bytes of a file, unpacked where they are gzip, which the first of them or the file's name tell.
+ * @param at where the reader stands when something is wrong, for the message
+ * @throws {IncompleteReadError} when compressed data ends early
+ * @throws {InputError} when something that is not gzip follows
+ */
+export async function* contentOf(file: OpenFile, at: () => string, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const head = await file.head(2);
+  const isGzip = (head[0] === 0x1f && head[1] === 0x8b) || file.name.endsWith(".gz");
+  const bytes = file.bytes(signal);
+  yield* isGzip ? gunzipped(bytes, at) : bytes;
+}
+
+async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): AsyncGenerator<Buffer> {
+  // The pipeline hands every error of `bytes` to the iteration below.
+  const gunzip = pipeline(Readable.from(bytes), createGunzip({ chunkSize }), () => {});
+  try {
+    yield* gunzip as AsyncIterable<Buffer>;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "Z_BUF_ERROR") {
+      const message = `${at()}: the compressed data ends here, before its end; write the file again`;
+      throw new IncompleteReadError(message, { cause: error });
+    }
+    if (error instanceof Error && (code === "ERR_TRAILING_JUNK_AFTER_STREAM_END" || "errno" in error)) {
+      throw new InputError(`${at()}: what follows is not gzip data (${error.message})`, { cause: error });
+    }
+    throw error;
+  }
 }
