@@ -2,7 +2,7 @@ import { z } from "zod";
 import { chunkHeaders, loadStarted } from "#wire/loads.ts";
 import type { LoadRequest, LoadStarted } from "#wire/loads.ts";
 import { loadRoutes, ofCycle } from "#wire/routes.ts";
-import { dataTexts } from "#wire/texts.ts";
+import { dataTexts } from "#wire/errors.ts";
 import type { Operation, Use } from "./ask.ts";
 import { Unusable } from "#http/trouble.ts";
 import { fileBody, jsonBody } from "./form.ts";

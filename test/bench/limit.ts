@@ -1,6 +1,6 @@
 import { tmpdir } from "node:os";
 import { literal, openDatabase } from "#duckdb/database.ts";
-import { principalTypes } from "#wire/principals.ts";
+import { principalTypes } from "#wire/administration.ts";
 import type { Timing } from "./client.ts";
 
 /**

@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { syncResult } from "#wire/principals.ts";
+import { syncResult } from "#wire/administration.ts";
 import type { ClientRequest, Timing } from "./client.ts";
 import { writeDirectory, writeForm } from "./directory.ts";
 import type { Differences, LimitRequest, LimitTiming } from "./limit.ts";

@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { principalTypes } from "#wire/principals.ts";
+import { principalTypes } from "#wire/administration.ts";
 import { listed, wrongTypes } from "./listed.ts";
 
 /** How many problems are named (B.5). */

@@ -1,7 +1,7 @@
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
-import { principalTypes } from "#wire/principals.ts";
+import { principalTypes } from "#wire/administration.ts";
 import type { Loader } from "./intake.ts";
 import type { Piece } from "./pieces.ts";
 

@@ -1,4 +1,4 @@
-import { principalTypes } from "#wire/principals.ts";
+import { principalTypes } from "#wire/administration.ts";
 
 /** One principal as JSON (B.9), as SQL. `description` is there when it is set; `mail` always, for users. */
 function element(type: string, hasMail: boolean): string {

@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import type { Directory } from "#service/directory/directory.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
-import { loginParameters } from "#wire/sessions.ts";
+import { loginParameters } from "#wire/administration.ts";
 import { HttpError, authenticating, json } from "./answers.ts";
 import { readBody } from "./body.ts";
 import type { Callers } from "./callers.ts";

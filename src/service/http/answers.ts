@@ -1,10 +1,9 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { InputError, UnavailableError, messageOf } from "#errors.ts";
+import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { obstacleOf } from "#files/disk.ts";
 import type { Obstacle } from "#files/disk.ts";
-import { errorCodes } from "#wire/errors.ts";
+import { dataTexts, errorCodes } from "#wire/errors.ts";
 import type { ErrorBody } from "#wire/errors.ts";
-import { dataTexts } from "#wire/texts.ts";
 
 export const json = "application/json";
 export const text = "text/plain; charset=utf-8";

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { dataRoutes, familyA } from "#wire/routes.ts";
-import { loginParameters, loginRequest } from "#wire/sessions.ts";
-import { dataTexts } from "#wire/texts.ts";
+import { loginParameters, loginRequest } from "#wire/administration.ts";
+import { dataTexts } from "#wire/errors.ts";
 import type { Credentials } from "#service/session/login.ts";
 import { text, unverified } from "./answers.ts";
 import { readBody } from "./body.ts";

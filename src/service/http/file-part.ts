@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { Busboy } from "@fastify/busboy";
-import { dataTexts } from "#wire/texts.ts";
+import { dataTexts } from "#wire/errors.ts";
 import { HttpError } from "./answers.ts";
 
 /**

@@ -11,7 +11,7 @@ import { readStartRequest } from "#service/loads/start-request.ts";
 import { chunkHeaders } from "#wire/loads.ts";
 import type { LoadStarted } from "#wire/loads.ts";
 import { familyA, loadRoutes } from "#wire/routes.ts";
-import { dataTexts } from "#wire/texts.ts";
+import { dataTexts } from "#wire/errors.ts";
 import { HttpError, text } from "./answers.ts";
 import { readBody } from "./body.ts";
 import type { Caller, Callers } from "./callers.ts";

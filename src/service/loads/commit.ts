@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { RollcallError, messageOf } from "#errors.ts";
 import type { Engine, Stage, Table } from "#service/engine/engine.ts";
-import { dataTexts } from "#wire/texts.ts";
+import { dataTexts } from "#wire/errors.ts";
 import { writeError } from "./capacity.ts";
 import type { Cycle } from "./cycle.ts";
 import { readDirectly } from "./direct.ts";

@@ -5,7 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTarget } from "#client/target.ts";
 import { RefusedError } from "#errors.ts";
-import { listedPrincipal, syncResult } from "#wire/principals.ts";
+import { listedPrincipal, syncResult } from "#wire/administration.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import { administrator, login, startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";

@@ -1,4 +1,4 @@
-import type { SyncResult } from "#wire/principals.ts";
+import type { SyncResult } from "#wire/administration.ts";
 import { call, login, post, startService } from "../../support/service.ts";
 import type { Answer, ServiceOptions, TestService } from "../../support/service.ts";
 

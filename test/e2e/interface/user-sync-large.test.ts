@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { SyncResult } from "#wire/principals.ts";
+import type { SyncResult } from "#wire/administration.ts";
 import { call } from "../../support/service.ts";
 import { group, user } from "./principals.ts";
 import { result, startAdministration } from "./syncing.ts";

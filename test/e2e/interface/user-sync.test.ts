@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { syncResult } from "#wire/principals.ts";
+import { syncResult } from "#wire/administration.ts";
 import { call, login, post } from "../../support/service.ts";
 import { testGolden } from "./golden.ts";
 import { group, user } from "./principals.ts";
