@@ -35,8 +35,8 @@ async function describeServer(
     const parts = [["users", options.users] as const];
     const totals: string[] = [];
     for (const [name, part] of options.groups === false ? parts : [...parts, ["groups", options.groups] as const]) {
-      const filter = part.filter === undefined ? {} : { filter: part.filter };
-      const start = by === "cursor" ? { cursor: "" } : { startIndex: "1" };
+      const filter: Record<string, string> = part.filter === undefined ? {} : { filter: part.filter };
+      const start: Record<string, string> = by === "cursor" ? { cursor: "" } : { startIndex: "1" };
       const page = pageOf(server, {
         path: part.path,
         parameters: { ...filter, ...start, count: "1", attributes: "id" },

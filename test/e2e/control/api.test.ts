@@ -63,7 +63,7 @@ describe("who may ask", () => {
       ["a%0Ab", "unknown"],
       ["x".repeat(300), "unknown"],
     ] as const) {
-      const headers = said === "" ? {} : { "x-rollcall-account": said };
+      const headers: Record<string, string> = said === "" ? {} : { "x-rollcall-account": said };
       const run = (await (await server.post("/control/v1/syncs/staff/run", {}, headers)).json()) as { by: unknown };
       expect(run.by).toEqual({ name, from: "command line" });
     }

@@ -111,7 +111,7 @@ test("what a page of another site makes an administrator's browser send does not
     { origin: "null" },
     { origin: `https://${own}.evil.example` },
     { origin: "http://127.0.0.1:1" },
-  ]) {
+  ] as Record<string, string>[]) {
     const { status, body } = await begin(admin, headers);
     expect([status, body["error"]], JSON.stringify(headers)).toEqual([
       403,
@@ -141,7 +141,7 @@ test("a page of this server, and a client that is no browser, are served", async
     { "sec-fetch-site": "none" },
     { origin: service.url },
     {},
-  ])
+  ] as Record<string, string>[])
     expect((await begin(admin, headers)).status, JSON.stringify(headers)).toBe(202);
 });
 

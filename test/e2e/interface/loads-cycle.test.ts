@@ -87,7 +87,7 @@ describe("A.3", () => {
   test.each(["application/json", "application/x-www-form-urlencoded", "text/plain", "garbage", undefined])(
     "the body is JSON whatever the content type says: %s",
     async (type) => {
-      const headers = type === undefined ? {} : { "content-type": type };
+      const headers: Record<string, string> = type === undefined ? {} : { "content-type": type };
       expect(await service.call("POST", "/public/loads", { body: into(), headers })).toMatchObject({ status: 202 });
     },
   );

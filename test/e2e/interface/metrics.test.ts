@@ -91,7 +91,7 @@ describe("who may read them", () => {
     expect((await call(`${service.url}/metrics`)).status).toBe(200);
     const { port } = new URL(service.url);
     expect((await call(`${service.url}/metrics`, { headers: { host: `localhost:${port}` } })).status).toBe(200);
-    for (const headers of [proxied, { via: "1.1 proxy" }, { host: "rebound.example" }]) {
+    for (const headers of [proxied, { via: "1.1 proxy" }, { host: "rebound.example" }] as Record<string, string>[]) {
       const answer = await call(`${service.url}/metrics`, { headers });
       expect([answer.status, answer.headers["www-authenticate"]]).toEqual([401, "Bearer"]);
       expect(answer.text).not.toContain("rollcall_");
