@@ -149,7 +149,7 @@ test("B.8 a list is answered and applied as one that nothing is known of, whatev
             ...others,
             ...(isFirst ? { apply: true, defaultPassword: "a default" } : {}),
             list: `[${current.map((each) => JSON.stringify(each, null, indent)).join(separator)}]`,
-          } as Call;
+          };
           isFirst = false;
           if (restart) await one.reopen();
           for (const place of await other.kept()) await rm(place, { recursive: true });
