@@ -1,0 +1,102 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { rollcall, startRollcall, stopRollcall } from "../../support/rollcall.ts";
+import type { Ended, Running } from "../../support/rollcall.ts";
+
+/**
+ * What release 0.1.0 left when it was stopped: two applied runs and a pending one, people who are leaving, an export, and a
+ * load cycle with one chunk that nobody has committed. Everything that expires is set to a hundred years.
+ */
+const archive = fileURLToPath(new URL("../../fixtures/0.1.0/data-folder.tar.gz", import.meta.url));
+const runs = { first: "20261122-190946-3256c3", second: "20261122-190949-09af76", pending: "20261122-190951-16e997" };
+const cycle = "777f1f23-0073-4c34-930d-7ba7b98a51dd";
+const env = { ROLLCALL_ADMIN_PASSWORD: "correct-horse" };
+
+let folder: string;
+let daemon: Running;
+let url: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-upgrade-"));
+  await promisify(execFile)("tar", [
+    "--extract",
+    "--no-same-owner",
+    "--gzip",
+    "--file",
+    archive,
+    "--directory",
+    folder,
+  ]);
+  daemon = startRollcall(["start", "--config", join(folder, "rollcall.yaml")], { env });
+  await daemon.wrote(/the service is listening on http:\/\/127\.0\.0\.1:\d+/);
+  url = (JSON.parse(await readFile(join(folder, "data/service.json"), "utf8")) as { url: string }).url;
+});
+
+afterEach(async () => {
+  daemon.process.kill("SIGKILL");
+  await daemon.ended;
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function command(...args: readonly string[]): Promise<Ended> {
+  const ended = await commandEnding(...args);
+  expect(ended.code, ended.stdout + ended.stderr).toBe(0);
+  return ended;
+}
+
+function commandEnding(...args: readonly string[]): Promise<Ended> {
+  return rollcall([...args, "--config", join(folder, "rollcall.yaml")], { env });
+}
+
+async function states(): Promise<Readonly<Record<string, string>>> {
+  const { runs: listed } = JSON.parse((await command("runs", "--json")).stdout) as {
+    runs: readonly { id: string; state: string }[];
+  };
+  return Object.fromEntries(listed.map(({ id, state }) => [id, state]));
+}
+
+test("the data folder of 0.1.0 opens: runs, audit log, approval and undo go on", async () => {
+  expect(await states()).toEqual({ [runs.first]: "applied", [runs.second]: "applied", [runs.pending]: "pending" });
+  await command("audit", "verify");
+  expect((await command("show", runs.second)).stdout).toContain("@new.");
+  await command("approve", runs.pending);
+  expect(await states()).toMatchObject({ [runs.pending]: "applied" });
+  // Undoing waits for an approval, too.
+  expect((await commandEnding("undo", runs.pending)).code).toBe(3);
+  const [undo = ""] = Object.entries(await states()).find(([, state]) => state === "pending") ?? [];
+  await command("approve", undo);
+  expect(await states()).toMatchObject({ [undo]: "applied" });
+  await command("audit", "verify");
+  await stopRollcall(daemon);
+});
+
+test("the data folder of 0.1.0 opens: accounts, principals, tables and open load cycles are there", async () => {
+  const login = await fetch(`${url}/ts_dataservice/v1/public/session`, {
+    method: "POST",
+    body: JSON.stringify({ username: "admin", password: env.ROLLCALL_ADMIN_PASSWORD }),
+  });
+  expect(login.status).toBe(200);
+  const headers = { cookie: login.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
+  const list = await fetch(`${url}/tspublic/v1/user/list`, { headers });
+  const principals = (await list.json()) as readonly { principalTypeEnum: string }[];
+  expect(Map.groupBy(principals, ({ principalTypeEnum }) => principalTypeEnum).get("LOCAL_USER")).toHaveLength(204);
+  expect(Map.groupBy(principals, ({ principalTypeEnum }) => principalTypeEnum).get("LOCAL_GROUP")).toHaveLength(32);
+
+  const commit = await fetch(`${url}/ts_dataservice/v1/public/loads/${cycle}/commit`, { method: "POST", headers });
+  expect(commit.status).toBe(202);
+  await expect
+    .poll(async () => {
+      const status = await fetch(`${url}/ts_dataservice/v1/loads/${cycle}`, { headers });
+      return status.json() as Promise<unknown>;
+    })
+    .toMatchObject({ internal_stage: "DONE", status: { code: "OK" }, rows_written: "1" });
+  expect((await command("sql", "SELECT display_name FROM directory.groups WHERE name = 'loaded'")).stdout).toContain(
+    "Loaded later",
+  );
+  await stopRollcall(daemon);
+});
