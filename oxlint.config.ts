@@ -11,21 +11,22 @@ type Override = NonNullable<OxlintConfig["overrides"]>[number];
 const layers: Record<string, readonly string[]> = {
   "src/errors.ts": [],
   "src/text.ts": [],
+  "src/queue.ts": [],
   "src/wire": [],
-  "src/files": ["errors", "text"],
-  "src/duckdb": ["errors", "text", "files"],
-  "src/http": ["errors", "text", "files"],
+  "src/files": ["errors", "text", "queue"],
+  "src/duckdb": ["errors", "text", "queue", "files"],
+  "src/http": ["errors", "text", "queue", "files"],
   // To be undone: what is sent and where is the caller's to say.
-  "src/http/exchange.ts": ["errors", "text", "files", "http", "wire", "client/form"],
+  "src/http/exchange.ts": ["errors", "text", "queue", "files", "http", "wire", "client/form"],
   "src/principals": ["errors", "text", "duckdb"],
   "src/connector.ts": ["principals"],
-  connectors: ["connector", "principals", "files", "http", "errors", "text"],
-  "src/plan": ["principals", "duckdb", "files", "errors", "text"],
-  "src/sync": ["plan", "principals", "duckdb", "files", "http", "connector", "errors", "text"],
-  "src/client": ["wire", "http", "files", "errors", "text"],
-  "src/client/target.ts": ["client", "wire", "http", "files", "errors", "text", "sync/ports", "principals"],
-  "src/exports": ["client", "plan", "duckdb", "files", "errors", "text"],
-  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "errors", "text"],
+  connectors: ["connector", "principals", "files", "http", "errors", "text", "queue"],
+  "src/plan": ["principals", "duckdb", "files", "errors", "text", "queue"],
+  "src/sync": ["plan", "principals", "duckdb", "files", "http", "connector", "errors", "text", "queue"],
+  "src/client": ["wire", "http", "files", "errors", "text", "queue"],
+  "src/client/target.ts": ["client", "wire", "http", "files", "errors", "text", "queue", "sync/ports", "principals"],
+  "src/exports": ["client", "plan", "duckdb", "files", "errors", "text", "queue"],
+  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "errors", "text", "queue"],
   // What can be configured of limits, of the service and of channels is theirs to say.
   "src/config": [
     "errors",
@@ -51,6 +52,7 @@ const layers: Record<string, readonly string[]> = {
     "http",
     "errors",
     "text",
+    "queue",
     "control",
   ],
   "src/cli": [
@@ -68,6 +70,7 @@ const layers: Record<string, readonly string[]> = {
     "http",
     "errors",
     "text",
+    "queue",
   ],
 };
 

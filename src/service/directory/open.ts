@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Database } from "#duckdb/database.ts";
 import { useThreads } from "#duckdb/database.ts";
-import { createQueue } from "#service/queue.ts";
+import { createQueue } from "#queue.ts";
 import { findAccount, findEffectiveGroups } from "./accounts.ts";
 import { openAnswers } from "./answers.ts";
 import type { Directory } from "./directory.ts";
@@ -37,10 +37,10 @@ export async function openDirectory(options: DirectoryOptions): Promise<OpenedDi
   const keptLists = await openKeptLists(join(folder, "list"), await readRevision(lookups), log);
 
   // A statement keeps a thread of the pool busy until it ends, and passwords and files need some too: one of each at a time.
-  const lookup = createQueue(1);
-  const list = createQueue(1);
-  const load = createQueue(1);
-  const change = createQueue(1);
+  const lookup = createQueue();
+  const list = createQueue();
+  const load = createQueue();
+  const change = createQueue();
 
   return {
     ...(generatedPassword === undefined ? {} : { generatedPassword }),
@@ -75,7 +75,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<OpenedDi
       }, signal);
     },
     close: async () => {
-      await Promise.all([lookup, list, load, change].map((queue) => queue(() => Promise.resolve())));
+      await Promise.all([lookup, list, load, change].map((queue) => queue.idle()));
       lookups.close();
     },
   };

@@ -1,6 +1,6 @@
 import { argon2, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
-import { createQueue } from "#service/queue.ts";
+import { createQueue } from "#queue.ts";
 
 /** The parameters OWASP recommends for argon2id; `memory` in KiB. */
 const cost = { memory: 19_456, passes: 2, parallelism: 1 };

@@ -4,7 +4,7 @@ import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { InputError } from "#errors.ts";
 import type { Connection, Database } from "#duckdb/database.ts";
-import type { Queue } from "#service/queue.ts";
+import type { Queue } from "#queue.ts";
 import { decode } from "./encoding.ts";
 import type { Encoding } from "./encoding.ts";
 import { createFormSplitter } from "./form.ts";

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
+import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Stage } from "./engine.ts";
@@ -62,7 +63,7 @@ export async function openDatabases(options: {
     attached: () => [...byName.values()].map((name) => join(folder, fileName(name))),
   });
   let stages = 0;
-  let making: Promise<unknown> = Promise.resolve();
+  const making = createQueue();
 
   const use = async <Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> => {
     const connection = await instance.connect();
@@ -132,14 +133,7 @@ export async function openDatabases(options: {
     use,
     find: (name) => byName.get(name.toLowerCase()),
     names: () => [...byName.values()],
-    create: async (name) => {
-      const made = making.then(async () => {
-        await createOnce(name);
-        return true;
-      });
-      making = made.catch(() => undefined);
-      await made;
-    },
+    create: (name) => making(() => createOnce(name)),
     close: instance.close,
   };
 }

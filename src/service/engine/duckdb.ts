@@ -8,7 +8,7 @@ import { ledgerName, openDatabases } from "./databases.ts";
 import { define } from "./define.ts";
 import type { Engine, Query, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
-import { openGate } from "./gate.ts";
+import { createKeyedQueue, createQueue } from "#queue.ts";
 import { interruptible, meaningOf } from "./interrupt.ts";
 import { readPage, soleStatement } from "./query.ts";
 import { findTable } from "./tables.ts";
@@ -43,8 +43,8 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
   const schemaOf = (name: string | undefined): string =>
     name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
   // A query occupies a thread of Node's pool of four, which files and the loads need too.
-  const gate = openGate(Math.min(3, Math.max(2, availableParallelism())));
-  const queues = new Map<string, Promise<unknown>>();
+  const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
+  const tables = createKeyedQueue();
   /** What was read of a database, until a statement may have changed it. */
   const holdings = new Map<string, Promise<Holdings>>();
   let revision = 0;
@@ -76,17 +76,8 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
   };
 
   /** One load at a time writes to a table: two would conflict over its keys. */
-  const inTurn = async (table: Table, work: () => Promise<void>): Promise<void> => {
-    const key = [table.database, table.schema, table.name].join("\0").toLowerCase();
-    const turn = (queues.get(key) ?? Promise.resolve()).then(work);
-    const settled = turn.catch(() => undefined);
-    queues.set(key, settled);
-    try {
-      await turn;
-    } finally {
-      if (queues.get(key) === settled) queues.delete(key);
-    }
-  };
+  const inTurn = (table: Table, work: () => Promise<void>): Promise<void> =>
+    tables([table.database, table.schema, table.name].join("\0").toLowerCase(), work);
 
   return {
     define: async (sql, origin) => {
@@ -136,25 +127,27 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
       const database = existing(query.database);
       const statement = soleStatement(query.sql);
       const vocabulary = await readOnce();
-      return gate(signal, async () =>
-        inTime(query, signal, async (limited) =>
-          databases.use(async (connection) =>
-            interruptible(connection, limited, async () => {
-              await connection.run(useOf(database, defaultSchema));
-              return connection.transaction(async () => {
-                await checkQuery(connection, vocabulary, await holdingsOf(database), statement);
-                return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit });
-              });
-            }).catch((error: unknown) => {
-              throw limited.aborted ? error : meaningOf(error);
-            }),
+      return queries(
+        async () =>
+          inTime(query, signal, async (limited) =>
+            databases.use(async (connection) =>
+              interruptible(connection, limited, async () => {
+                await connection.run(useOf(database, defaultSchema));
+                return connection.transaction(async () => {
+                  await checkQuery(connection, vocabulary, await holdingsOf(database), statement);
+                  return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit });
+                });
+              }).catch((error: unknown) => {
+                throw limited.aborted ? error : meaningOf(error);
+              }),
+            ),
           ),
-        ),
+        signal,
       );
     },
     revision: () => revision,
     close: async () => {
-      await Promise.all(queues.values());
+      await tables.idle();
       databases.close();
     },
   };

@@ -2,7 +2,7 @@ import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { syncFolder } from "#files/durable.ts";
 import type { Readable } from "node:stream";
-import { createQueue } from "#service/queue.ts";
+import { createQueue } from "#queue.ts";
 import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
 import { createRoom, writeError } from "./capacity.ts";
 import type { Limits, Room } from "./capacity.ts";
@@ -95,7 +95,7 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
   const arriving = new Set<Arriving>();
   let arrivals = Math.max(0, ...arrived.map((chunk) => chunk.arrival));
   /** Changes of the cycle follow each other. */
-  const alone = createQueue(1);
+  const alone = createQueue();
   const ended = Promise.withResolvers<void>();
   if (record.stage === "DONE") ended.resolve();
 

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { UnavailableError, messageOf } from "#errors.ts";
 import type { EndedLoad } from "#service/hooks.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
-import { createQueue } from "#service/queue.ts";
+import { createQueue } from "#queue.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";
@@ -137,10 +137,10 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   for (const cycle of await recoverCycles(folder, options, log)) cycles.set(cycle.id, cycle);
   await sweep();
   for (const cycle of cycles.values()) if (!cycle.isIngesting() && cycle.outcome() === undefined) begin(cycle);
-  let sweeping = Promise.resolve();
+  const sweeps = createQueue();
   const timer = setInterval(
     () => {
-      sweeping = sweeping.then(sweep);
+      void sweeps(sweep);
     },
     Math.min(sweepInterval, expireAfter),
   );
@@ -184,7 +184,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       clearInterval(timer);
       stopping.abort(new UnavailableError("the service is stopping"));
       await Promise.all([...loading.values()].map((job) => job.over));
-      await sweeping;
+      await sweeps.idle();
     },
   };
 }

@@ -1,4 +1,5 @@
 import { InputError, UnavailableError } from "#errors.ts";
+import { createQueue } from "#queue.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import type { VisualizationHeader } from "#wire/pinboards.ts";
 import { encodePage } from "./encode.ts";
@@ -43,7 +44,7 @@ export interface Pinboards {
 /** Reads the pinboards. @throws {InputError} with every problem of theirs */
 export async function openPinboards({ engine, read, timeout, maxRows }: PinboardOptions): Promise<Pinboards> {
   let pinboards = byId(await read());
-  let reading: Promise<unknown> = Promise.resolve();
+  const reading = createQueue();
   const flights = createFlights<EncodedPage>();
 
   const find = (id: string): Pinboard => {
@@ -102,9 +103,7 @@ export async function openPinboards({ engine, read, timeout, maxRows }: Pinboard
     },
     reload: async () => {
       // One after the other: the last to be asked for is the last to arrive.
-      const turn = reading.then(async () => byId(await read()));
-      reading = turn.catch(() => undefined);
-      pinboards = await turn;
+      pinboards = await reading(async () => byId(await read()));
       return pinboards.size;
     },
     settled: flights.settled,

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Logger } from "pino";
+import { createQueue } from "#queue.ts";
 import { listValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
 import type { Database } from "#duckdb/database.ts";
@@ -107,10 +108,10 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
   }
 
   await writeDown();
-  let writing = Promise.resolve();
+  const writing = createQueue();
   const timer = setInterval(
     () => {
-      writing = writing.then(writeDown).catch((error: unknown) => {
+      writing(writeDown).catch((error: unknown) => {
         log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
       });
     },
@@ -161,7 +162,7 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
     close: async () => {
       clearInterval(timer);
       try {
-        await writing;
+        await writing.idle();
         await writeDown();
       } catch (error) {
         log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);

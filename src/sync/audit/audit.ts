@@ -2,6 +2,7 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "#errors.ts";
 import { makeFolder, unwritable } from "#files/disk.ts";
+import { createQueue } from "#queue.ts";
 import { longestLine, sealed, type Head } from "./chain.ts";
 import type { AuditEntry, AuditFinding } from "./entry.ts";
 import { called, currentName, earlierFile } from "./files.ts";
@@ -94,20 +95,18 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
     await opened.handle.close();
     throw error;
   }
-  let queue: Promise<unknown> = Promise.resolve();
+  const queue = createQueue();
   let closed = false;
   return {
     append: (entry) => {
       if (closed) return Promise.reject(new Error("the audit file is closed"));
-      const appended = queue.then(() => append(entry));
-      queue = appended.catch(() => {});
-      return appended;
+      return queue(() => append(entry));
     },
     head: () => opened.head,
     close: async () => {
       if (closed) return;
       closed = true;
-      await queue;
+      await queue.idle();
       await opened.handle.close();
     },
   };

@@ -3,6 +3,7 @@ import type { SyncEvent } from "./coordinator.ts";
 import type { Audit } from "#sync/audit/audit.ts";
 import { auditOfEnd } from "#sync/audit/entry.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
+import type { Queue } from "#queue.ts";
 import type { Journal } from "#sync/journal/journal.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import type { Store } from "#sync/plans/store.ts";
@@ -17,17 +18,7 @@ export interface Books {
   /** Whether the process is being stopped: what fails then has not failed by itself. */
   readonly isStopping: () => boolean;
   /** Does one thing after the other: what is decided about runs, and how they end, must not come between each other. */
-  readonly inOrder: <Result>(work: () => Promise<Result>) => Promise<Result>;
-}
-
-/** What does one thing after the other. */
-export function createOrder(): Books["inOrder"] {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const next = last.then(work);
-    last = next.catch(() => undefined);
-    return next;
-  };
+  readonly inOrder: Queue;
 }
 
 /**

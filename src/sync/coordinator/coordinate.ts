@@ -1,7 +1,8 @@
 import { InputError } from "#errors.ts";
+import { createQueue } from "#queue.ts";
 import { carryOut } from "./carry-out.ts";
 import type { Means, Wanted } from "./carry-out.ts";
-import { close, createOrder, tell, tidy } from "./conclusions.ts";
+import { close, tell, tidy } from "./conclusions.ts";
 import type { Begun, Coordinator, SyncEvent, SyncStatus, Watcher } from "./coordinator.ts";
 import { endedByError, isOpen, without } from "./ending.ts";
 import type { Audit } from "#sync/audit/audit.ts";
@@ -88,7 +89,7 @@ export async function openCoordinator(options: CoordinatorOptions): Promise<Loca
     }
   };
   const store = openStore(options.folder);
-  const inOrder = createOrder();
+  const inOrder = createQueue();
   const books = { journal, audit, store, emit, now, inOrder, isStopping: () => interruption.stop.aborted };
   const { stop } = interruption;
   const recovery = createRecovery({ ...options, ...books, stop, isUnderWay: turns.isUnderWay });

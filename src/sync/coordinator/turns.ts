@@ -1,3 +1,4 @@
+import { createKeyedQueue } from "#queue.ts";
 import type { RunRecord } from "#sync/record.ts";
 
 /**
@@ -17,25 +18,18 @@ export interface Turns {
 }
 
 export function createTurns(): Turns {
-  const last = new Map<string, Promise<unknown>>();
+  const places = createKeyedQueue();
   const underWay = new Map<string, string>();
-  const after = <Result>(place: string, work: () => Promise<Result>): Promise<Result> => {
-    const next = (last.get(place) ?? Promise.resolve()).then(work);
-    last.set(place, next);
-    return next;
-  };
   return {
     take: ({ id, sync }, place, work) => {
       underWay.set(id, sync);
-      return after(place, () => work().finally(() => underWay.delete(id)));
+      return places(place, () => work().finally(() => underWay.delete(id)));
     },
     precede: (place, work) => {
-      void after(place, () => work().catch(() => undefined));
+      void places(place, () => work().catch(() => undefined));
     },
     isUnderWay: (id) => underWay.has(id),
     runOf: (sync) => [...underWay].find(([, each]) => each === sync)?.[0],
-    over: async () => {
-      await Promise.all(last.values());
-    },
+    over: places.idle,
   };
 }

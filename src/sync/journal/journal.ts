@@ -5,6 +5,7 @@ import { z } from "zod";
 import { InputError, firstLineOf } from "#errors.ts";
 import { writeDurably } from "#files/durable.ts";
 import { makeFolder } from "#files/disk.ts";
+import { createQueue } from "#queue.ts";
 import { syncsInLedgers } from "#sync/ledger/syncs.ts";
 import { runStates } from "#sync/record.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
@@ -116,12 +117,9 @@ export async function openJournal(folder: string, retention: Retention): Promise
     (error: unknown) => putAside(folder, error),
   );
   if (damaged !== undefined) database.data = await beginAnew(folder, damaged);
-  let turn: Promise<void> = Promise.resolve();
+  const writing = createQueue();
   /** One after the other: what is written is never older than what was written before. */
-  const write = (): Promise<void> => {
-    turn = turn.catch(() => undefined).then(() => database.write());
-    return turn;
-  };
+  const write = (): Promise<void> => writing(() => database.write());
   const set = (change: Partial<JournalDocument>): void => {
     database.data = { ...database.data, ...change };
   };

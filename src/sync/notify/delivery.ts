@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { createQueue } from "#queue.ts";
 import { inWords } from "#text.ts";
 import { messageOf } from "#errors.ts";
 import type { Attempt, Channel, Sender } from "./channel.ts";
@@ -59,13 +60,9 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   /** Ends the wait for the next letter. */
   let waiting = new AbortController();
   const closing = new AbortController();
-  let changing: Promise<void> = Promise.resolve();
 
-  /** One change of the outbox after the other. */
-  const inTurn = (work: () => Promise<void>): Promise<void> => {
-    changing = changing.then(work, work);
-    return changing;
-  };
+  /** Changes of the outbox. */
+  const changes = createQueue();
 
   const add = async (notice: Notice): Promise<void> => {
     const now = Date.now();
@@ -135,7 +132,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     } else log.error(about, `channel ${name}: ${wordsOf(letter)} given up: ${result.problem}`);
     options.ended?.("accepted" in result);
     attempts.delete(letter.id);
-    await inTurn(() => outbox.remove(letter));
+    await changes(() => outbox.remove(letter));
     return true;
   }
 
@@ -169,11 +166,11 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
 
   return {
     accept: async (notice) => {
-      await inTurn(() => add(channel.names ? notice : withoutNames(notice)));
+      await changes(() => add(channel.names ? notice : withoutNames(notice)));
       waiting.abort();
     },
     close: async (patience, giveUp) => {
-      await changing;
+      await changes.idle();
       closing.abort();
       const limit = setTimeout(end, patience);
       if (giveUp?.aborted === true) end();

@@ -2,7 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { conclude, createOrder } from "#sync/coordinator/conclusions.ts";
+import { conclude } from "#sync/coordinator/conclusions.ts";
+import { createQueue } from "#queue.ts";
 import type { Books } from "#sync/coordinator/conclusions.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal/journal.ts";
@@ -22,7 +23,7 @@ beforeEach(async () => {
     emit: (event) => events.push(event),
     now: () => Date.parse("2026-11-21T12:00:00.000Z"),
     isStopping: () => false,
-    inOrder: createOrder(),
+    inOrder: createQueue(),
   };
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));

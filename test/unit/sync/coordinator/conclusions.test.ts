@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AuditEntry } from "#sync/audit/entry.ts";
-import { close, conclude, createOrder } from "#sync/coordinator/conclusions.ts";
+import { createQueue } from "#queue.ts";
+import { close, conclude } from "#sync/coordinator/conclusions.ts";
 import type { Books } from "#sync/coordinator/conclusions.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal/journal.ts";
@@ -38,7 +39,7 @@ beforeEach(async () => {
     },
     now: () => now,
     isStopping: () => stopping,
-    inOrder: createOrder(),
+    inOrder: createQueue(),
   };
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));

@@ -1,0 +1,95 @@
+/** Runs `work` when its turn comes. */
+export interface Queue {
+  /**
+   * @param signal gives up waiting: the work never runs then, and the call rejects with the signal's reason.
+   * Once the work runs, the signal is its own business.
+   */
+  <Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
+  /** Resolves when nothing runs or waits any more. */
+  idle(): Promise<void>;
+}
+
+/** Runs at most `width` calls at a time, in the order in which they were made. A call that fails does not stop the next. */
+export function createQueue(width = 1): Queue {
+  const waiting = new Set<() => void>();
+  const unfinished = new Set<Promise<unknown>>();
+  let running = 0;
+
+  function turn(signal: AbortSignal | undefined): Promise<void> {
+    if (running < width) {
+      running++;
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        signal?.removeEventListener("abort", giveUp);
+        resolve();
+      };
+      const giveUp = (): void => {
+        waiting.delete(start);
+        reject(signal?.reason as Error);
+      };
+      waiting.add(start);
+      signal?.addEventListener("abort", giveUp, { once: true });
+    });
+  }
+
+  function end(): void {
+    const [next] = waiting;
+    if (next === undefined) {
+      running--;
+    } else {
+      waiting.delete(next);
+      next();
+    }
+  }
+
+  async function run<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+    signal?.throwIfAborted();
+    await turn(signal);
+    try {
+      return await work();
+    } finally {
+      end();
+    }
+  }
+
+  const queue = <Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> => {
+    const result = run(work, signal);
+    const settled = result.then(ignore, ignore).finally(() => unfinished.delete(settled));
+    unfinished.add(settled);
+    return result;
+  };
+  const idle = async (): Promise<void> => {
+    while (unfinished.size > 0) await Promise.all(unfinished);
+  };
+  return Object.assign(queue, { idle });
+}
+
+/** A queue for each key: calls with the same key run one after the other, others at the same time. */
+export interface KeyedQueue {
+  <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
+  /** Resolves when nothing runs or waits any more, whatever its key. */
+  idle(): Promise<void>;
+}
+
+export function createKeyedQueue(): KeyedQueue {
+  const byKey = new Map<string, { readonly queue: Queue; calls: number }>();
+  const run = async <Result>(key: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> => {
+    const entry = byKey.get(key) ?? { queue: createQueue(), calls: 0 };
+    byKey.set(key, entry);
+    entry.calls++;
+    try {
+      return await entry.queue(work, signal);
+    } finally {
+      entry.calls--;
+      if (entry.calls === 0) byKey.delete(key);
+    }
+  };
+  const idle = async (): Promise<void> => {
+    while (byKey.size > 0) await Promise.all([...byKey.values()].map(({ queue }) => queue.idle()));
+  };
+  return Object.assign(run, { idle });
+}
+
+function ignore(): void {}
