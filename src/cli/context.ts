@@ -1,13 +1,14 @@
-import { join } from "node:path";
+import { userInfo } from "node:os";
 import type { Logger } from "pino";
+import { openEmbedded } from "./embedded.ts";
+import type { Embedded } from "./embedded.ts";
 import type { ClientOptions } from "#client/context.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
+import type { Actor } from "#sync/record.ts";
 import type { Composition } from "./composition.ts";
-import { openEmbedded } from "#cli/data/embedded.ts";
-import type { Embedded } from "#cli/data/embedded.ts";
 import type { Log } from "./log.ts";
 import { exitCodes, listOf } from "./output.ts";
 import type { Output } from "./output.ts";
@@ -23,11 +24,6 @@ export interface Context {
   readonly notify?: boolean;
   /** Is told of every request to a target of a sync. */
   readonly observe?: ClientOptions["observe"];
-}
-
-/** The daemon's folder: workbenches and ledgers. */
-export function daemonFolder(configuration: Configuration): string {
-  return join(configuration.data, "daemon");
 }
 
 /**
@@ -139,4 +135,38 @@ function interruptedBySignals(output: Output, words: StoppingWords): Interruptio
       process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
     },
   };
+}
+
+/* What is said when a command is interrupted: why nothing came of it, and that it was heard. */
+
+/** What Ctrl-C means to it. */
+export const exportStopping = {
+  reason: "interrupted",
+  notice: "cancelling the export (press Ctrl-C again not to wait for it)",
+};
+
+/** What is said when a load is interrupted. */
+export const loadStopping = {
+  reason: "interrupted: nothing was loaded",
+  notice: "cancelling the load (press Ctrl-C again not to wait for it)",
+};
+
+/** What is said when SQL is interrupted. */
+export const sqlStopping = {
+  reason: "interrupted: the statement that was running was undone",
+  notice: "stopping (press Ctrl-C again not to wait)",
+};
+
+/** What is said when a command that only looks is interrupted. */
+export const lookStopping = { reason: "interrupted", notice: "stopping (press Ctrl-C again not to wait)" };
+
+/** The account of this machine that runs this process. */
+export function localActor(): Actor {
+  const from = "command line";
+  try {
+    return { name: userInfo().username, from };
+  } catch {
+    // A container's account need not have a name.
+    return { name: `account ${process.getuid?.() ?? "unknown"}`, from };
+  }
 }

@@ -7,7 +7,7 @@ import { load } from "./context.ts";
 import type { Voices } from "./context.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { readPresence } from "#cli/data/presence.ts";
+import { readPresence } from "./data-folder.ts";
 
 /** How long an answer is waited for, in milliseconds. */
 const patience = 4000;

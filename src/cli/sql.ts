@@ -2,11 +2,11 @@ import { text } from "node:stream/consumers";
 import { counted, number } from "#text.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
-import { embeddedOptions } from "#cli/open/client-options.ts";
+import { embeddedOptions } from "./wiring.ts";
 import type { Context } from "./context.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { renderCsv, renderTable } from "./rows.ts";
+import { renderCsv, renderTable } from "./format.ts";
 
 export interface SqlOptions {
   readonly database?: string;

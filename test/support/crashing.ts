@@ -1,10 +1,9 @@
 import { join } from "node:path";
 import pino from "pino";
 import { connectors } from "#connectors/index.ts";
-import { daemonFolder } from "#cli/context.ts";
-import { holdLock } from "#cli/data/lock.ts";
-import { openSync, placeOf } from "#cli/open/sync.ts";
-import { openRecords } from "#cli/data/records.ts";
+import { daemonFolder, holdLock } from "#cli/data-folder.ts";
+import { openSync, placeOf } from "#cli/wiring.ts";
+import { openRecords } from "#cli/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { Audit } from "#sync/audit/audit.ts";

@@ -1,13 +1,12 @@
 import type { Command } from "commander";
-import type { Head } from "#sync/audit/chain.ts";
 import { audit, auditVerify } from "#cli/commands.ts";
 import { load } from "#cli/context.ts";
+import { atLeastOne, momentText } from "#cli/format.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import { momentText } from "#cli/moments.ts";
-import { atLeastOne } from "#cli/numbers.ts";
-import type { AuditFilter } from "./audit.ts";
-import { headText } from "./flags.ts";
+import type { Head } from "#sync/audit/chain.ts";
+import type { AuditFilter } from "#cli/audit.ts";
+import { headText } from "#cli/arguments.ts";
 
 /** The commands that read the audit file; they need no daemon and no lock. */
 export function addAuditCommands(program: Command, { composition, act }: Frame): void {

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { start } from "#cli/commands.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import type { Only } from "./start.ts";
+import type { Only } from "#cli/start/start.ts";
 
 /** The command that stays: it logs to standard output. */
 export function addStartCommand(program: Command, { composition, act }: Frame): void {

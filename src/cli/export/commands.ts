@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { exportCommand } from "#cli/commands.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import { exportStopping } from "#cli/stopping.ts";
+import { exportStopping } from "#cli/context.ts";
 
 export function addExportCommand(program: Command, { within }: Frame): void {
   common(program.command("export"))

@@ -1,22 +1,21 @@
 import { dirname, relative, resolve } from "node:path";
+import type { Composition } from "#cli/composition.ts";
+import { load } from "#cli/context.ts";
+import type { Voices } from "#cli/context.ts";
+import { describeError, exitCodes } from "#cli/output.ts";
+import type { ExitCode } from "#cli/output.ts";
+import { readCertificate } from "#cli/wiring.ts";
 import { openTarget } from "#client/target.ts";
 import { cron } from "#config/schedule.ts";
 import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { number, sizes } from "#text.ts";
-import type { Composition } from "#cli/composition.ts";
-import { readCertificate } from "#cli/open/client-options.ts";
-import { load } from "#cli/context.ts";
-import type { Voices } from "#cli/context.ts";
 import { askApproval, askRules, askSchedule, askSource, askTarget } from "./ask.ts";
 import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
-import { names } from "./draft.ts";
+import { names, proposeRules, usualAttribute } from "./draft.ts";
 import { refuseEarly, writeDraft } from "./file.ts";
 import { columnsOf, openDraft, probe } from "./probe.ts";
 import type { Found } from "./probe.ts";
-import { proposeRules, usualAttribute } from "./rules.ts";
-import { describeError, exitCodes } from "#cli/output.ts";
-import type { ExitCode } from "#cli/output.ts";
 
 /** What the command line says instead of a person at a terminal. */
 export interface InitFlags {

@@ -4,9 +4,8 @@ import { parse } from "csv-parse/sync";
 import type { BuiltInConnector, Entry, ReadContext, Source } from "#connector.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
-import type { DraftRules, DraftSource } from "./draft.ts";
+import type { DraftRules, DraftSource, Seen } from "./draft.ts";
 import { withSecrets } from "./draft.ts";
-import type { Seen } from "./rules.ts";
 
 /** What a source that is being set up delivers. */
 export interface Found {

@@ -2,9 +2,9 @@ import type { Command } from "commander";
 import { load, sql } from "#cli/commands.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import { loadStopping, sqlStopping } from "#cli/stopping.ts";
-import { addLoadFlags } from "./flags.ts";
-import type { LoadFlags } from "./flags.ts";
+import { loadStopping, sqlStopping } from "#cli/context.ts";
+import { addLoadFlags } from "./options.ts";
+import type { LoadFlags } from "./options.ts";
 
 /** The commands for tables of a service. */
 export function addTableCommands(program: Command, { within }: Frame): void {

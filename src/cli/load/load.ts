@@ -2,11 +2,11 @@ import { counted } from "#text.ts";
 import type { Loaded } from "#client/loads.ts";
 import type { Progress } from "#client/upload.ts";
 import type { Context } from "#cli/context.ts";
-import { loadFormatOf } from "./flags.ts";
-import type { LoadFlags } from "./flags.ts";
+import { loadFormatOf } from "./options.ts";
+import type { LoadFlags } from "./options.ts";
 import { findInputs } from "./inputs.ts";
-import { inBytes } from "#cli/numbers.ts";
-import { openConfiguredLoads } from "#cli/open/loads.ts";
+import { inBytes } from "#cli/format.ts";
+import { openConfiguredLoads } from "#cli/wiring.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
 

@@ -1,15 +1,14 @@
 import { Option } from "commander";
 import type { Command } from "commander";
-import type { Context } from "#cli/context.ts";
 import { history, runs, show } from "#cli/commands.ts";
+import type { Context } from "#cli/context.ts";
+import { lookStopping } from "#cli/context.ts";
+import { momentText, wholeNumber } from "#cli/format.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import { momentText } from "#cli/moments.ts";
-import { wholeNumber } from "#cli/numbers.ts";
 import type { ExitCode } from "#cli/output.ts";
-import { lookStopping } from "#cli/stopping.ts";
-import { actionList, aspectList, patternList, runsOptionsOf, showOptionsOf, stateList } from "./flags.ts";
-import type { RunsFlags, ShowFlags } from "./flags.ts";
+import { actionList, aspectList, patternList, runsOptionsOf, showOptionsOf, stateList } from "#cli/arguments.ts";
+import type { RunsFlags, ShowFlags } from "#cli/arguments.ts";
 import { formats } from "./formats.ts";
 
 /** The commands that look at runs: they read what is kept, and need no daemon and no lock. */

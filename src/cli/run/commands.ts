@@ -1,15 +1,13 @@
 import type { Command } from "commander";
+import { digestText, exceptList, limitList, onlyList } from "#cli/arguments.ts";
 import { apply, approve, compare, explain, plan, reject, undo } from "#cli/commands.ts";
-import { load } from "#cli/context.ts";
+import { load, lookStopping } from "#cli/context.ts";
 import type { Context } from "#cli/context.ts";
+import { wholeNumber } from "#cli/format.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import { wholeNumber } from "#cli/numbers.ts";
-import { lookStopping } from "#cli/stopping.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import { exceptList, onlyList } from "./decide-flags.ts";
-import { digestText, limitList } from "./overrides.ts";
 
 /** The commands that plan, apply and decide. */
 export function addRunCommands(program: Command, { composition, within }: Frame): void {

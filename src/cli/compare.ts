@@ -1,0 +1,110 @@
+import { basename } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { Configuration } from "#config/configuration.ts";
+import { InputError, errorDocument } from "#errors.ts";
+import { renderJson } from "#plan/render/json.ts";
+import type { Words } from "#plan/render/sections.ts";
+import { renderText } from "#plan/render/text.ts";
+import { told } from "#sync/planning/note.ts";
+import { notesOf } from "#sync/planning/notes.ts";
+import { compare as compareSyncs } from "#sync/explain/compare.ts";
+import type { Comparison } from "#sync/explain/compare.ts";
+import type { Sync } from "#sync/sync.ts";
+import { chosenSyncs } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import type { Context } from "./context.ts";
+import { progressOf } from "./plan.ts";
+import { openParts, openSync } from "./wiring.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+const words: Words = { create: "entering", update: "changing", delete: "leaving" };
+
+/**
+ * `rollcall plan [sync] --compare OLD`: who enters, who leaves and what changes when the configuration takes the place of
+ * another one, by the same live data. With `--json`: `{"comparisons": [{"sync", "notes", "plan"} | {"sync", "error"}]}`,
+ * where `plan` is what `renderJson` gives: who is created enters. Exit code 2 when anything differs.
+ */
+export async function compare(
+  context: Context,
+  old: Configuration,
+  name: string | undefined,
+  options: { readonly limit?: number },
+): Promise<ExitCode> {
+  const { configuration, output } = context;
+  const codes: ExitCode[] = [];
+  if (output.json) await output.write('{"comparisons":[');
+  for (const [place, sync] of chosenSyncs(configuration, name).entries()) {
+    const opening = `${place === 0 ? "" : ","}\n{"sync":${JSON.stringify(sync)}`;
+    let code: ExitCode = exitCodes.done;
+    try {
+      await compareOne(context, old, sync, async ({ plan, desired }) => {
+        const { notes } = told(notesOf(desired));
+        const { users, groups } = plan.counts;
+        const differs = [users, groups].some((kind) => kind.create + kind.update + kind.delete > 0);
+        if (differs) code = exitCodes.changes;
+        const title = `${sync}: ${basename(old.file)} → ${basename(configuration.file)}`;
+        if (output.json) await output.write(`${opening},"notes":${JSON.stringify(notes)},"plan":`);
+        const { colour, width } = output;
+        const parts = output.json
+          ? renderJson(plan)
+          : renderText(plan, { ...options, title, colour, width, notes, words });
+        for await (const part of parts) await output.write(part);
+        if (output.json) await output.write("}");
+      });
+    } catch (error) {
+      code = exitCodeOf(error);
+      if (output.json) await output.write(`${opening},"error":${JSON.stringify(errorDocument(error))}}`);
+      else output.say(`${sync}: ${describeError(error)}`);
+    }
+    codes.push(code);
+    if (context.interruption.stop.aborted) break;
+  }
+  if (output.json) await output.write("\n]}\n");
+  return worstOf(codes);
+}
+
+async function compareOne(
+  context: Context,
+  old: Configuration,
+  name: string,
+  report: (comparison: Comparison) => Promise<void>,
+): Promise<void> {
+  const { configuration, interruption, output } = context;
+  if (old.syncs[name] === undefined) throw new InputError(`${old.file} has no sync that is called ${name}`);
+  const after = await openSync(configuration, name, context.embedded);
+  try {
+    const { target, place } = after;
+    const before = { ...openParts(old, name), target, place };
+    const sources = before.sources.map((each) => Object.assign(each, shared(old, configuration, after, each)));
+    await compareSyncs({ ...before, sources }, after, {
+      folder: daemonFolder(configuration),
+      memory: configuration.memory,
+      interruption,
+      progress: progressOf(context, name),
+      warn: (message) => {
+        output.say(`${name}: ${message}`);
+      },
+      report,
+    });
+  } finally {
+    output.progress();
+    await after.target.close();
+  }
+}
+
+/** The source of the new sync that is the same, to be read once for both; nothing when there is none. */
+function shared(
+  old: Configuration,
+  configuration: Configuration,
+  after: Sync,
+  { name }: Sync["sources"][number],
+): Pick<Sync["sources"][number], "source"> | undefined {
+  const [one, other] = [old.sources[name], configuration.sources[name]];
+  const isSame =
+    one?.connector.name === other?.connector.name &&
+    isDeepStrictEqual(one?.options, other?.options) &&
+    old.folder === configuration.folder;
+  const source = isSame ? after.sources.find((each) => each.name === name)?.source : undefined;
+  return source === undefined ? undefined : { source };
+}

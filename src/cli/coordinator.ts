@@ -1,0 +1,143 @@
+import { openSync, placeOf } from "./wiring.ts";
+import { tellOf } from "./notifications.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { connectCoordinator, findDaemon } from "#control/client.ts";
+import type { FoundDaemon } from "#control/client.ts";
+import { configurationDigest } from "#control/configuration-digest.ts";
+import { InputError } from "#errors.ts";
+import { openCoordinator } from "#sync/coordinator/coordinate.ts";
+import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinator/coordinate.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { Context } from "./context.ts";
+import { localActor } from "./context.ts";
+import { daemonFolder, holdLock } from "./data-folder.ts";
+import { exportAfter, exportDocument, exportRecord } from "./export.ts";
+import { openRecords } from "./records.ts";
+import type { Records } from "./records.ts";
+
+/** How long another command is waited for, which may still be telling people, in milliseconds. */
+const patience = 15_000;
+
+/**
+ * Works with the coordinator of the data folder: the daemon's, where one is alive; otherwise this process is it.
+ * @throws {InputError} when another command is
+ * @throws {UnavailableError} when the daemon does not answer
+ */
+export async function withCoordinator<Result>(
+  context: Context,
+  work: (coordinator: Coordinator) => Promise<Result>,
+): Promise<Result> {
+  const daemon = await findOwnDaemon(context);
+  if (daemon !== undefined) return withDaemon(context, daemon, work);
+  const lock = await holdLock(context.configuration, patience).catch(async (error: unknown) => {
+    // A daemon that has begun meanwhile.
+    const found = await findOwnDaemon(context);
+    if (found === undefined) throw error;
+    return found;
+  });
+  if (!("release" in lock)) return withDaemon(context, lock, work);
+  try {
+    const records = await openRecords(context.configuration, context.log);
+    try {
+      const coordinator = await openLocalCoordinator(() => context, records);
+      const endTelling = await tellOf(coordinator, context);
+      try {
+        await coordinator.recover();
+        return await work(coordinator);
+      } finally {
+        await coordinator.close();
+        await endTelling();
+      }
+    } finally {
+      await records.close();
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+/** The daemon of the data folder, where one is alive. @throws {UnavailableError} when it does not answer */
+function findOwnDaemon({ configuration, interruption }: Context): Promise<FoundDaemon | undefined> {
+  return findDaemon(configuration.data, localActor().name, interruption.stop);
+}
+
+/** Works with the coordinator of a daemon. Says when that works with another configuration. */
+async function withDaemon<Result>(
+  { configuration, interruption, output }: Context,
+  daemon: FoundDaemon,
+  work: (coordinator: Coordinator) => Promise<Result>,
+): Promise<Result> {
+  const { connection, status } = daemon;
+  const { pid, token } = connection.presence;
+  if (status.configuration.digest !== configurationDigest(configuration, token)) {
+    output.say(
+      `note: the daemon (process ${pid}) goes by another configuration than ${configuration.file} has now: ` +
+        `\`kill -HUP ${pid}\` makes it read ${status.configuration.file} again`,
+    );
+  }
+  const leaving = new AbortController();
+  const leave = (): void => {
+    leaving.abort(
+      new InputError(
+        `interrupted: the daemon (process ${pid}) goes on with what it was asked for; \`rollcall runs\` tells how that ends`,
+      ),
+    );
+  };
+  interruption.stop.addEventListener("abort", leave);
+  const options = { data: configuration.data, account: localActor().name, signal: leaving.signal };
+  const coordinator = await connectCoordinator(daemon, options);
+  try {
+    return await work(coordinator);
+  } finally {
+    interruption.stop.removeEventListener("abort", leave);
+    coordinator.close();
+  }
+}
+
+/**
+ * The coordinator of this process, which must hold the lock of the data folder. What runs then exist that nobody has seen
+ * end is to be found out with `recover`.
+ * @param current the context as it is now: the configuration may be read again
+ */
+export async function openLocalCoordinator(
+  current: () => Context,
+  { journal, audit }: Records,
+  options: Pick<CoordinatorOptions, "statusOf" | "report" | "now"> = {},
+): Promise<LocalCoordinator> {
+  const { configuration, interruption } = current();
+  const { memory } = configuration;
+  const folder = daemonFolder(configuration);
+  const coordinator = await openCoordinator({
+    ...options,
+    folder,
+    memory,
+    journal,
+    audit,
+    interruption,
+    syncs: () => settingsOf(current().configuration),
+    open: (name) => {
+      const { configuration, embedded, observe } = current();
+      return openSync(configuration, name, embedded, observe);
+    },
+    after: async (name, outcome) => {
+      const exported = await exportAfter(current(), name, outcome);
+      return exported === undefined ? undefined : exportDocument(exported);
+    },
+  });
+  coordinator.subscribe((event) => {
+    if (event.type !== "stage" || event.stage !== "apply") return;
+    // From here on the tables of an export are behind, whatever becomes of this run.
+    const { configuration } = current();
+    exportRecord(configuration, placeOf(configuration, configuration.syncs[event.sync]?.to ?? "")).invalidate();
+  });
+  return coordinator;
+}
+
+function settingsOf(configuration: Configuration): Readonly<Record<string, SyncSettings>> {
+  return Object.fromEntries(
+    Object.entries(configuration.syncs).map(([name, { to, approval, approvalExpires, schedule }]) => {
+      const place = placeOf(configuration, to);
+      return [name, { target: to, place, approval, approvalExpires, ...(schedule === undefined ? {} : { schedule }) }];
+    }),
+  );
+}

@@ -1,0 +1,73 @@
+import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import type { Logger } from "pino";
+import type { Composition, RunningService } from "./composition.ts";
+import { readPresence, refuseForeignFolder } from "./data-folder.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { InputError, UnavailableError } from "#errors.ts";
+import { isAlive } from "#files/durable.ts";
+
+/** How the service of this data folder is reached from this machine. */
+export interface EmbeddedAccess {
+  readonly url: string;
+  readonly session: string;
+  /** The service's own certificate in PEM form, when it serves over TLS. */
+  readonly certificate?: string;
+}
+
+/** The embedded service as the commands see it: reached when a process serves it, else started for this command. */
+export interface Embedded {
+  /** Where it is now: a service that another process runs may have been started since, or again. */
+  access(): Promise<EmbeddedAccess>;
+  /** Stops what `access` started. */
+  close(): Promise<void>;
+}
+
+/** Finds the service of the configuration's data folder, or starts it once. */
+export function openEmbedded(
+  configuration: Configuration,
+  composition: Composition,
+  options: { log: Logger; mayStart: boolean; announcePassword: (password: string) => void },
+): Embedded {
+  let started: RunningService | undefined;
+  let own: EmbeddedAccess | undefined;
+  const access = async (): Promise<EmbeddedAccess> => {
+    if (own !== undefined) return own;
+    const { service } = configuration;
+    if (service === undefined) throw new InputError("the target `embedded` needs a `service:` in the configuration");
+    const present = await readPresence(configuration.data);
+    if (present !== undefined && isAlive(present.pid) && (await listens(present.url))) {
+      const certificate = service.tls === undefined ? undefined : await readFile(service.tls.cert, "utf8");
+      return { url: present.url, session: present.session, ...(certificate === undefined ? {} : { certificate }) };
+    }
+    if (!options.mayStart) {
+      throw new UnavailableError(
+        `no service is running on the data folder ${configuration.data}: start it with \`rollcall start --only service\``,
+      );
+    }
+    await refuseForeignFolder(configuration.data);
+    started = await composition.startService(configuration, { log: options.log, private: true });
+    if (started.generatedPassword !== undefined) options.announcePassword(started.generatedPassword);
+    own = { url: started.url, session: await started.openLocalSession() };
+    return own;
+  };
+  return {
+    access,
+    close: async () => {
+      await started?.stop();
+    },
+  };
+}
+
+/** Does anything listen there? A file that a killed process left behind says nothing. */
+function listens(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname.replace(/^\[|\]$/g, ""), port: Number(port), timeout: 2000 });
+    const settle = (result: boolean) => (): void => {
+      socket.destroy();
+      resolve(result);
+    };
+    socket.once("connect", settle(true)).once("error", settle(false)).once("timeout", settle(false));
+  });
+}

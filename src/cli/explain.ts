@@ -1,0 +1,152 @@
+import { errorDocument } from "#errors.ts";
+import { explain as explainBy } from "#sync/explain/explain.ts";
+import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
+import type { Outcome } from "#sync/explain/outcome.ts";
+import type { Wait } from "#sync/explain/waits.ts";
+import { describeCheck } from "#plan/render/limits.ts";
+import { quoteIfNeeded, visible } from "#text.ts";
+import { chosenSyncs } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import type { Context } from "./context.ts";
+import { progressOf } from "./plan.ts";
+import { exactly } from "./format.ts";
+import { openSync } from "./wiring.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+/**
+ * `rollcall explain NAME [--sync S]`: from the record of a source to what a run would do, each step. With `--json`:
+ * `{"explanations": [{"sync", "target", "records", "outcomes", "nearest"} | {"sync", "error"}]}`. Exit code 1 when
+ * nothing is called so.
+ */
+export async function explain(context: Context, wanted: string, name: string | undefined): Promise<ExitCode> {
+  const { output } = context;
+  const documents: object[] = [];
+  const codes: ExitCode[] = [];
+  let found = false;
+  for (const sync of chosenSyncs(context.configuration, name)) {
+    try {
+      const explanation = await explainOne(context, sync, wanted);
+      found ||= explanation.records.length + explanation.outcomes.length > 0;
+      documents.push(explanation);
+      if (!output.json) await output.write(`${linesOf(explanation, wanted).join("\n")}\n`);
+    } catch (error) {
+      codes.push(exitCodeOf(error));
+      documents.push({ sync, error: errorDocument(error) });
+      if (!output.json) output.say(`${sync}: ${describeError(error)}`);
+      if (context.interruption.stop.aborted) break;
+    }
+  }
+  if (output.json) await output.write(`${JSON.stringify({ explanations: documents }, undefined, 2)}\n`);
+  return worstOf([...codes, found ? exitCodes.done : exitCodes.failed]);
+}
+
+async function explainOne(context: Context, name: string, wanted: string): Promise<Explanation> {
+  const { configuration, interruption, output } = context;
+  const sync = await openSync(configuration, name, context.embedded);
+  try {
+    return await explainBy(sync, wanted, {
+      folder: daemonFolder(configuration),
+      memory: configuration.memory,
+      interruption,
+      approval: configuration.syncs[name]?.approval ?? "automatic",
+      progress: progressOf(context, name),
+      warn: (message) => {
+        output.say(`${name}: ${message}`);
+      },
+    });
+  } finally {
+    output.progress();
+    await sync.target.close();
+  }
+}
+
+function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string): string[] {
+  const title = `${sync} → ${target}`;
+  if (records.length + outcomes.length === 0) {
+    const hint = nearest.length === 0 ? "" : `; near are: ${nearest.map(quoteIfNeeded).join(", ")}`;
+    return [`${title}: nothing is called ${quoteIfNeeded(wanted)}${hint}`];
+  }
+  return [title, ...records.flatMap(recordLines), ...outcomes.flatMap(outcomeLines)];
+}
+
+function recordLines(record: RecordExplanation): string[] {
+  const { source, kind, id, origin, rules, verdict, name, reason, memberships } = record;
+  return [
+    "",
+    `record of ${source}: ${kind} ${quoteIfNeeded(id)}, ${visible(origin)}`,
+    ...rules.flatMap(ruleLines),
+    ...memberships.map(
+      ({ group, by, origin, lost }) =>
+        `  member of ${quoteIfNeeded(group)}: ${teller[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
+    ),
+    `  ${verdict}${name === undefined ? "" : ` as ${quoteIfNeeded(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
+  ];
+}
+
+function ruleLines({ rule, expression, attributes, value, error }: RecordExplanation["rules"][number]): string[] {
+  const read = Object.entries(attributes ?? {}).map(
+    ([attribute, value]) => `    entry.${visible(attribute)} ${value === null ? "is not set" : `= ${shown(value)}`}`,
+  );
+  const result = error === undefined ? `→ ${shown(value)}` : `fails: ${visible(error)}`;
+  return [`  ${rule}: ${visible(expression)} ${result}`, ...read];
+}
+
+const teller: Readonly<Record<RecordExplanation["memberships"][number]["by"], string>> = {
+  member: "the record says so",
+  group: "the group says so",
+  pair: "a record of its own says so",
+  rule: "the rule groups says so",
+  default: "every user is (defaultGroups)",
+};
+
+function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, groups, waits }: Outcome): string[] {
+  const lists =
+    change === undefined
+      ? []
+      : [
+          ...change.groupsAdded.map((group) => `+${quoteIfNeeded(group)}`),
+          ...change.groupsRemoved.map((group) => `−${quoteIfNeeded(group)}`),
+        ];
+  return [
+    "",
+    `${kind} ${quoteIfNeeded(name)}: ${action === "nothing" ? "nothing to do" : action}, ${visible(why)}`,
+    `  ${actual === undefined ? "the target does not have it" : "the target has it"}; ${
+      ownedFrom.length === 0
+        ? "this sync does not own it"
+        : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${quoteIfNeeded(sourceId)}`).join(" and ")}`
+    }`,
+    ...(change?.attributes ?? []).map(
+      ({ attribute, from, to }) =>
+        `  ${attribute}: ${from === undefined ? "(unset)" : shown(from)} → ${to === undefined ? "(unset)" : shown(to)}`,
+    ),
+    ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
+    ...groups.map((way) => `  in ${way.map(quoteIfNeeded).join(" → ")}`),
+    ...waits.flatMap((wait) => waitLines(wait, action)),
+  ];
+}
+
+function waitLines(
+  { how, limits, reason, since, run, action, expiresAt, next }: Wait,
+  now: Outcome["action"],
+): string[] {
+  const names = [...new Set(limits.map(({ limit }) => limit))].join(", ");
+  const bound = `the limit${limits.length === 1 ? "" : "s"} ${names}`;
+  const because = {
+    held: `held by ${bound}: the whole run waits`,
+    "left out": `left out because of ${bound}; the rest goes on`,
+    pending: `somebody must approve it${reason === undefined ? "" : `: ${visible(reason)}`}`,
+  }[how];
+  const does = action === undefined || action === now ? "" : `, which would ${action} it`;
+  const until = expiresAt === undefined ? "" : `, to be approved until ${exactly(expiresAt)}`;
+  return [
+    `  waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`,
+    ...(run === undefined ? [] : [`    in the run ${run}${does}${until}`]),
+    ...limits.map((check) => `    ${visible(describeCheck(check))}`),
+    ...next.map((command) => `    ${command}`),
+  ];
+}
+
+function shown(value: unknown): string {
+  return visible(JSON.stringify(value) ?? "nothing");
+}

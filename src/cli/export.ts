@@ -1,0 +1,289 @@
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import type { Configuration, ExportConfiguration } from "#config/configuration.ts";
+import { errorDocument, InputError } from "#errors.ts";
+import type { ErrorDocument } from "#errors.ts";
+import type { FileStyle } from "#exports/csv.ts";
+import { exportToFolder, exportToTables } from "#exports/export.ts";
+import type { ExportOptions, TableExport } from "#exports/export.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { RunResult } from "#sync/run.ts";
+import { chosenSyncs } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import type { Context } from "./context.ts";
+import { describeError, exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { openConfiguredLoads, openConfiguredTarget, placeOf } from "./wiring.ts";
+
+export interface ExportCommandOptions {
+  /** A folder for CSV files, instead of tables. */
+  readonly to?: string;
+  /** Values in those files exactly as they are. */
+  readonly raw?: boolean;
+}
+
+/**
+ * `rollcall export [sync]`: the users, groups and memberships of a sync's target into the tables of `export:`, or into
+ * CSV files. Exit code 1 when any of them did not arrive.
+ */
+export async function exportCommand(
+  context: Context,
+  name: string | undefined,
+  { to, raw = false }: ExportCommandOptions,
+): Promise<ExitCode> {
+  if (raw && to === undefined) throw new InputError("--raw is about CSV files: name a folder for them with --to");
+  const { output, interruption } = context;
+  const documents: object[] = [];
+  let failed = false;
+  const tell = (sync: string, error: unknown): void => {
+    failed = true;
+    if (!output.json) output.say(`${sync}: ${describeError(error)}`);
+  };
+  for (const sync of chosen(context, name, to)) {
+    try {
+      const exported =
+        to === undefined ? await exportTables(context, sync) : await exportFiles(context, sync, resolve(to), { raw });
+      const document = exportDocument(exported);
+      documents.push({ sync, ...document });
+      if (!output.json) await output.write(describeExported(sync, document));
+      if (exported.problem !== undefined) tell(sync, exported.problem);
+    } catch (error) {
+      documents.push({ sync, error: errorDocument(error) });
+      tell(sync, error);
+    }
+    if (interruption.stop.aborted) break;
+  }
+  if (output.json) await output.write(`${JSON.stringify({ exports: documents }, undefined, 2)}\n`);
+  return failed ? exitCodes.failed : exitCodes.done;
+}
+
+/** The syncs to export, one for each place: two that write to one target and export to one database are one. */
+function chosen({ configuration }: Context, name: string | undefined, to: string | undefined): string[] {
+  const syncs = chosenSyncs(configuration, name).filter(
+    (sync) => to !== undefined || configuration.syncs[sync]?.export !== undefined,
+  );
+  if (syncs.length === 0) {
+    const which = name === undefined ? "no sync has" : `the sync ${name} does not have`;
+    throw new InputError(`${which} an \`export: { database: … }\`: add it, or write CSV files with --to FOLDER`);
+  }
+  const places = new Map<string, string>();
+  for (const sync of syncs) {
+    const settings = configuration.syncs[sync];
+    const place = placeOf(configuration, settings?.to ?? "");
+    const key = JSON.stringify(to === undefined ? [place, settings?.export] : place);
+    if (!places.has(key)) places.set(key, sync);
+  }
+  if (to !== undefined && places.size > 1)
+    throw new InputError(`the syncs have several targets: say which is meant, \`rollcall export SYNC --to ${to}\``);
+  return [...places.values()];
+}
+
+/** What was exported, as `--json` and the record of a run have it. */
+export interface ExportDocument extends NonNullable<RunRecord["export"]> {
+  readonly target: string;
+  /** For a person: the database, with its schema if one was given, or the folder. */
+  readonly to: string;
+  readonly seconds: number;
+  readonly tables: readonly {
+    readonly table: string;
+    readonly rows?: number;
+    readonly seconds?: number;
+    readonly error?: ErrorDocument;
+  }[];
+  /** Set when any table did not arrive. */
+  readonly error?: ErrorDocument;
+}
+
+export function exportDocument({ target, to, seconds, tables, problem }: Exported): ExportDocument {
+  return {
+    target,
+    to,
+    seconds,
+    tables: tables.map(({ table, rows, seconds, error }) =>
+      error === undefined ? { table, rows, seconds } : { table, error: errorDocument(error) },
+    ),
+    ...(problem === undefined ? {} : { error: errorDocument(problem) }),
+  };
+}
+
+/** What was exported, for a person. */
+export function describeExported(sync: string, { target, to, tables, seconds }: ExportDocument): string {
+  const done = tables.filter(({ error }) => error === undefined);
+  if (done.length === 0) return "";
+  const width = Math.max(...done.map(({ table }) => table.length));
+  const counts = done.map(({ rows = 0 }) => rows.toLocaleString("en"));
+  const digits = Math.max(...counts.map((count) => count.length));
+  return [
+    `${sync}: exported ${target} to ${to} (${seconds.toFixed(1)} s)`,
+    ...done.map(({ table }, index) => `  ${table.padEnd(width)}  ${(counts[index] ?? "").padStart(digits)} rows`),
+    "",
+  ].join("\n");
+}
+
+/** What became of an export. */
+export interface Exported {
+  readonly target: string;
+  /** For a person: the database, with its schema if one was given, or the folder. */
+  readonly to: string;
+  readonly tables: readonly TableExport[];
+  readonly seconds: number;
+  /** Set when any table did not arrive: it names those that did not. */
+  readonly problem?: InputError;
+}
+
+/**
+ * Exports the target of a sync to where its `export:` says.
+ * @throws when nothing could be exported at all
+ */
+export async function exportTables(context: Context, sync: string): Promise<Exported> {
+  const { configuration, embedded } = context;
+  const settings = configuration.syncs[sync];
+  if (settings?.export === undefined) throw new InputError(`the sync ${sync} has no \`export:\``);
+  const { to: target, export: into } = settings;
+  const record = exportRecord(configuration, placeOf(configuration, target));
+  const loads = await openConfiguredLoads(configuration, target, embedded, {
+    log: (message) => {
+      context.log.info({ sync }, `sync ${sync}: ${message}`);
+    },
+  });
+  try {
+    const exported = await exportTarget(context, sync, databaseOf(into), (options) =>
+      exportToTables(options, into, (...load) => loads.load(...load)),
+    );
+    if (exported.problem === undefined) record.settle(into);
+    else record.invalidate();
+    return exported;
+  } finally {
+    await loads.close();
+  }
+}
+
+/**
+ * Exports after a run, where the sync has an `export:` and its tables do not hold what the run left. That is more than
+ * what this run changed: an export that failed before is made up for. Never throws: the run has succeeded.
+ */
+export async function exportAfter(
+  context: Context,
+  sync: string,
+  outcome: RunResult["outcome"],
+): Promise<Exported | undefined> {
+  const { configuration, interruption } = context;
+  const settings = configuration.syncs[sync];
+  if (settings?.export === undefined || outcome === "planned") return undefined;
+  const record = exportRecord(configuration, placeOf(configuration, settings.to));
+  if (outcome === "no change" && record.has(settings.export)) return undefined;
+  const to = databaseOf(settings.export);
+  try {
+    return await exportTables(context, sync);
+  } catch (error) {
+    const why = interruption.stop.aborted ? "it was stopped" : describeError(error);
+    const problem = new InputError(`nothing was exported to ${to}, and its tables are as they were: ${why}`);
+    return { target: settings.to, to, tables: [], seconds: 0, problem };
+  }
+}
+
+/** Writes the users and groups of a sync's target to CSV files. @throws {InputError} when they cannot be written */
+export function exportFiles(context: Context, sync: string, folder: string, style: FileStyle): Promise<Exported> {
+  return exportTarget(context, sync, folder, (options) => exportToFolder(options, folder, style));
+}
+
+async function exportTarget(
+  { configuration, embedded, interruption, log, output }: Context,
+  sync: string,
+  to: string,
+  work: (options: ExportOptions) => Promise<TableExport[]>,
+): Promise<Exported> {
+  const started = performance.now();
+  const name = configuration.syncs[sync]?.to ?? "";
+  const target = await openConfiguredTarget(configuration, name, embedded);
+  try {
+    const tables = await work({
+      list: (destination, signal) => target.list(destination, signal),
+      folder: join(daemonFolder(configuration), "work"),
+      memory: configuration.memory,
+      signal: interruption.stop,
+      abandon: interruption.abandon,
+      progress: (doing) => {
+        log.debug({ sync }, `sync ${sync}: export: ${doing}`);
+        output.progress(`${sync}: ${doing} …`);
+      },
+    });
+    const seconds = Math.round(performance.now() - started) / 1000;
+    const problem = problemOf(tables, to);
+    return { target: name, to, tables, seconds, ...(problem === undefined ? {} : { problem }) };
+  } finally {
+    output.progress();
+    await target.close();
+  }
+}
+
+function databaseOf({ database, schema }: ExportConfiguration): string {
+  return `database ${schema === undefined ? database : `${database}.${schema}`}`;
+}
+
+function problemOf(tables: readonly TableExport[], to: string): InputError | undefined {
+  const failed = tables.filter(({ error }) => error !== undefined);
+  if (failed.length === 0) return undefined;
+  const arrived = tables.filter(({ error }) => error === undefined).map(({ table }) => table);
+  return new InputError(
+    `not exported to ${to}: ${failed.map(({ table }) => table).join(", ")} (exported: ${arrived.join(", ") || "none"}); ` +
+      "what was not exported is as it was",
+    { problems: failed.map(({ table, error }) => `${table}: ${describeError(error)}`) },
+  );
+}
+
+/**
+ * Which tables hold what a target has now: a small file for each target. It is taken away before a run changes the
+ * target, so that an export that failed, or that nobody lived to make, is made after the next run.
+ */
+export interface ExportRecord {
+  /** Are the tables there what the last applied run made of the target? */
+  has(into: ExportConfiguration): boolean;
+  /** They are now. */
+  settle(into: ExportConfiguration): void;
+  /** No tables are any more: the target is about to change. */
+  invalidate(): void;
+}
+
+function key({ database, schema }: ExportConfiguration): string {
+  return JSON.stringify([database, schema ?? null]);
+}
+
+/** @param place what tells the target from every other */
+export function exportRecord(configuration: Configuration, place: string): ExportRecord {
+  const file = join(daemonFolder(configuration), "exports", `${encodeURIComponent(place)}.json`);
+  const read = (): string[] => {
+    try {
+      return JSON.parse(readFileSync(file, "utf8")) as string[];
+    } catch {
+      return [];
+    }
+  };
+  return {
+    has: (into) => read().includes(key(into)),
+    settle: (into) => {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      const temporary = `${file}.${process.pid}`;
+      writeFileSync(temporary, JSON.stringify([...new Set([...read(), key(into)])]));
+      renameSync(temporary, file);
+    },
+    invalidate: () => {
+      if (!existsSync(file)) return;
+      rmSync(file);
+      // Also after a power failure the tables must not be taken for what the target is then.
+      const folder = openSync(dirname(file), "r");
+      fsyncSync(folder);
+      closeSync(folder);
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import { InvalidArgumentError } from "commander";
+import { duration } from "#config/values.ts";
+import { visible } from "#text.ts";
+
+/** A moment for a person: `2026-11-21 10:12:35Z`. */
+export function exactly(iso: string): string {
+  return `${new Date(iso).toISOString().slice(0, 19).replace("T", " ")}Z`;
+}
+
+const units = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1000],
+] as const;
+
+const words = {
+  long: new Intl.RelativeTimeFormat("en", { style: "long" }),
+  narrow: new Intl.RelativeTimeFormat("en", { style: "narrow" }),
+};
+
+/** How far away a moment is: `5 minutes ago`, `in 23 hours`; narrow: `5min ago`. */
+export function relatively(iso: string, now: number, style: "long" | "narrow" = "long"): string {
+  const distance = Date.parse(iso) - now;
+  const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? ["second", 1000];
+  return words[style].format(Math.trunc(distance / size), unit);
+}
+
+/** How long something took: `0.4 s`, `3 min 5 s`, `2 h 3 min`. */
+export function lasting(milliseconds: number): string {
+  if (milliseconds < 59_950) return `${(milliseconds / 1000).toFixed(1)} s`;
+  const seconds = Math.round(milliseconds / 1000);
+  const [minutes, hours] = [Math.floor(seconds / 60), Math.floor(seconds / 3600)];
+  return hours === 0 ? `${minutes} min ${seconds % 60} s` : `${hours} h ${minutes % 60} min`;
+}
+
+/** A flag's value as a moment: `24h` ago, or a date or moment of ISO 8601, in UTC where it does not say; in epoch milliseconds. */
+export function momentText(value: string): number {
+  const ago = duration.safeParse(value);
+  if (ago.success) return Date.now() - ago.data;
+  const parts = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/.exec(value);
+  const moment =
+    parts === null
+      ? Number.NaN
+      : Date.parse(value.replace(" ", "T") + (value.length > 10 && parts[1] === undefined ? "Z" : ""));
+  if (Number.isNaN(moment))
+    throw new InvalidArgumentError(
+      "Expected a duration like 24h or 7d, or a moment like 2026-11-21 or 2026-11-21T08:00Z.",
+    );
+  return moment;
+}
+
+/** A flag's value as a whole number. */
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError("expected a whole number.");
+  return Number(text);
+}
+
+/** The same, and not 0. */
+export function atLeastOne(text: string): number {
+  const number = wholeNumber(text);
+  if (number === 0) throw new InvalidArgumentError("expected a whole number, at least 1.");
+  return number;
+}
+
+/** A number of bytes, for a person. */
+export function inBytes(bytes: number): string {
+  for (const [unit, size] of [
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ] as const) {
+    if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`;
+  }
+  return `${bytes} bytes`;
+}
+
+type Rows = readonly (readonly unknown[])[];
+
+/** How many rows are written in one piece. */
+const pieceSize = 1000;
+
+/** Shows the text of a cell, in colour. */
+export type CellPaint = (text: string, column: number, row: readonly unknown[]) => string;
+
+/** Rows as a table for a person: numbers to the right, control characters visible. */
+export function* renderTable(
+  columnNames: readonly string[],
+  rows: Rows,
+  paint: CellPaint = (text) => text,
+): Generator<string> {
+  const widths = columnNames.map((name) => widthOf(visible(name)));
+  for (const row of rows) {
+    for (const [index, cell] of cells(row).entries()) widths[index] = Math.max(widths[index] ?? 0, widthOf(cell));
+  }
+  const isNumber = columnNames.map((_, index) =>
+    rows.every((row) => row[index] === null || typeof row[index] === "number"),
+  );
+  const line = (texts: readonly string[], row?: readonly unknown[]): string =>
+    texts
+      .map((text, index) => {
+        const room = " ".repeat(Math.max(0, (widths[index] ?? 0) - widthOf(text)));
+        const shown = row === undefined || text === "" ? text : paint(text, index, row);
+        return row !== undefined && isNumber[index] === true ? room + shown : shown + room;
+      })
+      .join("  ")
+      .trimEnd();
+  yield `${line(columnNames.map(visible))}\n${widths.map((width) => "-".repeat(width)).join("  ")}\n`;
+  for (let from = 0; from < rows.length; from += pieceSize) {
+    const lines = rows.slice(from, from + pieceSize).map((row) => `${line(cells(row), row)}\n`);
+    yield lines.join("");
+  }
+}
+
+/** Rows as CSV with a header, values exactly as they are; a null is an empty field, an empty text is `""`. */
+export function* renderCsv(columnNames: readonly string[], rows: Rows): Generator<string> {
+  yield csvLine(columnNames);
+  for (let from = 0; from < rows.length; from += pieceSize) {
+    yield rows
+      .slice(from, from + pieceSize)
+      .map(csvLine)
+      .join("");
+  }
+}
+
+function cells(row: readonly unknown[]): string[] {
+  return row.map((value) => visible(textOf(value, "NULL")));
+}
+
+function csvLine(values: readonly unknown[]): string {
+  return `${values.map((value) => enclosed(value)).join(",")}\n`;
+}
+
+function enclosed(value: unknown): string {
+  if (value === "") return '""';
+  const text = textOf(value, "");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function textOf(value: unknown, nothing: string): string {
+  if (value === null || value === undefined) return nothing;
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** In characters, as a terminal counts most of them. */
+function widthOf(text: string): number {
+  return Array.from(text).length;
+}

@@ -1,0 +1,162 @@
+import { basename } from "node:path";
+import type { Change } from "#plan/change.ts";
+import { changeLine, painter } from "#plan/render/change-line.ts";
+import { patternMatching } from "#plan/protect.ts";
+import { counted, number, quoteIfNeeded, visible } from "#text.ts";
+import { readTraces } from "#plan/traces.ts";
+import type { Trace } from "#plan/traces.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { chosenSyncs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { openKeptChanges } from "./stored-runs.ts";
+import { exactly, relatively } from "./format.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { causeOf, decisionWords, stateOf, toneStyles, tones } from "./run-text.ts";
+import { knownRuns } from "./runs.ts";
+
+/** What one run had to do with a name. */
+interface Entry {
+  readonly run: RunRecord;
+  /** A user and a group may have one name. */
+  readonly changes: readonly Change[];
+  /** What the run said of it: that it is leaving, has another name, or is in doubt. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * `rollcall history NAME [--sync S]`: everything that happened to a user or group, the newest first: in the changes that
+ * are kept of runs, and in the notes of all. With `--json`:
+ * `{"name", "entries": [{"run", "sync", "target", "at", "state", "applied", "decisions", "changes", "notes"}], "kept", "runs"}`;
+ * `kept` is of how many of the `runs` the changes are kept. Exit code 1 when nothing is known.
+ * @param name in which `*` stands for any characters
+ * @throws {InputError} when the journal is damaged, or what was kept of the changes is
+ */
+export async function history(context: Context, name: string, sync: string | undefined): Promise<ExitCode> {
+  const { configuration, interruption, output } = context;
+  const known = await knownRuns(context);
+  if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
+  const runs = known.filter((run) => sync === undefined || run.sync === sync);
+  const kept = await openKeptChanges(context);
+  try {
+    const files: string[] = [];
+    for (const run of runs) {
+      const file = run.kept ? await kept.file(run) : undefined;
+      if (file !== undefined) files.push(file);
+    }
+    let found = 0;
+    const now = Date.now();
+    if (output.json) await output.write(`{"name":${JSON.stringify(name)},"entries":[`);
+    for await (const entry of entriesOf(runs, readTraces(kept.connection, files, name), name)) {
+      interruption.stop.throwIfAborted();
+      await output.write(
+        output.json ? `${found === 0 ? "" : ","}\n${JSON.stringify(documentOf(entry))}` : linesOf(entry, context, now),
+      );
+      found++;
+    }
+    if (output.json) await output.write(`\n],"kept":${files.length},"runs":${runs.length}}\n`);
+    else await output.write(footer(name, found, files.length, runs.length));
+    return found === 0 ? exitCodes.failed : exitCodes.done;
+  } catch (error) {
+    throw kept.problem(error);
+  } finally {
+    await kept.close();
+  }
+}
+
+/**
+ * What the runs say and do, the newest first, as both `runs` and `traces` are. What a run says again is left out.
+ */
+async function* entriesOf(
+  runs: readonly RunRecord[],
+  traces: AsyncIterable<Trace>,
+  name: string,
+): AsyncIterable<Entry> {
+  const said = runs.map((run) => notesAbout(name, run));
+  const reader = traces[Symbol.asyncIterator]();
+  try {
+    let next = await reader.next();
+    for (const [place, run] of runs.entries()) {
+      const changes: Change[] = [];
+      while (next.done !== true && basename(next.value.file) === `${run.id}.parquet`) {
+        changes.push(next.value.change);
+        next = await reader.next();
+      }
+      const before = runs.findIndex((each, at) => at > place && each.sync === run.sync && each.digest !== undefined);
+      const notes = (said[place] ?? []).filter((note) => said[before]?.includes(note) !== true);
+      if (changes.length + notes.length > 0) yield { run, changes, notes };
+    }
+  } finally {
+    await reader.return?.();
+  }
+}
+
+/** Of the notes of a run, those about principals that are called so. */
+function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
+  if (subjects === undefined) return notesThatName(name, notes);
+  const places = new Set(
+    subjects
+      .filter(({ names }) => names.some((each) => patternMatching(each, [name]) !== undefined))
+      .map(({ note }) => note),
+  );
+  return notes.filter((_, place) => places.has(place)).map((note) => note.trim());
+}
+
+/** The same of a record that does not say whom its notes are about: those begin with what it is and its name. */
+function notesThatName(name: string, notes: readonly string[]): string[] {
+  const names = [...new Set([name, quoteIfNeeded(name)])].map((each) => RegExp.escape(each)).join("|");
+  const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
+  return notes.filter((note) => about.test(note)).map((note) => note.trim());
+}
+
+/** Whether it came into the target; undefined: that is not known. */
+function isApplied({ state, heldBy, endUnknown }: RunRecord): boolean | undefined {
+  if (state === "running" || heldBy === "verification" || endUnknown === true) return undefined;
+  return state === "applied";
+}
+
+function documentOf({ run, changes, notes }: Entry): object {
+  const { id, sync, target, state, decisions } = run;
+  return {
+    run: id,
+    sync,
+    target,
+    at: momentOf(run),
+    state,
+    applied: isApplied(run) ?? null,
+    decisions,
+    changes,
+    notes,
+  };
+}
+
+function momentOf({ endedAt, startedAt }: RunRecord): string {
+  return endedAt ?? startedAt;
+}
+
+const past = { create: "created", update: "updated", delete: "deleted" } as const;
+
+function linesOf({ run, changes, notes }: Entry, { output }: Context, now: number): string {
+  const paint = painter(output.colour);
+  const tone = tones[run.state];
+  const state = tone === undefined ? stateOf(run) : paint(toneStyles[tone], stateOf(run));
+  const at = momentOf(run);
+  const doubt =
+    run.state === "pending" ? "to be " : { true: "", false: "not ", undefined: "perhaps " }[`${isApplied(run)}`];
+  const lines = [
+    `${paint("bold", exactly(at))}  ${relatively(at, now)}  ${state}  ${paint("dim", `run ${run.id}, ${run.sync} → ${run.target}, ${causeOf(run)}`)}`,
+    ...changes.map((change) => {
+      const what = `${change.kind} ${doubt}${past[change.action]}: `;
+      return `  ${what}${changeLine(change, paint, output.width - what.length - 2)}`;
+    }),
+    ...notes.map((note) => `  ${visible(note)}`),
+    ...run.decisions.map((decision) => `  ${paint("dim", visible(decisionWords(decision)))}`),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function footer(name: string, found: number, kept: number, runs: number): string {
+  const extent = `the changes of ${counted(kept, "run")} are kept`;
+  const rest = kept < runs ? `, of ${number(runs - kept)} more only what was noted` : "";
+  return found === 0 ? `nothing is known of ${quoteIfNeeded(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
+}

@@ -1,0 +1,156 @@
+import { InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
+import type { Load } from "#client/loads.ts";
+import { atLeastOne, wholeNumber } from "#cli/format.ts";
+
+/** What the flags of `load` make. */
+export interface LoadFlags {
+  readonly table: Load["into"];
+  readonly target?: string;
+  readonly node?: readonly string[];
+  readonly badRecords?: string;
+  /** In MiB. */
+  readonly chunkSize?: number;
+
+  readonly type?: string;
+  readonly field_separator?: string;
+  readonly trailing_field_separator?: true;
+  readonly enclosing_character?: string;
+  readonly escape_character?: string;
+  readonly null_value?: string;
+  readonly has_header_row?: true;
+  readonly flexible?: true;
+  readonly converted_to_epoch?: boolean;
+  readonly date_time_format?: string;
+  readonly date_format?: string;
+  readonly time_format?: string;
+  readonly skip_second_fraction?: true;
+  readonly second_fraction_start?: string;
+  readonly use_bit_values?: true;
+  readonly true_format?: string;
+  readonly false_format?: string;
+  readonly empty_target?: true;
+  readonly max_ignored_rows?: number;
+  readonly max_reported_parsing_errors?: number;
+}
+
+/** The flags of `load`. Those of the format are called as in the interface (specification 2.2), and absent ones are not sent. */
+export function addLoadFlags(command: Command): Command {
+  const flag = (flags: string, description: string, parse?: (text: string, previous: unknown) => unknown): Command =>
+    command.addOption(
+      parse === undefined ? new Option(flags, description) : new Option(flags, description).argParser(parse),
+    );
+  command.addOption(
+    new Option("-t, --table <table>", "database.schema.table, or database.table in the default schema")
+      .argParser(tableName)
+      .makeOptionMandatory(),
+  );
+  flag("--target <name>", "the target of the configuration to load into (default: the only one, or the embedded one)");
+  flag("--node <host>", "another host that the data may go to when the service says so (may be repeated)", several);
+  flag("--bad-records <file>", "where rejected rows are saved (default: beside the first file, as FILE.bad)");
+  flag("--chunk-size <MiB>", "a larger file is sent in parts of about this size (default: 1024)", atLeastOne);
+  flag("--type <type>", "csv or delimited (default: csv)", typeName);
+  flag("--field_separator <character>", "what is between two fields; \\t is a tab (default: ,)", character);
+  flag("--trailing_field_separator", "rows end with a separator");
+  flag("--enclosing_character <character>", 'csv: encloses fields; "" is none (default: ")', characterOrNone);
+  flag(
+    "--escape_character <character>",
+    'delimited: makes the next character data; "" is none (default: none)',
+    characterOrNone,
+  );
+  flag("--null_value <text>", "what stands for a null (default: (null))");
+  flag("--has_header_row", "the first row is a header, and not loaded");
+  flag("--flexible", "drop fields that are too many, take those that are missing for nulls");
+  flag("--converted_to_epoch", "csv: dates and datetimes are seconds since 1970 (default, unless a format is given)");
+  flag("--no-converted_to_epoch", "csv: dates and datetimes are written in their formats");
+  flag("--date_time_format <format>", "of datetimes, as for strptime (default: %Y%m%d %H:%M:%S)");
+  flag("--date_format <format>", "of dates (default: %Y%m%d)");
+  flag("--time_format <format>", "of times (default: %H:%M:%S)");
+  flag("--skip_second_fraction", "drop fractions of seconds");
+  flag("--second_fraction_start <character>", "the mark before a fraction (default: .)", character);
+  flag("--use_bit_values", "csv: booleans are 0x1 and 0x0");
+  flag("--true_format <text>", "what stands for true (default: T)");
+  flag("--false_format <text>", "what stands for false (default: F)");
+  flag("--empty_target", "empty the table first; readers see the old rows until the load is complete");
+  flag(
+    "--max_ignored_rows <number>",
+    "load the rest when no more rows than these are rejected (default: 0)",
+    wholeNumber,
+  );
+  flag("--max_reported_parsing_errors <number>", "how many errors are reported (default: 100)", wholeNumber);
+  return command;
+}
+
+/** The format and the options that were given, in the form of the interface. */
+export function loadFormatOf(flags: LoadFlags): Pick<Load, "format" | "options" | "maxReportedErrors"> {
+  const { max_reported_parsing_errors: maxReportedErrors } = flags;
+  return {
+    format: {
+      ...given(flags, [
+        "type",
+        "field_separator",
+        "trailing_field_separator",
+        "enclosing_character",
+        "escape_character",
+        "null_value",
+        "has_header_row",
+        "flexible",
+      ]),
+      date_time: given(flags, [
+        "converted_to_epoch",
+        "date_time_format",
+        "date_format",
+        "time_format",
+        "skip_second_fraction",
+        "second_fraction_start",
+      ]),
+      boolean: given(flags, ["use_bit_values", "true_format", "false_format"]),
+    },
+    options: given(flags, ["empty_target", "max_ignored_rows"]),
+    ...(maxReportedErrors === undefined ? {} : { maxReportedErrors }),
+  };
+}
+
+function given<Key extends keyof LoadFlags>(flags: LoadFlags, keys: readonly Key[]): Pick<LoadFlags, Key> {
+  return Object.fromEntries(keys.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]])) as Pick<
+    LoadFlags,
+    Key
+  >;
+}
+
+function several(value: string, previous: unknown): string[] {
+  return [...(Array.isArray(previous) ? (previous as string[]) : []), value];
+}
+
+/** `a.b.c`, `a.c`; names with dots or quotes in them are written `"a.b"`. */
+function tableName(text: string): Load["into"] {
+  const name = /(?:"(?<quoted>(?:[^"]|"")+)"|(?<plain>[^".]+))(?<end>\.|$)/gy;
+  const parts: string[] = [];
+  let isComplete = false;
+  for (const { groups } of text.matchAll(name)) {
+    parts.push(groups?.["plain"] ?? groups?.["quoted"]?.replaceAll('""', '"') ?? "");
+    isComplete = groups?.["end"] === "";
+  }
+  const [database, second, third] = parts;
+  if (!isComplete || parts.length > 3 || database === undefined || second === undefined) {
+    throw new InvalidArgumentError('expected DATABASE.SCHEMA.TABLE or DATABASE.TABLE; "a.b" is a name with a dot.');
+  }
+  return third === undefined ? { database, table: second } : { database, schema: second, table: third };
+}
+
+function typeName(text: string): string {
+  if (!/^(?:csv|delimited)$/i.test(text)) throw new InvalidArgumentError("expected csv or delimited.");
+  return text;
+}
+
+function character(text: string): string {
+  const found = text === "\\t" ? "\t" : text;
+  if (Array.from(found).length !== 1 || /[\r\n]/.test(found)) {
+    throw new InvalidArgumentError("expected one character; \\t is a tab.");
+  }
+  return found;
+}
+
+function characterOrNone(text: string): string {
+  return text === "" ? "" : character(text);
+}

@@ -1,0 +1,92 @@
+import { errorDocument } from "#errors.ts";
+import type { Overridable } from "#plan/limits.ts";
+import { run } from "#sync/run.ts";
+import type { Report, RunResult } from "#sync/run.ts";
+import type { Stage } from "#sync/sync.ts";
+import { number } from "#text.ts";
+import { chosenSyncs } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import type { Context } from "./context.ts";
+import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { openDocuments } from "./run-output.ts";
+import { openSync } from "./wiring.ts";
+
+export interface PlanOptions {
+  readonly limit?: number;
+  /** Limits that are passed over, to see what they keep from happening. */
+  readonly overrides?: readonly Overridable[];
+}
+
+/**
+ * `rollcall plan [sync]`: shows what a run would change, and changes nothing. Exit code 2 when there are changes, 3 when
+ * a limit would hold it, or a part of it.
+ */
+export async function plan(context: Context, name: string | undefined, options: PlanOptions): Promise<ExitCode> {
+  const documents = openDocuments(context.output, options);
+  const codes: ExitCode[] = [];
+  for (const sync of chosenSyncs(context.configuration, name)) {
+    const { warn, report, end, fail } = documents.next(sync);
+    try {
+      const { overrides = [] } = options;
+      const { outcome, waiting } = await dryRun(context, sync, { overrides, warn, report });
+      await end({ outcome });
+      codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
+      if (waiting.length > 0) codes.push(exitCodes.held);
+    } catch (error) {
+      await fail(errorDocument(error));
+      codes.push(exitCodeOf(error));
+      if (context.interruption.stop.aborted) break;
+    }
+  }
+  await documents.end();
+  return worstOf(codes);
+}
+
+const doing: Record<Stage, string> = {
+  read: "reading the sources",
+  list: "listing the target",
+  plan: "planning",
+  preview: "asking the service for its preview",
+  apply: "applying",
+  verify: "verifying",
+};
+
+export interface DryRunOptions {
+  readonly digest?: string;
+  readonly overrides?: readonly Overridable[];
+  readonly report?: (report: Report) => Promise<void>;
+  readonly warn: (message: string) => void;
+}
+
+/** Runs one sync of the configuration without changing anything, with progress on the terminal. */
+export async function dryRun(context: Context, name: string, options: DryRunOptions): Promise<RunResult> {
+  const { configuration, output, interruption } = context;
+  const sync = await openSync(configuration, name, context.embedded, context.observe);
+  const folder = daemonFolder(configuration);
+  const { memory } = configuration;
+  try {
+    return await run(sync, {
+      ...options,
+      apply: false,
+      folder,
+      memory,
+      interruption,
+      progress: progressOf(context, name),
+    });
+  } finally {
+    output.progress();
+    await sync.target.close();
+  }
+}
+
+/** Shows on the terminal what is being done. */
+export function progressOf(
+  { log, output }: Pick<Context, "log" | "output">,
+  name: string,
+): (stage: Stage, records?: number) => void {
+  return (stage, records) => {
+    if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
+    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${number(records)} records)`} …`);
+  };
+}

@@ -1,0 +1,136 @@
+import { chosenSyncs } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import type { Context } from "./context.ts";
+import { exactly, lasting, relatively, renderTable } from "./format.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { painter } from "#plan/render/change-line.ts";
+import { readJournal } from "#sync/journal/journal.ts";
+import type { RunRecord, RunState } from "#sync/record.ts";
+import { counted } from "#text.ts";
+import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "./run-text.ts";
+
+export interface RunsOptions {
+  readonly states?: readonly RunState[];
+  /** How many lines are shown, 20 when absent; of runs, with `--json`, and all when absent. */
+  readonly limit?: number;
+  /** Only those that began then or later: in epoch milliseconds. */
+  readonly since?: number;
+  /** Each run without change on a line of its own, and every run. */
+  readonly all?: boolean;
+}
+
+/**
+ * `rollcall runs [sync]`: the runs that are known, the newest first. With `--json`: `{"runs": [RunRecord]}`. Reads the
+ * journal as it is at the moment: no daemon is needed, and none is in the way.
+ * @throws {InputError} when the journal is damaged, or there is no such sync
+ */
+export async function runs(context: Context, sync: string | undefined, options: RunsOptions): Promise<ExitCode> {
+  const { configuration, output } = context;
+  const known = await knownRuns(context);
+  if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
+  const { states, since } = options;
+  const wanted = known.filter(
+    (run) =>
+      (sync === undefined || run.sync === sync) &&
+      (states === undefined || states.includes(run.state)) &&
+      (since === undefined || Date.parse(run.startedAt) >= since),
+  );
+  if (output.json) {
+    let separator = '{"runs":[\n';
+    for (const run of wanted.slice(0, options.limit)) {
+      await output.write(separator + JSON.stringify(run));
+      separator = ",\n";
+    }
+    await output.write(wanted.length === 0 || options.limit === 0 ? '{"runs":[]}\n' : "\n]}\n");
+    return exitCodes.done;
+  }
+  if (wanted.length === 0) {
+    await output.write(known.length === 0 ? "there has been no run yet\n" : "there is no such run\n");
+    return exitCodes.done;
+  }
+  const { all = false, limit = all ? Number.POSITIVE_INFINITY : 20 } = options;
+  const lines = all || states?.includes("no change") === true ? wanted.map((run) => [run]) : collapsed(wanted);
+  const paint = painter(output.colour);
+  const now = Date.now();
+  const rows = lines.slice(0, limit).map((group) => lineOf(group, now));
+  const table = renderTable(columns, rows, (text, column, row) => {
+    const tone = column === stateColumn ? tones[String(row[column]).replace(/ by .*$/, "") as RunState] : undefined;
+    return tone === undefined ? text : paint(toneStyles[tone], text);
+  });
+  for (const part of table) await output.write(part);
+  const left = lines.slice(limit).flat().length;
+  if (left > 0) await output.write(paint("dim", `… and ${counted(left, "older run")} (use --limit or --all)\n`));
+  return exitCodes.done;
+}
+
+/** The runs of the journal, the newest first. */
+export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
+  const journal = await readJournal(daemonFolder(configuration));
+  return journal.runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+}
+
+/** Runs without change, one after the other, are together. */
+function collapsed(runs: readonly RunRecord[]): RunRecord[][] {
+  const lines: RunRecord[][] = [];
+  for (const run of runs) {
+    const last = lines.at(-1);
+    if (run.state === "no change" && last?.[0]?.state === "no change") last.push(run);
+    else lines.push([run]);
+  }
+  return lines;
+}
+
+const columns = ["run", "sync", "began", "", "state", "changes", "took", "why", "note"] as const;
+const stateColumn = columns.indexOf("state");
+
+function lineOf(group: readonly RunRecord[], now: number): string[] {
+  const [run] = group;
+  if (run === undefined) return [];
+  const when = [exactly(run.startedAt), relatively(run.startedAt, now, "narrow")];
+  const oldest = group.at(-1) ?? run;
+  if (group.length > 1) {
+    const syncs = [...new Set(group.map(({ sync }) => sync))].join(", ");
+    return [
+      "",
+      syncs,
+      ...when,
+      "no change",
+      "",
+      "",
+      "",
+      `${counted(group.length, "run")} since ${exactly(oldest.startedAt)}`,
+    ];
+  }
+  const took = tookOf(run);
+  const changes = run.counts === undefined ? "" : shortCounts(run.counts);
+  return [
+    run.id,
+    run.sync,
+    ...when,
+    stateOf(run),
+    changes,
+    took === undefined ? "" : lasting(took),
+    causeOf(run),
+    noteOf(run, now),
+  ];
+}
+
+const longestNote = 60;
+
+/** What is most worth knowing of it beside that. */
+function noteOf(run: RunRecord, now: number): string {
+  const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs } = run;
+  const decision = decisions.at(-1);
+  const parts = [
+    ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
+    ...(state === "pending" && caution !== undefined ? [caution] : []),
+    ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
+    ...(undoes === undefined ? [] : [`takes back ${undoes}`]),
+    ...(sameAs === undefined ? [] : [`the same as ${sameAs}`]),
+    ...(foundAgain === undefined ? [] : [`found again ${counted(foundAgain.count, "time")}`]),
+    ...(error === undefined ? [] : [error.message]),
+  ];
+  const note = Array.from(parts.join("; "));
+  return note.length <= longestNote ? note.join("") : `${note.slice(0, longestNote - 1).join("")}…`;
+}

@@ -1,0 +1,112 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { FastifyInstance } from "fastify";
+import type { Logger } from "pino";
+import type { Configuration } from "#config/configuration.ts";
+import type { Host } from "#control/access.ts";
+import type { ControlListener } from "#control/listener.ts";
+import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
+import { InputError } from "#errors.ts";
+import type { Coordinator } from "#sync/coordinator/coordinator.ts";
+import type { Actor } from "#sync/record.ts";
+import { openStore } from "#sync/plans/store.ts";
+import { daemonFolder } from "#cli/data-folder.ts";
+import type { Reloaded } from "./reload.ts";
+
+export type AddRoutes = (app: FastifyInstance, host: Host) => void;
+
+/** The daemon's own API in this process: on the service's listener, or on one of its own. */
+export interface DaemonApi {
+  /** Adds its routes to the service's listener. */
+  readonly routes: AddRoutes;
+  /**
+   * Serves what the daemon can do, and tells commands on this machine where.
+   * @throws {InputError} when it is to listen by itself and cannot
+   */
+  open(served: Served): Promise<void>;
+  /** From here on, nothing is begun or decided. What is under way can still be followed. */
+  beginStopping(): void;
+  /** May be called again. */
+  stop(): Promise<void>;
+}
+
+export interface Served {
+  readonly coordinator: Coordinator;
+  /** The configuration that is in force. */
+  readonly current: () => Configuration;
+  readonly reload: (by: Actor) => Promise<Reloaded>;
+  /** Whose listener has the routes. Absent: there is none. */
+  readonly service: { readonly url: string } | undefined;
+}
+
+export interface DaemonApiOptions {
+  readonly configuration: Configuration;
+  readonly version: string;
+  readonly log: Logger;
+  /** What a listener of its own serves beside. */
+  readonly besides: AddRoutes;
+  /** What must be well for that listener to be ready: each says for a person what is not. */
+  readonly probes: readonly (() => string | undefined)[];
+}
+
+/** Loads what it needs when it is needed: no command has a use for it. */
+export async function createDaemonApi(options: DaemonApiOptions): Promise<DaemonApi> {
+  const { configuration, version, log, besides, probes } = options;
+  const [{ createControl }, { keptChanges }, { configurationDigest }, { createToken }] = await Promise.all([
+    import("#control/control.ts"),
+    import("#control/changes.ts"),
+    import("#control/configuration-digest.ts"),
+    import("#control/token.ts"),
+  ]);
+  const { data } = configuration;
+  const folder = daemonFolder(configuration);
+  const store = openStore(folder);
+  const token = createToken();
+  const startedAt = new Date().toISOString();
+  const control = createControl({ token, version, startedAt, log });
+  let listener: ControlListener | undefined;
+  let isStopping = false;
+
+  const listen = async (): Promise<ControlListener> => {
+    const { startControlListener } = await import("#control/listener.ts");
+    return startControlListener({
+      ...configuration.control,
+      probes,
+      isStopping: () => isStopping,
+      routes: (app, host) => {
+        control.routes(app, host);
+        besides(app, host);
+      },
+    });
+  };
+
+  return {
+    routes: control.routes,
+    open: async ({ coordinator, current, reload, service }) => {
+      control.attach({
+        coordinator,
+        configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
+        changes: (run, filter) =>
+          keptChanges(run, { file: store.file(run.id, "changes"), spill: join(folder, "work", "spill") }, filter),
+        reload: async (by) => {
+          const { problems } = await reload(by);
+          if (problems.length > 0) throw new InputError("the configuration from before stays", { problems });
+        },
+      });
+      if (service === undefined) listener = await listen();
+      const { url } = service ?? listener ?? { url: "" };
+      const { tls } = (service === undefined ? undefined : configuration.service) ?? {};
+      const certificate = tls === undefined ? {} : { certificate: await readFile(tls.cert, "utf8") };
+      await announceDaemon(data, { pid: process.pid, url, startedAt, token, ...certificate });
+      if (listener !== undefined) log.info({ url }, `the daemon is listening on ${url}`);
+    },
+    beginStopping: () => {
+      isStopping = true;
+      control.beginStopping();
+    },
+    stop: async () => {
+      await withdrawDaemon(data);
+      await listener?.stop();
+    },
+  };
+}

@@ -1,0 +1,121 @@
+import { hostname } from "node:os";
+import type { Context } from "#cli/context.ts";
+import { openLocalCoordinator } from "#cli/coordinator.ts";
+import { openNotices } from "#cli/notifications.ts";
+import type { Records } from "#cli/records.ts";
+import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import type { Metrics } from "#control/metrics/metrics.ts";
+import type { LocalCoordinator } from "#sync/coordinator/coordinate.ts";
+import type { SyncState } from "#sync/record.ts";
+import { createScheduler } from "#sync/schedule/schedule.ts";
+import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule/schedule.ts";
+import { logRuns, logSchedule, showPlans } from "./log-events.ts";
+
+/** What runs the syncs of a configuration by itself. */
+export interface Daemon {
+  readonly coordinator: LocalCoordinator;
+  readonly scheduler: Scheduler;
+  /** Takes another configuration over, for the runs that begin from now on. */
+  take(configuration: Configuration): void;
+  /** Starts no more runs; one that applies already is finished first. */
+  stop(): Promise<void>;
+  /** Ends what is being applied too. */
+  abandon(): void;
+}
+
+/** Finds out what became of earlier runs, and keeps the schedules of all syncs. */
+export async function startDaemon(
+  base: Omit<Context, "interruption">,
+  records: Records,
+  metrics: Pick<Metrics, "follow" | "notified">,
+): Promise<Daemon> {
+  const stop = new AbortController();
+  const abandon = new AbortController();
+  let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
+  const { log } = context;
+  const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, records, {
+    report: (report, { id }) => showPlans(context, report, id),
+    statusOf: (sync) => {
+      const nextSlotAt = scheduler.nextSlotAt(sync);
+      const overdue = scheduler.overdue().includes(sync);
+      return { overdue, ...(nextSlotAt === undefined ? {} : { nextSlotAt }) };
+    },
+  });
+  const memory = memoryOf(coordinator, (error) => {
+    log.error({ err: error }, "the journal cannot be written");
+  });
+  const scheduler = createScheduler({
+    coordinator,
+    memory,
+    seed: `${hostname()}\n${context.configuration.data}`,
+    log: {
+      info: (message) => log.info(message),
+      warn: (message) => log.warn(message),
+      error: (message) => log.error(message),
+    },
+  });
+  const notices = await openNotices(context.configuration, log, {
+    isStopping: () => stop.signal.aborted,
+    ended: metrics.notified,
+  });
+  coordinator.subscribe(logRuns(() => context));
+  coordinator.subscribe(logSchedule(log));
+  coordinator.subscribe(notices.listener);
+  metrics.follow(coordinator);
+  await coordinator.recover();
+  scheduler.keep(scheduledSyncs(context.configuration));
+  return {
+    coordinator,
+    scheduler,
+    take: (configuration) => {
+      context = { ...context, configuration };
+      scheduler.keep(scheduledSyncs(configuration));
+      notices.take(configuration).catch((error: unknown) => {
+        log.error({ err: error }, "the channels of notifications cannot be opened");
+      });
+    },
+    stop: async () => {
+      scheduler.stop();
+      stop.abort(new Error("the daemon is stopping; nothing was applied"));
+      await coordinator.close();
+      await notices.close();
+    },
+    abandon: () => {
+      abandon.abort(new Error("abandoned"));
+    },
+  };
+}
+
+function memoryOf(coordinator: LocalCoordinator, failed: (error: unknown) => void): ScheduleState {
+  return {
+    state: (sync) => coordinator.state(sync),
+    emit: (event) => {
+      coordinator.emit(event);
+    },
+    note: (sync, patch) => {
+      coordinator.change(sync, (state) => patched(state, patch)).catch(failed);
+    },
+  };
+}
+
+function patched(state: SyncState, patch: Parameters<ScheduleState["note"]>[1]): SyncState {
+  const entries = Object.entries({ ...state, ...patch }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as unknown as SyncState;
+}
+
+function scheduledSyncs({ syncs }: Configuration): ScheduledSync[] {
+  return Object.entries(syncs).map(([name, sync]) => scheduled(name, sync));
+}
+
+function scheduled(name: string, sync: SyncConfiguration): ScheduledSync {
+  const { schedule: expression, timezone, jitter = 0, catchUp, retries, overdueAfter } = sync;
+  const zone = timezone === undefined ? {} : { timezone };
+  return {
+    name,
+    ...(expression === undefined ? {} : { slots: { expression, ...zone } }),
+    jitter,
+    catchUp,
+    retries,
+    ...(overdueAfter === undefined ? {} : { overdueAfter }),
+  };
+}

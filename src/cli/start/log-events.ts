@@ -1,0 +1,99 @@
+import type { Logger } from "pino";
+import type { Context } from "#cli/context.ts";
+import type { ExportDocument } from "#cli/export.ts";
+import { describeFailure } from "#cli/output.ts";
+import { renderText } from "#plan/render/text.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { Report } from "#sync/run.ts";
+
+/** Writes what happens to runs into the log. */
+export function logRuns(current: () => Context): (event: SyncEvent) => void {
+  return (event) => {
+    const { log } = current();
+    if (event.type === "stage") {
+      const { sync, id: run, stage, records } = event;
+      if (records === undefined) log.debug({ sync, run, stage }, `sync ${sync}: ${stage}`);
+      return;
+    }
+    if (event.type === "run") logRun(current(), event.run);
+  };
+}
+
+function logRun({ log, interruption }: Context, run: RunRecord): void {
+  const { id, sync, state, error, digest, counts, sameAs, notes, waiting, caution } = run;
+  const facts = { sync, run: id, outcome: state };
+  const took = `${((Date.parse(run.endedAt ?? run.startedAt) - Date.parse(run.startedAt)) / 1000).toFixed(1)} s`;
+  if (sameAs !== undefined) {
+    log.info(facts, `sync ${sync}: the same as the run ${sameAs}, which still waits`);
+  } else if (state === "running") {
+    log.debug(facts, `sync ${sync}: the run ${id} begins (${run.cause}, ${run.by.name})`);
+  } else if (error !== undefined) {
+    const said = `sync ${sync}: ${describeFailure(error)}`;
+    if (interruption.stop.aborted) log.info(facts, said);
+    else log.error({ ...facts, ...error }, said);
+  } else if (state === "pending") {
+    const because = caution === undefined ? "" : `: ${caution}`;
+    log.warn(
+      { ...facts, digest, counts },
+      `sync ${sync}: the run ${id} awaits approval until ${run.expiresAt}${because}`,
+    );
+  } else {
+    const words = state === "applied" ? "applied and verified" : state;
+    log.info({ ...facts, digest, counts, took }, `sync ${sync}: ${words} (${took})`);
+  }
+  if (run.recovery !== undefined) log.warn(facts, `sync ${sync}: the run ${id}: ${run.recovery}`);
+  if (waiting.length > 0 && notes[0] !== undefined)
+    log.warn({ ...facts, tripped: run.limits.filter(({ tripped }) => tripped) }, `sync ${sync}: ${notes[0]}`);
+  if (run.export !== undefined) logExport({ log, interruption }, sync, run.export as ExportDocument);
+}
+
+function logExport(
+  { log, interruption }: Pick<Context, "log" | "interruption">,
+  sync: string,
+  exported: ExportDocument,
+): void {
+  const { error, target, to, tables, seconds } = exported;
+  const counts = tables.flatMap(({ table, rows, error }) => (error === undefined ? [`${rows} ${table}`] : []));
+  if (error === undefined)
+    log.info(exported, `sync ${sync}: exported ${target} to ${to}: ${counts.join(", ")} (${seconds.toFixed(1)} s)`);
+  else if (interruption.stop.aborted)
+    log.info(exported, `sync ${sync}: the export was stopped; the next run makes up for it`);
+  else log.error(exported, `sync ${sync}: the run itself succeeded, its export did not: ${describeFailure(error)}`);
+}
+
+/** The change report: on the terminal as it is, in a log as one line. */
+export async function showPlans({ output, log }: Context, report: Report, run: string): Promise<void> {
+  const title = `${report.sync} → ${report.target}`;
+  const { colour, width } = output;
+  const { limits, notes } = report;
+  const rest = `rollcall show ${run} --all`;
+  const parts: string[] = [];
+  for await (const part of renderText(report.plan, { title, colour, width, limits, notes, rest })) parts.push(part);
+  const text = parts.join("");
+  if (output.interactive) await output.write(text);
+  else
+    log.info(
+      { sync: report.sync, run, digest: report.plan.digest, counts: report.plan.counts, report: text },
+      `sync ${report.sync}: plan`,
+    );
+}
+
+/** Writes what comes of schedules into the log: slots without a run, retries, and syncs without a success. */
+export function logSchedule(log: Logger): (event: SyncEvent) => void {
+  return (event) => {
+    if (event.type === "skipped") {
+      const { sync, at, reason } = event;
+      log.warn({ sync, slot: at }, `sync ${sync}: the slot of ${at} was skipped: ${reason}`);
+    } else if (event.type === "retry") {
+      const { sync, id: run, at } = event;
+      log.info({ sync, run }, `sync ${sync}: it is tried again at ${at}`);
+    } else if (event.type === "gave up") {
+      const { sync, id: run, failures } = event;
+      log.error({ sync, run }, `sync ${sync}: it has failed ${failures} times in a row; the next slot begins anew`);
+    } else if (event.type === "overdue") {
+      const { sync, since } = event;
+      log.error({ sync, since }, `sync ${sync}: no run has succeeded since ${since}, longer than overdueAfter allows`);
+    }
+  };
+}

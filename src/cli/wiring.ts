@@ -1,0 +1,219 @@
+import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { ClientOptions } from "#client/context.ts";
+import { openLoads } from "#client/loads.ts";
+import type { Loads, LoadsOptions } from "#client/loads.ts";
+import { openTarget } from "#client/target.ts";
+import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
+import { InputError, messageOf } from "#errors.ts";
+import { redactor } from "#http/redact.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { Target } from "#sync/ports.ts";
+import type { Sync, SyncSource } from "#sync/sync.ts";
+import type { Embedded } from "./embedded.ts";
+import { listOf } from "./output.ts";
+
+/** Raise it when the same records and rules make other principals than before: then nothing that was kept is used. */
+const edition = 1;
+
+/** What every service has from its first start and no sync may touch (0.7). */
+const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
+
+/** Opens a sync of the configuration: its sources, its rules and its target. Close its target after use. */
+export async function openSync(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+  observe?: ClientOptions["observe"],
+): Promise<Sync> {
+  const parts = openParts(configuration, name);
+  const { to } = syncOf(configuration, name);
+  const target = await openConfiguredTarget(configuration, to, embedded, observe);
+  return { ...parts, target, place: placeOf(configuration, to) };
+}
+
+/** A sync of the configuration but for its target. */
+export function openParts(configuration: Configuration, name: string): Omit<Sync, "target" | "place"> {
+  const sync = syncOf(configuration, name);
+  const rules = compileRules(sync.rules);
+  return {
+    name,
+    sources: sync.from.map((source) => openSyncSource(configuration, sync, source)),
+    digest: digestOf(configuration, sync),
+    rules,
+    protection: {
+      manage: sync.manage,
+      makesGroups: rules.makesGroups,
+      users: [...builtIn.users, callerOf(configuration, sync.to), ...sync.protect.users],
+      groups: [...builtIn.groups, ...sync.protect.groups],
+    },
+    departures: {
+      after: sync.deletions.after,
+      renames: sync.renames,
+      reusedNames: sync.reusedNames,
+      administrators: administratorsOf(configuration, sync.to),
+    },
+    limits: sync.limits,
+    ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
+  };
+}
+
+function openSyncSource(configuration: Configuration, { optional }: SyncConfiguration, name: string): SyncSource {
+  const { fullReadEvery } = configuration.sources[name] ?? {};
+  return {
+    name,
+    optional: optional.includes(name),
+    ...(fullReadEvery === undefined ? {} : { fullReadEvery }),
+    source: openSource(configuration, name),
+  };
+}
+
+/** Of everything in the configuration that a read of the sources depends on, without its secrets. */
+function digestOf({ sources, folder, secrets }: Configuration, { from, optional, rules }: SyncConfiguration): string {
+  const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
+  const text = JSON.stringify([edition, folder, read, optional, rules]);
+  return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
+}
+
+function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {
+  const sync = syncs[name];
+  if (sync === undefined) throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(syncs))}`);
+  return sync;
+}
+
+export function openSource(configuration: Configuration, name: string): Sync["sources"][number]["source"] {
+  const source = configuration.sources[name];
+  if (source === undefined)
+    throw new InputError(`no source is called ${name}: ${listOf(Object.keys(configuration.sources))}`);
+  return source.connector.open(source.options, { name, folder: configuration.folder });
+}
+
+export async function openConfiguredTarget(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+  observe?: ClientOptions["observe"],
+): Promise<Target> {
+  return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
+}
+
+/** What tells a target from every other: of the embedded service, that it is this data folder's; else where it is. */
+export function placeOf(configuration: Configuration, name: string): string {
+  const target = configuration.targets[name];
+  return target === undefined || target === "embedded" ? "embedded" : `${new URL(target.url).origin}${target.prefix}`;
+}
+
+/** The account that a sync works as: it is never deleted by its own sync (0.7). */
+function callerOf(configuration: Configuration, name: string): string {
+  const target = configuration.targets[name];
+  if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
+  return target.username;
+}
+
+/** Groups of which the members are administrators (0.6); of a service elsewhere, what is known of every service. */
+function administratorsOf({ targets, service }: Configuration, name: string): readonly string[] {
+  const own = targets[name] === "embedded" ? (service?.privileges.administration ?? []) : [];
+  return [...new Set(["Administrator", ...own])];
+}
+
+/** How a client reaches a target of the configuration. @throws {InputError} there is no such target */
+async function clientOptionsOf(
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+  observe?: ClientOptions["observe"],
+): Promise<ClientOptions> {
+  const target = configuration.targets[name];
+  if (target === undefined)
+    throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
+  const observing = observe === undefined ? {} : { observe };
+  if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), ...observing };
+  const { url, username, password, prefix, ca } = target;
+  return {
+    name,
+    url,
+    prefix,
+    credentials: { username, password },
+    ...(ca === undefined ? {} : { ca: await readCertificate(ca, name) }),
+    ...observing,
+  };
+}
+
+/** How a client reaches the service of the data folder. */
+export async function embeddedOptions(name: string, embedded: Embedded): Promise<ClientOptions> {
+  const { url, session, certificate } = await embedded.access();
+  return {
+    name,
+    url,
+    prefix: "",
+    // It is this program's own service.
+    form: "multipart",
+    credentials: {
+      session,
+      // A service that was started again in the meantime has another session to give.
+      renew: async () => {
+        const access = await embedded.access();
+        return access.session;
+      },
+    },
+    ...(certificate === undefined ? {} : { ca: certificate, pinned: true }),
+  };
+}
+
+/** The authorities in a file that `ca` names. @throws {InputError} when it cannot be read */
+export async function readCertificate(file: string, target: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new InputError(`target ${target}: the file of \`ca\` cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** The loads of a target, and what it is called. */
+export interface ConfiguredLoads extends Loads {
+  readonly target: string;
+}
+
+/**
+ * Opens the loads of a target of the configuration; without a name those of the only one, or of the configuration's own
+ * service. Close them after use.
+ * @param settings.nodes hosts that a load may be sent to, beside those the configuration lists
+ * @throws {InputError}
+ */
+export async function openConfiguredLoads(
+  configuration: Configuration,
+  name: string | undefined,
+  embedded: Embedded,
+  settings: Pick<LoadsOptions, "fileChunk"> & {
+    readonly log: (message: string) => void;
+    readonly nodes?: readonly string[];
+  },
+): Promise<ConfiguredLoads> {
+  const target = name ?? usualTarget(configuration);
+  const isEmbedded = target === undefined || configuration.targets[target] === "embedded";
+  const title = target ?? "embedded";
+  const configured = configuration.targets[title];
+  const listed = configured === undefined || configured === "embedded" ? [] : configured.nodes;
+  const options = isEmbedded
+    ? await embeddedOptions(title, embedded)
+    : await clientOptionsOf(configuration, title, embedded);
+  const loads = openLoads({
+    ...options,
+    log: settings.log,
+    ...(settings.fileChunk === undefined ? {} : { fileChunk: settings.fileChunk }),
+    // The configuration's own service is one node, whatever it tells the world its address is.
+    nodes: isEmbedded ? "stay" : [...listed, ...(settings.nodes ?? [])],
+  });
+  return { ...loads, target: title };
+}
+
+/** The target that is meant when none is named; undefined: the service of the configuration, which no target names. */
+function usualTarget({ file, service, targets }: Configuration): string | undefined {
+  const names = Object.keys(targets);
+  const embedded = names.filter((name) => targets[name] === "embedded");
+  const [only, ...more] = embedded.length > 0 ? embedded : names;
+  if (only !== undefined && (more.length === 0 || embedded.length > 0)) return only;
+  if (names.length > 0) throw new InputError(`which target? Name one with --target: ${names.join(", ")}`);
+  if (service === undefined) throw new InputError(`${file} has no target, and no \`service:\` either`);
+  return undefined;
+}

@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { describeFailure } from "#cli/output.ts";
+import type { Output } from "#cli/output.ts";
+import { openDocuments, showEnd } from "#cli/run-output.ts";
+import { endedRun } from "../../support/runs.ts";
+
+/** Collects what is written and said. */
+function listen(json: boolean): { readonly output: Output; readonly heard: string[] } {
+  const heard: string[] = [];
+  const write = async (text: string): Promise<void> => void heard.push(text);
+  const say = (line: string): void => void heard.push(`${line}\n`);
+  const output: Output = {
+    json,
+    colour: false,
+    interactive: false,
+    width: 100,
+    write,
+    say,
+    conceal: () => {},
+    progress: () => {},
+  };
+  return { output, heard };
+}
+
+test("of a run whose end was not known, it is said what was found out about it", async () => {
+  const recovery = "the target was read again: nothing of it was applied";
+  const error = { message: "target t: was answered 500", problems: [], advice: "retry" };
+  const run = endedRun({ state: "failed", error, recovery });
+
+  const person = listen(false);
+  expect(await showEnd(openDocuments(person.output, {}).next("staff"), run)).toBe(1);
+  expect(person.heard.join("")).toBe(`staff: target t: was answered 500\n  ${recovery}\n`);
+
+  const program = listen(true);
+  const documents = openDocuments(program.output, {});
+  await showEnd(documents.next("staff"), run);
+  await documents.end();
+  expect(JSON.parse(program.heard.join(""))).toEqual({
+    runs: [{ sync: "staff", warnings: [], run: run.id, recovery, error }],
+  });
+});
+
+test.each([
+  ["failed", "stop", 1],
+  ["failed", "fix", 1],
+  ["held", "stop", 3],
+  // What was being approved was no longer what had been shown, and waits again.
+  ["pending", "stop", 3],
+  ["pending", "retry", 1],
+] as const)("a run that is %s with an error that says %s ends with %i", async (state, advice, code) => {
+  const run = endedRun({ state, error: { message: "no", problems: [], advice } });
+  expect(await showEnd(openDocuments(listen(false).output, {}).next("staff"), run)).toBe(code);
+});
+
+test("an error for a person says each problem once, also where one is the message", () => {
+  const error = { message: "tables.sql:1: no", advice: "fix" };
+  expect(describeFailure({ ...error, problems: [error.message] })).toBe("tables.sql:1: no");
+  expect(describeFailure({ ...error, problems: ["a", "b"] })).toBe("tables.sql:1: no\n  a\n  b");
+});
