@@ -92,7 +92,7 @@ test("the data folder of 0.1.0 opens: accounts, principals, tables and open load
   await expect
     .poll(async () => {
       const status = await fetch(`${url}/ts_dataservice/v1/loads/${cycle}`, { headers });
-      return status.json() as Promise<unknown>;
+      return status.json();
     })
     .toMatchObject({ internal_stage: "DONE", status: { code: "OK" }, rows_written: "1" });
   expect((await command("sql", "SELECT display_name FROM directory.groups WHERE name = 'loaded'")).stdout).toContain(
