@@ -5,7 +5,7 @@ function optional<Schema extends z.ZodType>(schema: Schema) {
   return schema.nullish().transform((value) => value ?? undefined);
 }
 
-/** A group of keys that may be absent as a whole. Unknown keys are ignored. */
+/** A section of keys that may be absent as a whole. Unknown keys are ignored. */
 function group<Shape extends z.ZodRawShape>(shape: Shape) {
   const schema = z.object(shape);
   return schema.nullish().transform((value) => value ?? schema.parse({}));
@@ -26,33 +26,50 @@ const type = z
 
 /** The body of StartLoad as it may be written: the nested form, the five keys of the flat one, or both (A.3). */
 const startBody = z.object({
-  target: group({ database: optional(name), schema: text, table: optional(name) }),
-  format: group({
-    type: optional(type),
-    field_separator: optional(character),
-    trailing_field_separator: flag,
-    enclosing_character: optional(characterOrNone),
-    escape_character: optional(characterOrNone),
-    null_value: text,
-    has_header_row: flag,
-    flexible: flag,
-    date_time: group({
-      converted_to_epoch: flag,
-      date_time_format: text,
-      date_format: text,
-      time_format: text,
-      skip_second_fraction: flag,
-      second_fraction_start: optional(character),
-    }),
-    boolean: group({ use_bit_values: flag, true_format: text, false_format: text }),
+  target: group({
+    database: optional(name).describe("Required, here or as `target_database`."),
+    schema: text.describe("Default `core_default_schema`."),
+    table: optional(name).describe("Required, here or as `target_table`. It must exist."),
   }),
-  load_options: group({ empty_target: flag, max_ignored_rows: optional(count) }),
-  advanced_options: group({ max_reported_parsing_errors: optional(count) }),
-  target_database: optional(name),
-  target_schema: text,
-  target_table: optional(name),
-  field_separator: optional(character),
-  empty_target: flag,
+  format: group({
+    type: optional(type).describe("`csv` (the default) or `delimited`, in any case."),
+    field_separator: optional(character).describe("One character; default `,`."),
+    trailing_field_separator: flag.describe("Whether rows end with a separator."),
+    enclosing_character: optional(characterOrNone).describe(
+      'One character or empty for none; default `"`. `csv` only.',
+    ),
+    escape_character: optional(characterOrNone).describe("One character; default none. `delimited` only."),
+    null_value: text.describe("The field that stands for null; default `(null)`."),
+    has_header_row: flag.describe("Whether the first row of the first chunk is a header."),
+    flexible: flag.describe("Drop extra fields, and read missing ones as null."),
+    date_time: group({
+      converted_to_epoch: flag.describe(
+        "Whether dates and datetimes are seconds since 1970. Default: true, unless a date or datetime format is given.",
+      ),
+      date_time_format: text.describe("strptime; default `%Y%m%d %H:%M:%S`."),
+      date_format: text.describe("strptime; default `%Y%m%d`."),
+      time_format: text.describe("strptime; default `%H:%M:%S`."),
+      skip_second_fraction: flag.describe("Drop fractions of seconds."),
+      second_fraction_start: optional(character).describe("What begins the fraction of a second; default `.`."),
+    }),
+    boolean: group({
+      use_bit_values: flag.describe("Booleans are `0x1` and `0x0`. `csv` only."),
+      true_format: text.describe("Default `T`."),
+      false_format: text.describe("Default `F`."),
+    }),
+  }),
+  load_options: group({
+    empty_target: flag.describe("Replace the table's rows instead of appending to them."),
+    max_ignored_rows: optional(count).describe("More rejected rows than this fail the load; default 0."),
+  }),
+  advanced_options: group({
+    max_reported_parsing_errors: optional(count).describe("How many errors the status reports; default 100."),
+  }),
+  target_database: optional(name).describe("The flat form of `target.database`."),
+  target_schema: text.describe("The flat form of `target.schema`."),
+  target_table: optional(name).describe("The flat form of `target.table`."),
+  field_separator: optional(character).describe("The flat form of `format.field_separator`."),
+  empty_target: flag.describe("The flat form of `load_options.empty_target`."),
 });
 
 /**
@@ -133,17 +150,19 @@ const decimal = z.string().regex(/^\d+$/);
 /** The status of a load (specification 2.4, A.10). Times are in epoch microseconds. */
 export const loadStatus = z.object({
   cycle_id: z.string(),
-  internal_stage: z.enum(stages),
-  status: z.object({ code: z.enum(statusCodes), message: z.string().optional() }),
-  rows_written: decimal,
-  ignored_row_count: decimal,
-  bytes_written: decimal,
+  internal_stage: z.enum(stages).describe("`DONE` also after a failure or a cancellation."),
+  status: z.object({ code: z.enum(statusCodes), message: z.string().optional().describe("What went wrong.") }),
+  rows_written: decimal.describe("Accepted input rows; 0 of a failed load."),
+  ignored_row_count: decimal.describe("Rejected rows of the whole input."),
+  bytes_written: decimal.describe("Bytes received."),
   buffered_bytes_size: decimal,
-  /** In bytes a second. */
-  ingested_network_bw: decimal,
-  start_time: decimal,
-  end_time: decimal.optional(),
-  parsing_errors: z.array(z.string()).optional(),
+  ingested_network_bw: decimal.describe("Bytes a second."),
+  start_time: decimal.describe("Epoch microseconds."),
+  end_time: decimal.optional().describe("Epoch microseconds."),
+  parsing_errors: z
+    .array(z.string())
+    .optional()
+    .describe("The first rejected rows: row number, column, what is wrong."),
 });
 export type LoadStatus = z.infer<typeof loadStatus>;
 

@@ -33,50 +33,53 @@ const guids = z.string().transform((text, context): string[] => {
  * nothing absent.
  */
 export const pinboardParameters = z.object({
-  id: z.string({ error: "is missing: the GUID of a pinboard" }).pipe(guid),
-  /** Every value that was given. */
+  id: z.string({ error: "is missing: the GUID of a pinboard" }).pipe(guid).describe("The GUID of a pinboard."),
   vizid: z
     .array(guids)
     .transform((lists) => [...new Set(lists.flat())])
-    .prefault([]),
-  batchsize: whole(1),
-  pagenumber: whole(1),
-  offset: whole(0),
-  formattype: z.enum(["COMPACT", "FULL"], { error: "must be FULL or COMPACT" }).prefault("COMPACT"),
+    .prefault([])
+    .describe("GUIDs of visualizations: one, several, or `[g1,g2]`. Empty means all."),
+  batchsize: whole(1).describe("Rows in a page; -1 means all."),
+  pagenumber: whole(1).describe("From 1; with `batchsize`, wins over `offset`."),
+  offset: whole(0).describe("The first row, from 0."),
+  formattype: z
+    .enum(["COMPACT", "FULL"], { error: "must be FULL or COMPACT" })
+    .prefault("COMPACT")
+    .describe("`COMPACT`: rows are arrays. `FULL`: rows are objects."),
 });
 
-/** What stands in the answer beside the rows of a visualization (B.11). */
-const frame = {
+/** What the answer says of a visualization beside its rows (B.11). */
+const summary = {
   name: z.string(),
   columnNames: z.array(z.string()),
   samplingRatio: z.literal(1),
-  totalRowCount: z.int(),
-  rowCount: z.int(),
-  pageSize: z.int(),
-  offset: z.int(),
+  totalRowCount: z.int().describe("The rows of the whole result."),
+  rowCount: z.int().describe("The rows in this answer."),
+  pageSize: z.int().describe("`batchsize`, or -1."),
+  offset: z.int().describe("Where this page starts, or -1."),
 };
 
 /** The answer of `pinboarddata` in the form COMPACT, by the visualizations' ids (B.11). */
-export const compactData = z.record(z.guid(), z.strictObject({ ...frame, data: z.array(z.array(z.unknown())) }));
+export const compactData = z.record(z.guid(), z.strictObject({ ...summary, data: z.array(z.array(z.unknown())) }));
 
 /** The answer of `pinboarddata` in the form FULL, by the visualizations' ids (B.11). */
 export const fullData = z.record(
   z.guid(),
-  z.strictObject({ ...frame, data: z.array(z.record(z.string(), z.unknown())) }),
+  z.strictObject({ ...summary, data: z.array(z.record(z.string(), z.unknown())) }),
 );
 
 /** The parameter of `listvizheaders`. */
-export const headerParameters = z.object({ id: guid });
+export const headerParameters = z.object({ id: guid.describe("The GUID of a pinboard.") });
 
 /** One object of the answer of `listvizheaders` (specification 2.6, B.14). Times are in epoch milliseconds. */
 export const visualizationHeader = z.strictObject({
   id: z.guid(),
   name: z.string(),
   author: z.guid(),
-  created: z.int(),
-  modified: z.int(),
+  created: z.int().describe("Epoch milliseconds."),
+  modified: z.int().describe("Epoch milliseconds."),
   modifiedBy: z.guid(),
-  owner: z.guid(),
+  owner: z.guid().describe("The pinboard."),
   vizType: z.enum(["TABLE", "CHART", "HEADLINE"]),
   title: z.strictObject({ value: z.strictObject({ text: z.string() }) }),
 });

@@ -1,0 +1,70 @@
+import { runProgram } from "#cli/program.ts";
+
+const introduction = `# Command reference
+
+This page is what \`rollcall --help\` and \`rollcall COMMAND --help\` print (\`npm run docs\`). From a checkout, write
+\`npm run rollcall -- COMMAND\`.
+
+Every command that reads the configuration takes \`--config FILE\`. Without it, the file is \`$ROLLCALL_CONFIG\`, else \`rollcall.yaml\`, else
+\`config/rollcall.yaml\`. With \`--json\`, standard output is one JSON document.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | done, or nothing to do |
+| 1 | failed |
+| 2 | \`plan\`: there are changes |
+| 3 | held by a limit, waits for approval, or going on would not do what was shown |
+
+The first Ctrl-C stops a run before anything is applied. A run that is already being applied is finished and verified; a second Ctrl-C
+abandons it, and the service has then made either all of the changes or none.
+`;
+
+/** The reference of the command line as Markdown, from the help that it prints. */
+export async function commandReference(): Promise<string> {
+  const parts = [introduction, "## `rollcall`", "", ...block(await help([]))];
+  for (const name of subcommands(await help([]))) parts.push(...(await commandSection([name])));
+  return `${parts.join("\n")}\n`;
+}
+
+async function commandSection(path: readonly string[]): Promise<string[]> {
+  const text = await help(path);
+  const lines = [`${"#".repeat(path.length + 1)} \`rollcall ${path.join(" ")}\``, "", ...block(text)];
+  for (const name of subcommands(text)) lines.push(...(await commandSection([...path, name])));
+  return lines;
+}
+
+function block(text: string): string[] {
+  return ["```text", text.trimEnd(), "```", ""];
+}
+
+function subcommands(text: string): string[] {
+  const section = /^Commands:\n(?<list>(?: {2}.*\n?)*)/m.exec(text)?.groups?.["list"] ?? "";
+  return [...section.matchAll(/^ {2}(?<name>[a-z]+)/gm)].flatMap(({ groups }) =>
+    groups?.["name"] === undefined || groups["name"] === "help" ? [] : [groups["name"]],
+  );
+}
+
+/** What a command prints for `--help`: nothing is run, so that nothing of what the program is composed of is needed. */
+async function help(path: readonly string[]): Promise<string> {
+  const { write } = process.stdout;
+  let text = "";
+  process.stdout.write = (piece: string | Uint8Array): boolean => {
+    text += String(piece);
+    return true;
+  };
+  try {
+    await runProgram(["node", "rollcall", ...path, "--help"], {
+      version: "",
+      connectors: [],
+      loadConnector: unused,
+      startService: unused,
+    });
+  } finally {
+    process.stdout.write = write;
+  }
+  return text;
+}
+
+function unused(): never {
+  throw new Error("the help of a command runs nothing");
+}
