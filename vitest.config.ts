@@ -1,42 +1,56 @@
+import { randomInt } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
-/** What a test waits for comes, however busy the machine is. */
+/** Every random test of a run draws from this seed. ROLLCALL_TEST_SEED repeats an earlier run. */
+const seed = process.env["ROLLCALL_TEST_SEED"] ?? String(randomInt(2 ** 31));
+process.env["ROLLCALL_TEST_SEED"] = seed;
+process.stderr.write(`Random tests: ROLLCALL_TEST_SEED=${seed}\n`);
+
+/** Assertions that poll wait this long: what they wait for comes, however busy the machine is. */
 const patient = { poll: { timeout: 60_000 } };
 
-/** The three kinds of test: `unit` does no I/O, `contract` holds implementations to one suite, `e2e` runs real processes. */
+const minutes = (count: number): { testTimeout: number; hookTimeout: number } => ({
+  testTimeout: count * 60_000,
+  hookTimeout: count * 60_000,
+});
+
+/** The test files below a folder that hold properties. */
+function propertiesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .map((path) => join(folder, path))
+    .filter((path) => path.endsWith(".test.ts") && readFileSync(path, "utf8").includes('"fast-check"'));
+}
+
+/**
+ * Four tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
+ * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs the fourth, `slow`, and tries the properties
+ * of the first two with ten times as many cases.
+ */
 export default defineConfig({
   test: {
-    // As many files at once as there are cores, not one less: most wait for servers and processes of their own.
+    // As many files at once as there are cores: most of them wait for servers and processes of their own.
     maxWorkers: availableParallelism(),
+    setupFiles: ["test/support/random.ts"],
+    expect: patient,
     projects: [
       {
-        test: {
-          name: "unit",
-          include: ["test/unit/**/*.test.ts"],
-          // They do no I/O and keep nothing: a process for each file would spend half its time on loading the same modules.
-          isolate: false,
-          // A property over many databases takes a while on a busy machine; no test is about time.
-          testTimeout: 60_000,
-          expect: patient,
-        },
+        extends: true,
+        // Unit tests share no state: a process for each file would spend half its time loading the same modules.
+        test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, ...minutes(1) },
       },
+      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...minutes(1) } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...minutes(2) } },
+      { extends: true, test: { name: "slow", include: ["test/slow/**/*.test.ts"], ...minutes(10) } },
       {
+        extends: true,
         test: {
-          name: "contract",
-          include: ["test/contract/**/*.test.ts"],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          expect: patient,
-        },
-      },
-      {
-        test: {
-          name: "e2e",
-          include: ["test/e2e/**/*.test.ts"],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          expect: patient,
+          name: "properties",
+          include: [...propertiesIn("test/unit"), ...propertiesIn("test/contract")],
+          env: { ROLLCALL_TEST_RUNS: "10" },
+          ...minutes(10),
         },
       },
     ],

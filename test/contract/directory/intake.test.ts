@@ -11,6 +11,7 @@ import type { Intake } from "#service/directory/intake.ts";
 import { openKeptLists } from "#service/directory/kept-list.ts";
 import type { KeptLists } from "#service/directory/kept-list.ts";
 import type { Piece } from "#service/directory/pieces.ts";
+import { cases } from "../../support/random.ts";
 
 let folder = "";
 let opened = 0;
@@ -182,7 +183,7 @@ test("what differs from the list before is told, or all of it, however it is enc
         await intake.close();
       },
     ),
-    { numRuns: 200 },
+    { numRuns: cases(200) },
   );
   // A test of what never happens would be worth nothing.
   expect(seen.difference).toBeGreaterThan(30);

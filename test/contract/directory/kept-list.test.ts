@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { open } from "./opened.ts";
 import type { Call, Opened, Outcome } from "./opened.ts";
+import { cases } from "../../support/random.ts";
 
 interface Element {
   readonly name: string;
@@ -178,7 +179,7 @@ test("B.8 a list is answered and applied as one that nothing is known of, whatev
         await Promise.all([one.close(), other.close()]);
       }
     }),
-    { numRuns: 15 },
+    { numRuns: cases(15) },
   );
   // A test of what never happens would be worth nothing.
   expect(new Set(reads)).toEqual(new Set(["all", "difference", "fallback"]));

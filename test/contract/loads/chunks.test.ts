@@ -12,6 +12,7 @@ import { createSplitter } from "#service/loads/split.ts";
 import { formatOf } from "#service/loads/start-request.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
+import { cases } from "../../support/random.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -87,7 +88,7 @@ test("A.7 sources mean the same in chunks as they do whole: whatever the chunk b
         expect(await rowsOf(await chunk(sources, parameters, size), parameters)).toEqual(expected);
       },
     ),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   );
 });
 

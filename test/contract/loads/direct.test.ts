@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { LoadFormat } from "#service/loads/format.ts";
 import { useParsing } from "./parsing.ts";
+import { cases } from "../../support/random.ts";
 
 const { load } = useParsing();
 
@@ -83,7 +84,7 @@ test("A.15 A.17 A.18 A.19 what is read in one pass is what is read with care", a
       const { isDirect } = await load([`a ${type}`, "b VARCHAR"], options, header + lines);
       if (isDirect) direct++;
     }),
-    { numRuns: 400 },
+    { numRuns: cases(400) },
   );
   expect(direct).toBeGreaterThan(20);
 });

@@ -8,6 +8,7 @@ import { parse } from "#service/loads/rows.ts";
 import { rewritten } from "#service/loads/rewrite.ts";
 import { findSections } from "#service/loads/sections.ts";
 import { columnsOf, defaults, useParsing } from "./parsing.ts";
+import { cases } from "../../support/random.ts";
 
 const { load, connection, folder } = useParsing();
 const names = ["x", "y"];
@@ -101,7 +102,7 @@ test("A.7 A.17 what DuckDB's reader is trusted with, it reads as the splitter do
       trusted++;
       expect(regular).toEqual(exact);
     }),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   );
   expect(trusted).toBeGreaterThan(50);
 }, 120_000);

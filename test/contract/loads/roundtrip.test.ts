@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LoadFormat } from "#service/loads/format.ts";
 import { useParsing } from "./parsing.ts";
+import { cases } from "../../support/random.ts";
 
 const { load } = useParsing();
 
@@ -88,7 +89,7 @@ interface Case {
   readonly chunks: number;
 }
 
-const cases: fc.Arbitrary<Case> = fc
+const tables: fc.Arbitrary<Case> = fc
   .tuple(fc.array(fc.constantFrom(...Object.keys(types)), { minLength: 1, maxLength: 5 }), format)
   .chain(([kinds, format]) => {
     const row = fc.tuple(
@@ -130,11 +131,11 @@ function written(input: Case): { lines: string[]; isBroken: boolean[]; header: s
   return { lines, isBroken, header: `${columns.map((_, i) => `h${i}`).join(separator)}\n` };
 }
 
-const runs = { numRuns: 200 };
+const runs = { numRuns: cases(200) };
 
 test("A.7 A.15 A.17 A.19 A.23 rows written in a format are loaded as they were, and broken ones come back (A.13)", async () => {
   await fc.assert(
-    fc.asyncProperty(cases.filter(isWritable), async (input) => {
+    fc.asyncProperty(tables.filter(isWritable), async (input) => {
       const { lines, isBroken, header } = written(input);
       const size = Math.ceil(lines.length / input.chunks);
       const encode = (line: string, i: number) =>

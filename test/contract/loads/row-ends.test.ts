@@ -5,6 +5,7 @@ import { createSplitter } from "#service/loads/split.ts";
 import { formatOf } from "#service/loads/start-request.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
+import { cases } from "../../support/random.ts";
 
 /** Few characters, so that the ones that matter meet often. */
 const text = fc.string({ unit: fc.constantFrom(",", '"', "\n", "\r", "a", "\\", "§", "ä"), maxLength: 60 });
@@ -64,7 +65,7 @@ test("A.7 A.23 the client may cut data behind any row, and only there, however i
         if (row.endsWith("\n") && end < bytes.length) expect(ends).toContain(end);
       }
     }),
-    { numRuns: 5000 },
+    { numRuns: cases(5000) },
   );
 });
 
@@ -87,6 +88,6 @@ test("A.7 what does not matter is passed over: only a row end that is of use is 
       }
       expect(first).toBeUndefined();
     }),
-    { numRuns: 5000 },
+    { numRuns: cases(5000) },
   );
 });

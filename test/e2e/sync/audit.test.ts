@@ -11,6 +11,7 @@ import type { Head, Sealed } from "#sync/audit/chain.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { VerifyOptions } from "#sync/audit/verify.ts";
 import { spawnProgram } from "../../support/process.ts";
+import { random } from "../../support/random.ts";
 
 let folder: string;
 let warnings: string[];
@@ -219,7 +220,7 @@ test("a process that is killed while it appends: the chain is whole after the ne
     child.stderr.pipe(process.stderr);
     const output = text(child.stdout);
     await once(child.stdout, "data");
-    await delay(Math.random() * 150);
+    await delay(random() * 150);
     child.kill("SIGKILL");
     const lines = (await output).split("\n").slice(0, -1);
     for (const line of lines) {

@@ -3,8 +3,8 @@ import { startProxy } from "../../support/proxy.ts";
 import type { Proxy } from "../../support/proxy.ts";
 import { login, post, startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
-import { by, openPremises, versionOf } from "./premises.ts";
-import type { Premises } from "./premises.ts";
+import { by, openPremises, versionOf } from "../../support/premises.ts";
+import type { Premises } from "../../support/premises.ts";
 
 /**
  * Lists of users with passwords of their own, which take a while to hash: they keep the service's queue full while it has

@@ -12,8 +12,8 @@ import { startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 import type { SmallDisk } from "../../support/small-disk.ts";
-import { by, openPremises, versionOf } from "./premises.ts";
-import type { Premises } from "./premises.ts";
+import { by, openPremises, versionOf } from "../../support/premises.ts";
+import type { Premises } from "../../support/premises.ts";
 
 /** When the disk becomes full. */
 type Moment =

@@ -1,8 +1,8 @@
 import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useCrashes } from "./crashes.ts";
-import { by } from "./premises.ts";
+import { useCrashes } from "../../slow/crash/crashes.ts";
+import { by } from "../../support/premises.ts";
 
 const { premises, next, settle } = useCrashes({ staff: {}, partners: {} });
 

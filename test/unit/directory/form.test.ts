@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { decode, placesIn, unfinished } from "#service/directory/encoding.ts";
 import { createFormSplitter } from "#service/directory/form.ts";
+import { cases } from "../../support/random.ts";
 
 /** Reads a body that arrives in the given pieces, as [name, value] pairs. */
 function read(pieces: readonly Buffer[]): [string, string][] {
@@ -37,7 +38,7 @@ test("B.2 a form is read as URLSearchParams reads it, wherever it is cut", () =>
     fc.property(fc.oneof(encoded, odd), fc.array(fc.nat(), { maxLength: 5 }), (body, places) => {
       expect(read(cut(Buffer.from(body), places))).toEqual([...new URLSearchParams(body)]);
     }),
-    { numRuns: 1000 },
+    { numRuns: cases(1000) },
   );
 }, 60_000);
 
@@ -80,6 +81,6 @@ test("B.2 what is encoded is decoded piece by piece as it is as a whole, and pla
         expect(before).toEqual(whole.subarray(0, at));
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: cases(1000) },
   );
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createArrayScanner } from "#service/directory/json-array.ts";
+import { cases } from "../../support/random.ts";
 
 const silent = { element: () => -1, value: () => undefined, string: () => undefined };
 
@@ -86,7 +87,7 @@ describe("B.5 valid JSON", () => {
         expect(scan(text).problem === undefined).toBe(isValid);
         expect(scan(text, length).problem === undefined).toBe(isValid);
       }),
-      { numRuns: 3000 },
+      { numRuns: cases(3000) },
     );
   }, 60_000);
 

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { createArrayScanner } from "#service/directory/json-array.ts";
 import { createListObserver } from "#service/directory/list-traits.ts";
 import type { ListObserver } from "#service/directory/list-traits.ts";
+import { cases } from "../../support/random.ts";
 
 function observe(text: string, length = Infinity): ListObserver {
   const observer = createListObserver();
@@ -67,7 +68,7 @@ test("a list is plain exactly when every field has its type, wherever it is cut"
       expect(observe(text).traits().plain).toBe(value.every(isPlain));
       expect(observe(text, length).traits().plain).toBe(value.every(isPlain));
     }),
-    { numRuns: 1000 },
+    { numRuns: cases(1000) },
   );
 }, 60_000);
 
@@ -81,7 +82,7 @@ test("a list that is ordered has every group once, by code point", () => {
         expect(groupNames ?? []).toEqual(sorted);
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: cases(1000) },
   );
 }, 60_000);
 
@@ -157,6 +158,6 @@ test("B.5 an element that is read at once is judged as one that is read byte by 
       });
       expect(quick).toEqual(slow);
     }),
-    { numRuns: 3000 },
+    { numRuns: cases(3000) },
   );
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { KeptList } from "#service/directory/kept-list.ts";
 import { createMatching, longestElement } from "#service/directory/matching.ts";
+import { cases } from "../../support/random.ts";
 
 /** A list before, that is read in pieces of any size. */
 function listOf(elements: readonly string[], separators: readonly string[], size: number): KeptList {
@@ -105,7 +106,7 @@ test("an element is found once, and what is not found has departed, whatever the
         expect([...found, ...departed].toSorted()).toEqual(before.toSorted());
       },
     ),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   );
 });
 

@@ -4,6 +4,7 @@ import { createRelations, longestPath } from "#exports/relations.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/memory.ts";
 import { directory, fill } from "../plan/directories.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 const never = new AbortController().signal;
@@ -74,7 +75,7 @@ test("who is in which group, and how deep, is what a naive search finds; every p
         ),
       );
     }),
-    { numRuns: 60 },
+    { numRuns: cases(60) },
   );
 });
 

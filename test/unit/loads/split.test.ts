@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { formatOf, readStartRequest } from "#service/loads/start-request.ts";
 import { createSplitter } from "#service/loads/split.ts";
+import { cases } from "../../support/random.ts";
 
 const mark = fc.constantFrom(",", ";", '"', "'", "\\", "é", "→", "😀");
 const body = fc.record({
@@ -54,6 +55,6 @@ test("A.7 however a chunk is cut on its way, its rows are the same", () => {
       // Byte by byte nothing can be copied in one go.
       expect(split(Array.from(bytes, (_, place) => place))).toEqual(split([]));
     }),
-    { numRuns: 1000 },
+    { numRuns: cases(1000) },
   );
 });

@@ -7,6 +7,7 @@ import { waitingFor, withhold } from "#plan/withhold.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/memory.ts";
 import { byCodePoint, directory, fill } from "./directories.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 const noFacts: Facts = { amounts: [], sizes: [], history: { applied: [], reads: [] }, overrides: [] };
@@ -172,7 +173,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
           expect(names).toEqual([...new Set(names)].sort(byCodePoint));
         }
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 
@@ -189,7 +190,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
         const names = new Set((await desiredNow()).map(({ kind, name }) => `${kind}:${name}`));
         for (const { kind, name } of [...actual, ...desired]) expect(names).toContain(`${kind}:${name}`);
       }),
-      { numRuns: 25 },
+      { numRuns: cases(25) },
     );
   });
 
@@ -201,7 +202,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
         await createPlan(connection());
         expect((await measure(connection())).filter(({ amount }) => amount > 0)).toEqual([]);
       }),
-      { numRuns: 25 },
+      { numRuns: cases(25) },
     );
   });
 });

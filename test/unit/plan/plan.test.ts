@@ -5,6 +5,7 @@ import { createPlan } from "#plan/plan.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/memory.ts";
 import { byCodePoint, directory, fill, keyOf } from "./directories.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 
@@ -75,7 +76,7 @@ describe("for any two directories", () => {
         expect(counts.membershipsAdded).toBe(list.reduce((sum, change) => sum + change.groupsAdded.length, 0));
         expect(counts.membershipsRemoved).toBe(list.reduce((sum, change) => sum + change.groupsRemoved.length, 0));
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 
@@ -86,7 +87,7 @@ describe("for any two directories", () => {
         expect(list).toEqual([]);
         expect(counts.users.create + counts.users.update + counts.users.delete).toBe(0);
       }),
-      { numRuns: 20 },
+      { numRuns: cases(20) },
     );
   });
 
@@ -97,7 +98,7 @@ describe("for any two directories", () => {
         expect(digest).toMatch(/^[0-9a-f]{64}$/);
         expect((await planOf(shuffled(actual, random), shuffled(desired, random))).digest).toBe(digest);
       }),
-      { numRuns: 30 },
+      { numRuns: cases(30) },
     );
   });
 

@@ -9,6 +9,7 @@ import { renderHtml } from "#plan/render/html.ts";
 import { visible } from "#text.ts";
 import { useConnection } from "../../support/memory.ts";
 import { directory, fill } from "./directories.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 
@@ -144,7 +145,7 @@ describe("as HTML", () => {
           }
         }
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     );
   }, 60_000);
 

@@ -8,6 +8,7 @@ import type { Selection } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/memory.ts";
 import { directory, fill, keyOf } from "./directories.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 
@@ -80,7 +81,7 @@ test("what is narrowed is a part of the plan, leaves what is not chosen as it is
             expect(part.map(({ kind, name }) => `${kind}:${name}`)).toContain(`${change.kind}:${change.name}`);
       },
     ),
-    { numRuns: 50 },
+    { numRuns: cases(50) },
   );
 }, 180_000);
 

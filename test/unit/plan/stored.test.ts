@@ -10,6 +10,7 @@ import { aspects, openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
 import { useConnection } from "../../support/memory.ts";
 import { directory, fill } from "./directories.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 const reader = useConnection();
@@ -79,6 +80,6 @@ test("a plan that was kept is the plan that was made; a filter chooses from it, 
       expect(membershipsAdded).toBe(expected.reduce((sum, { groupsAdded }) => sum + groupsAdded.length, 0));
       expect(membershipsRemoved).toBe(expected.reduce((sum, { groupsRemoved }) => sum + groupsRemoved.length, 0));
     }),
-    { numRuns: 60 },
+    { numRuns: cases(60) },
   );
 }, 120_000);

@@ -4,6 +4,7 @@ import type { Entry, Membership, SourceRecord } from "#principals/entry.ts";
 import { useConnection } from "../../support/memory.ts";
 import { assembleAll, plainRules } from "./assembling.ts";
 import { model } from "./model.ts";
+import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
 
@@ -69,6 +70,6 @@ test.each([
       expect(assembly.users + assembly.groups + assembly.excluded + assembly.quarantined.count).toBe(entries);
       expect(new Set(rows.map((row) => JSON.stringify([row.kind, row.name]))).size).toBe(rows.length);
     }),
-    { numRuns: rules === plainRules ? 40 : 10 },
+    { numRuns: cases(rules === plainRules ? 40 : 10) },
   );
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { dnKey, dnKeys, isWithin, parseDn } from "#connectors/ldap/dn.ts";
+import { cases } from "../../../support/random.ts";
 
 test.each([
   ["uid=ada,ou=people,dc=example", "UID = Ada , OU=People,DC=example", "case and spaces around"],
@@ -117,7 +118,7 @@ test("has one key for all ways to write a name, and another for every other name
       expect(dnKey(key)).toBe(key);
       expect(keys(written(other, pick)) === key).toBe(meaning(one) === meaning(other));
     }),
-    { numRuns: 2_000 },
+    { numRuns: cases(2_000) },
   );
 });
 
@@ -134,6 +135,6 @@ test("tells names apart that differ by one character", () => {
       );
       expect(keys(written(changed, pick)) === keys(written(dn, pick))).toBe(meaning(changed) === meaning(dn));
     }),
-    { numRuns: 1_000 },
+    { numRuns: cases(1_000) },
   );
 });

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { IncompleteReadError } from "#errors.ts";
 import { type List, resourcesOf } from "#connectors/scim/list.ts";
 import type { Server } from "#connectors/scim/server.ts";
+import { cases } from "../../../support/random.ts";
 
 /** What happens to the list between two requests. */
 type Change = { readonly kind: "insert" | "delete"; readonly at: number };
@@ -72,7 +73,7 @@ test("delivers everybody who was there all the time, once, whatever happens mean
         expect(found).toEqual(expect.arrayContaining(before.filter((id) => ids.includes(id))));
       },
     ),
-    { numRuns: 2_000 },
+    { numRuns: cases(2_000) },
   );
   // It is no proof when hardly any read succeeds.
   expect(proven).toBeGreaterThan(500);

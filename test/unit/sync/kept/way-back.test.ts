@@ -9,6 +9,7 @@ import { combineWayBack } from "#sync/plans/way-back.ts";
 import { useConnection } from "../../../support/memory.ts";
 import { applyOf } from "../../plan/applying.ts";
 import { byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";
+import { cases } from "../../../support/random.ts";
 
 const connection = useConnection();
 
@@ -114,6 +115,6 @@ test("after a run of which any part was applied, the way back leads to what was 
         if (others === undefined) expect(becomes).toEqual(sorted(before));
       },
     ),
-    { numRuns: 25 },
+    { numRuns: cases(25) },
   );
 }, 240_000);

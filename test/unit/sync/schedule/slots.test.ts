@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { retryDelay } from "#sync/schedule/retries.ts";
 import { lastSlot, nextSlot, slotDelay } from "#sync/schedule/slots.ts";
 import type { Slots } from "#sync/schedule/slots.ts";
+import { cases } from "../../../support/random.ts";
 
 /** So many slots after a time, each from the one before, as a scheduler finds them. */
 function slotsAfter(slots: Slots, after: string, count: number): string[] {
@@ -75,7 +76,7 @@ test("the last slot before a time is the one from which the next comes after it"
       expect(last).toBeLessThanOrEqual(now);
       expect(nextSlot(slots, last)).toBeGreaterThan(now);
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -87,7 +88,7 @@ test("a slot is its own last slot, so that none is kept twice", () => {
       expect(lastSlot(slots, slot)).toBe(slot);
       expect(lastSlot(slots, slot - 1)).toBeLessThan(slot);
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { group, user } from "./principals.ts";
-import { startAdministration } from "./syncing.ts";
+import { group, user } from "../e2e/interface/principals.ts";
+import { startAdministration } from "../e2e/interface/syncing.ts";
+import { random } from "../support/random.ts";
 
 const size = 2_000;
 const rounds = 6;
@@ -41,7 +42,7 @@ test("B.8 a process that is killed in the middle of a sync has done all of it or
       () => "answered",
       () => "cut off",
     );
-    await delay(Math.random() * duration);
+    await delay(random() * duration);
     await running.service.kill();
     const outcome = await sync;
 

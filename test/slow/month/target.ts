@@ -1,7 +1,7 @@
-import { administrator, call, login, post, startService } from "../../../support/service.ts";
-import type { TestService } from "../../../support/service.ts";
-import { startProxy } from "../../../support/proxy.ts";
-import type { Proxy } from "../../../support/proxy.ts";
+import { administrator, call, login, post, startService } from "../../support/service.ts";
+import type { TestService } from "../../support/service.ts";
+import { startProxy } from "../../support/proxy.ts";
+import type { Proxy } from "../../support/proxy.ts";
 import type { Principal, Principals } from "./oracle.ts";
 
 /** The company's analytics service: a process of its own, which may die and come back, always at one address. */

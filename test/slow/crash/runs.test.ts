@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "./crashes.ts";
-import { versionOf } from "./premises.ts";
+import { versionOf } from "../../support/premises.ts";
+import { random } from "../../support/random.ts";
 
 /** Processes that are killed at every point of a run; after each, everything must be as before or as after. */
 
@@ -55,7 +56,7 @@ describe("at a moment that nobody has chosen", () => {
   beforeAll(() => settle("staff"));
   test.each([1, 2, 3, 4])("%i", async () => {
     const sides = await next("staff");
-    const point = String(Math.floor(Math.random() * 1000));
+    const point = String(Math.floor(random() * 1000));
     // On an idle machine it may have come to its end.
     const run = await crash("staff", { action: { do: "begin", sync: "staff" }, point }, sides, async () => {});
     expect(await goOn("staff", run), `after ${point} ms`).toEqual(sides.after);

@@ -10,11 +10,11 @@ import { readJournal } from "#sync/journal/journal.ts";
 import type { LocalCoordinator } from "#sync/coordinator/coordinate.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
-import { withCoordinatorIn } from "../../support/crashing.ts";
-import type { Killing } from "../../support/killed.ts";
-import { spawnProgram } from "../../support/process.ts";
-import { administrator, call, login } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { withCoordinatorIn } from "./crashing.ts";
+import type { Killing } from "./killed.ts";
+import { spawnProgram } from "./process.ts";
+import { administrator, call, login } from "./service.ts";
+import type { TestService } from "./service.ts";
 
 /** Who is in the directory, by name: what they are called and which groups they are in. */
 export type People = Readonly<Record<string, string>>;
@@ -175,7 +175,7 @@ export async function openPremises(service: () => TestService, syncs: Syncs): Pr
       await writeFile(join(folder, `${sync}-teams.csv`), `id,name\n${sync}-team,Team ${n}\n`);
     },
     kill: async (killing) => {
-      const program = new URL("../../support/killed.ts", import.meta.url);
+      const program = new URL("./killed.ts", import.meta.url);
       const child = spawnProgram(program, [JSON.stringify({ folder, ...killing })]);
       const said = Promise.all([text(child.stdout), text(child.stderr)]);
       const [, signal] = (await once(child, "exit")) as [number | null, string | null];

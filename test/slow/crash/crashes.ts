@@ -6,8 +6,8 @@ import type { RunRecord } from "#sync/record.ts";
 import { startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import type { Killing } from "../../support/killed.ts";
-import { by, openPremises, versionOf } from "./premises.ts";
-import type { People, Premises, Syncs } from "./premises.ts";
+import { by, openPremises, versionOf } from "../../support/premises.ts";
+import type { People, Premises, Syncs } from "../../support/premises.ts";
 
 /** What a sync has in the directory before and after what is done. */
 export interface Sides {

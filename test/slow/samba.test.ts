@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ldifEntry } from "../../support/ldif.ts";
-import { noSamba, sambaAdministrator, sambaBase, type SambaDomain, startSamba } from "../../support/samba.ts";
-import { memberships, openSource, readAll } from "./ldap-reading.ts";
+import { ldifEntry } from "../support/ldif.ts";
+import { noSamba, sambaAdministrator, sambaBase, type SambaDomain, startSamba } from "../support/samba.ts";
+import { memberships, openSource, readAll } from "../contract/source/ldap-reading.ts";
 
 const reason = await noSamba();
 const staff = `OU=Staff,${sambaBase}`;

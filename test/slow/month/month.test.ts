@@ -1,10 +1,10 @@
 import { describe } from "vitest";
 import { noOpenLdap } from "../../support/openldap.ts";
-import { accidents } from "./month/accidents.ts";
-import { departures } from "./month/departures.ts";
-import { useLife } from "./month/life.ts";
-import { ordinaryDays } from "./month/ordinary.ts";
-import { reorganisation } from "./month/reorganisation.ts";
+import { accidents } from "./accidents.ts";
+import { departures } from "./departures.ts";
+import { useLife } from "./life.ts";
+import { ordinaryDays } from "./ordinary.ts";
+import { reorganisation } from "./reorganisation.ts";
 
 const reason = await noOpenLdap();
 

@@ -14,8 +14,8 @@ import type { RunRequest, SyncEvent, Watcher } from "#sync/coordinator/coordinat
 import { isOverdue, tellWhenOverdue } from "#sync/schedule/overdue.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ScheduleState } from "#sync/schedule/schedule.ts";
-import { reader } from "../../../support/openldap.ts";
-import { administrator } from "../../../support/service.ts";
+import { reader } from "../../support/openldap.ts";
+import { administrator } from "../../support/service.ts";
 import { groups, people } from "./directory.ts";
 
 /** In milliseconds. */

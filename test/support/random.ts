@@ -1,0 +1,23 @@
+import fc from "fast-check";
+
+// Run before every test file: vitest.config.ts draws the seed, prints it, and takes it from the environment.
+fc.configureGlobal({ seed: Number(process.env["ROLLCALL_TEST_SEED"]), numRuns: cases(100) });
+
+/**
+ * How many cases a property tries: `count`, and ten times as many in `npm run test:slow`. It is `numRuns` of
+ * `fc.assert` where 100 are too slow or too few.
+ */
+export function cases(count: number): number {
+  return count * Number(process.env["ROLLCALL_TEST_RUNS"] ?? "1");
+}
+
+/** A number from 0 to below 1, from the seed. */
+export function random(): number {
+  const [value = 0] = fc.sample(fc.nat(0x7fff_fffe), {
+    numRuns: 1,
+    seed: (draws += 1) + Number(process.env["ROLLCALL_TEST_SEED"]),
+  });
+  return value / 0x7fff_ffff;
+}
+
+let draws = 0;
