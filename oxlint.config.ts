@@ -37,7 +37,7 @@ const layers: Record<string, readonly string[]> = {
     "principals",
     "plan/limits",
     "service/settings",
-    "sync/notify/channel",
+    "sync/notify/options",
   ],
   "src/control": [
     "wire",

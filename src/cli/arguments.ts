@@ -6,7 +6,7 @@ import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { aspects } from "#plan/stored.ts";
 import type { Aspect } from "#plan/stored.ts";
-import type { Head } from "#sync/audit/chain.ts";
+import type { Head } from "#sync/audit/entry.ts";
 import { runStates } from "#sync/record.ts";
 import type { RunState } from "#sync/record.ts";
 import type { RunsOptions } from "./runs.ts";

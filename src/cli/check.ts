@@ -4,7 +4,7 @@ import type { Entry, WantedAttributes } from "#connector.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { CompiledRules, Verdict } from "#principals/compile.ts";
-import { checkChannel } from "#sync/notify/sender.ts";
+import { checkChannel } from "#sync/notify/notifier.ts";
 import { number, sizes, visible } from "#text.ts";
 import type { Context } from "./context.ts";
 import { describeError, exitCodes } from "./output.ts";

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import { keptChanges } from "#control/changes.ts";
 import { messageOf } from "#errors.ts";
-import type { LocalCoordinator } from "#sync/coordinator/coordinate.ts";
+import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openHeartbeat } from "#sync/notify/heartbeat.ts";
 import { openNotifier } from "#sync/notify/notifier.ts";

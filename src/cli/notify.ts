@@ -1,6 +1,6 @@
 import { InputError } from "#errors.ts";
-import type { Attempt } from "#sync/notify/channel.ts";
-import { testChannel } from "#sync/notify/sender.ts";
+import type { Attempt } from "#sync/notify/delivery.ts";
+import { testChannel } from "#sync/notify/notifier.ts";
 import type { Context } from "./context.ts";
 import { exitCodes, listOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";

@@ -5,7 +5,7 @@ import { exactly, lasting, relatively, renderTable } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { painter } from "#plan/render/change-line.ts";
-import { readJournal } from "#sync/journal/journal.ts";
+import { readJournal } from "#sync/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { counted } from "#text.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "./run-text.ts";

@@ -15,7 +15,7 @@ import { renderText } from "#plan/render/text.ts";
 import type { TextOptions } from "#plan/render/text.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
-import { isOpen } from "#sync/coordinator/ending.ts";
+import { isOpen } from "#sync/coordinator/finish.ts";
 import { passedOver } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { counted, quoteIfNeeded } from "#text.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
-import { openStore } from "#sync/plans/store.ts";
+import { openStore } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { quoteIfNeeded } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";

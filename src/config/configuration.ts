@@ -2,7 +2,7 @@ import type { Connector } from "#connector.ts";
 import type { Limits } from "#plan/limits.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/settings.ts";
-import type { Channel } from "#sync/notify/channel.ts";
+import type { Channel } from "#sync/notify/options.ts";
 import type { Setting } from "./settings.ts";
 
 /** The configuration as the program uses it: checked, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Channel } from "#sync/notify/channel.ts";
+import type { Channel } from "#sync/notify/options.ts";
 import * as values from "./values.ts";
 
 const text = values.text;

@@ -7,9 +7,9 @@ import { openRecords } from "#cli/records.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { Audit } from "#sync/audit/audit.ts";
-import { openCoordinator } from "#sync/coordinator/coordinate.ts";
-import type { LocalCoordinator } from "#sync/coordinator/coordinate.ts";
-import type { Journal } from "#sync/journal/journal.ts";
+import { openCoordinator } from "#sync/coordinator/open.ts";
+import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import type { Journal } from "#sync/journal.ts";
 import type { Target } from "#sync/ports.ts";
 
 /** What stands between the coordinator and what it is given. */

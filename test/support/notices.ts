@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { ChatChannel, EmailChannel, WebhookChannel } from "#sync/notify/channel.ts";
-import type { Letter } from "#sync/notify/letter.ts";
+import type { ChatChannel, EmailChannel, WebhookChannel } from "#sync/notify/options.ts";
+import type { Letter, Notice } from "#sync/notify/notice.ts";
 import { noticeOfRun } from "#sync/notify/notice.ts";
-import type { Notice } from "#sync/notify/notice.ts";
 import { appliedRun, trippedLimit } from "./runs.ts";
 
 const settings = {

@@ -4,7 +4,7 @@ import { load } from "#cli/context.ts";
 import { atLeastOne, momentText } from "#cli/format.ts";
 import { common } from "#cli/frame.ts";
 import type { CommonOptions, Frame } from "#cli/frame.ts";
-import type { Head } from "#sync/audit/chain.ts";
+import type { Head } from "#sync/audit/entry.ts";
 import type { AuditFilter } from "#cli/audit.ts";
 import { headText } from "#cli/arguments.ts";
 

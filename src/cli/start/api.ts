@@ -9,7 +9,7 @@ import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Actor } from "#sync/record.ts";
-import { openStore } from "#sync/plans/store.ts";
+import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
 import type { Reloaded } from "./reload.ts";
 

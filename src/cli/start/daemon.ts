@@ -5,10 +5,10 @@ import { openNotices } from "#cli/notifications.ts";
 import type { Records } from "#cli/records.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
-import type { LocalCoordinator } from "#sync/coordinator/coordinate.ts";
+import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { SyncState } from "#sync/record.ts";
-import { createScheduler } from "#sync/schedule/schedule.ts";
-import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule/schedule.ts";
+import { createScheduler } from "#sync/schedule/scheduler.ts";
+import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule/scheduler.ts";
 import { logRuns, logSchedule, showPlans } from "./log-events.ts";
 
 /** What runs the syncs of a configuration by itself. */

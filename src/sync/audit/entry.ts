@@ -2,7 +2,6 @@ import type { HeldBy } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import type { Head } from "./chain.ts";
 import type { Actor, Cause, RunRecord, RunState } from "#sync/record.ts";
 
 /** What is said of a run in the audit file. */
@@ -85,6 +84,14 @@ export type AuditFinding =
 
 /** What can be wrong with a chain of entries. */
 export type Damage = "changed" | "removed" | "inserted" | "reordered" | "torn";
+
+/** The last entry of a chain: what everything before it can be checked against. */
+export interface Head {
+  /** 1 for the first entry; 0 where there is none yet. */
+  readonly sequence: number;
+  /** SHA-256 in hexadecimal. */
+  readonly hash: string;
+}
 
 /** What only a person asks for. */
 const personal: ReadonlySet<Cause> = new Set(["demand", "undo"]);

@@ -1,6 +1,6 @@
-import { type Break, type Head, type Sealed, beginning, otherThan } from "./chain.ts";
-import { auditFiles, currentName, pathOf, scanFile } from "./files.ts";
-import type { AuditFile } from "./files.ts";
+import { auditFiles, beginning, currentName, otherThan, pathOf, scanFile } from "./chain.ts";
+import type { AuditFile, Break, Sealed } from "./chain.ts";
+import type { Head } from "./entry.ts";
 
 export interface VerifyOptions {
   /** What is known from elsewhere to have been written: cutting off the newest entries leaves a chain that is whole. */

@@ -2,7 +2,7 @@ import { InputError } from "#errors.ts";
 import type { LimitName } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Approval } from "./coordinator.ts";
-import { isOpen } from "./ending.ts";
+import { isOpen } from "./finish.ts";
 import type { RunRecord } from "#sync/record.ts";
 
 /** Does it choose some of a plan, rather than all? */

@@ -4,11 +4,11 @@ import { literal } from "#duckdb/database.ts";
 import { measures } from "#plan/limits.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
-import { isOpen } from "#sync/coordinator/ending.ts";
+import { isOpen } from "#sync/coordinator/finish.ts";
 import { passedOver } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
-import type { Store } from "#sync/plans/store.ts";
+import type { Store } from "#sync/plans/stored.ts";
 
 /** Why a change of a principal is not made by itself, and how a person has it made. */
 export interface Wait {

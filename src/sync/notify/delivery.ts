@@ -1,15 +1,16 @@
 import { randomUUID } from "node:crypto";
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { messageOf } from "#errors.ts";
+import { makeFolder } from "#files/disk.ts";
+import { readJson, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import { inWords } from "#text.ts";
-import { messageOf } from "#errors.ts";
-import type { Attempt, Channel, Sender } from "./channel.ts";
-import { mostNotices } from "./letter.ts";
-import type { Letter } from "./letter.ts";
-import { withoutNames } from "./notice.ts";
-import type { Notice } from "./notice.ts";
-import { openOutbox } from "./outbox.ts";
+import type { Channel } from "./options.ts";
+import { mostNotices, withoutNames } from "./notice.ts";
+import type { Letter, Notice } from "./notice.ts";
 
 /** How often a letter is tried. In milliseconds. */
 export interface Patience {
@@ -21,6 +22,21 @@ export interface Patience {
 }
 
 export const usualPatience: Patience = { first: 5_000, longest: 900_000, most: 86_400_000 };
+
+/** What became of one attempt to send something. Texts are safe to show: they hold no secret. */
+export type Attempt =
+  /** It was taken; by whom, and what they said. */
+  | { readonly accepted: string; readonly warning?: string }
+  /** It was not. `again`: it may be later, at the earliest `after` so many milliseconds. */
+  | { readonly problem: string; readonly again: boolean; readonly after?: number };
+
+/** Sends by one channel. */
+export interface Sender {
+  /** Tries once, in bounded time. Never rejects, unless `signal` is aborted: then with its reason. */
+  send(letter: Letter, signal: AbortSignal): Promise<Attempt>;
+  /** Looks whether it could, without sending anything. */
+  check(signal: AbortSignal): Promise<Attempt>;
+}
 
 /** Brings notices to one channel, one letter after the other, for as long as it takes. */
 export interface Delivery {
@@ -195,4 +211,62 @@ function wordsOf({ notices, more }: Letter): string {
   const [first] = notices;
   const count = notices.length + more;
   return count === 1 && first !== undefined ? `the notice of ${first.sync} (${first.event})` : `${count} notices`;
+}
+
+/** The letters of one channel that have not gone out. They are in memory and on disk: a full disk keeps none back. */
+export interface Outbox {
+  /** The oldest first. */
+  letters(): readonly Letter[];
+  /** Adds a letter, or replaces the one with its id. The oldest ones go where there are too many; they are returned. */
+  put(letter: Letter): Promise<readonly Letter[]>;
+  remove(letter: Letter): Promise<void>;
+}
+
+/** More letters than this are of no use to anybody. */
+const mostLetters = 500;
+
+/**
+ * Opens the outbox in a folder. What cannot be read there is thrown away.
+ * @param warn is told, in words, what the disk refuses
+ */
+async function openOutbox(folder: string, warn: (message: string) => void): Promise<Outbox> {
+  const letters = new Map<string, Letter>();
+  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    await work().catch((error: unknown) => {
+      warn(`${what} (${messageOf(error)})`);
+    });
+  };
+  const fileOf = ({ id }: Letter): string => join(folder, `${id}.json`);
+  await attempt(`${folder} cannot be made: notices that wait do not survive a restart`, () =>
+    makeFolder(folder, "the outbox"),
+  );
+  for (const name of await readdir(folder).catch(() => [])) {
+    const letter = await readJson(join(folder, name));
+    if (isLetter(letter) && name === `${letter.id}.json`) letters.set(letter.id, letter);
+    else await rm(join(folder, name), { force: true }).catch(() => undefined);
+  }
+  const inOrder = (): Letter[] => [...letters.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  const remove = async (letter: Letter): Promise<void> => {
+    letters.delete(letter.id);
+    await attempt("a notice that is done with cannot be removed", () => rm(fileOf(letter), { force: true }));
+  };
+  return {
+    letters: inOrder,
+    remove,
+    async put(letter) {
+      letters.set(letter.id, letter);
+      await attempt("a notice cannot be kept on disk: it does not survive a restart", () =>
+        writeDurably(fileOf(letter), `${JSON.stringify(letter)}\n`),
+      );
+      const dropped = inOrder().slice(0, Math.max(0, letters.size - mostLetters));
+      for (const each of dropped) await remove(each);
+      return dropped;
+    },
+  };
+}
+
+function isLetter(value: unknown): value is Letter {
+  if (typeof value !== "object" || value === null) return false;
+  const { id, createdAt, dueAt, notices } = value as Partial<Letter>;
+  return [id, createdAt, dueAt].every((text) => typeof text === "string") && Array.isArray(notices);
 }

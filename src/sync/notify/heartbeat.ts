@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { hasSucceeded } from "#sync/coordinator/ending.ts";
-import { request } from "./post.ts";
-import type { PostTimeouts } from "./post.ts";
+import { hasSucceeded } from "#sync/coordinator/finish.ts";
+import { request } from "./webhook.ts";
+import type { PostTimeouts } from "./webhook.ts";
 
 /** Requests an address after each success of a sync, for whoever watches that these requests come. */
 export interface Heartbeat {

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { number } from "#text.ts";
 import type { RunRecord } from "#sync/record.ts";
-import type { NoticeEvent } from "./channel.ts";
+import { number } from "#text.ts";
+import type { NoticeEvent } from "./options.ts";
 
 /** What a person is told. Everything in it may be foreign text, but for what Rollcall itself says. */
 export interface Notice {
@@ -179,3 +179,22 @@ export function moment(iso: string): string {
 function times(count: number): string {
   return count === 1 ? "once" : `${number(count)} times in a row`;
 }
+
+/** What goes out by one channel at once: a notice, or what a digest has collected. It is kept on disk until it has gone. */
+export interface Letter {
+  /** Tells it from every other, and stays the same however often it is sent. */
+  readonly id: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  /** Not sent before; a digest collects until then. ISO 8601. */
+  readonly dueAt: string;
+  /** At least one, at most `mostNotices`; the oldest first. */
+  readonly notices: readonly Notice[];
+  /** How many more there were. */
+  readonly more: number;
+  /** Somebody tries the channel. */
+  readonly test?: true;
+}
+
+/** A digest of more than so many notices is not read. */
+export const mostNotices = 100;

@@ -1,18 +1,22 @@
+import { randomUUID } from "node:crypto";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { firstLineOf, messageOf } from "#errors.ts";
-import { readJson, writeDurably } from "#files/durable.ts";
 import { makeFolder } from "#files/disk.ts";
+import { readJson, writeDurably } from "#files/durable.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
-import type { Channel } from "./channel.ts";
+import type { Attempt, Sender } from "./delivery.ts";
+import type { Channel } from "./options.ts";
 import { openDelivery, usualPatience } from "./delivery.ts";
 import type { Patience } from "./delivery.ts";
-import { senderOf } from "./sender.ts";
+import { emailSender } from "./email.ts";
+import { noticeOfTest } from "./notice.ts";
 import { createWatch } from "./watch.ts";
 import type { Memory, Telling } from "./watch.ts";
+import { chatSender, webhookSender } from "./webhook.ts";
 
 /** Tells people what happens, by every channel that is for it. */
 export interface Notifier {
@@ -162,4 +166,41 @@ function memoryIn(value: unknown): Memory | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { syncs, told } = value as Partial<Memory>;
   return typeof syncs === "object" && syncs !== null && Array.isArray(told) ? { syncs, told } : undefined;
+}
+
+function senderOf(channel: Channel): Sender {
+  switch (channel.by) {
+    case "email":
+      return emailSender(channel);
+    case "webhook":
+      return webhookSender(channel);
+    case "chat":
+    default:
+      return chatSender(channel);
+  }
+}
+
+/**
+ * Sends a test by a channel, once, whatever it is for and however it collects.
+ * @throws the reason of `signal`, when it is aborted
+ */
+export function testChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {
+  const now = new Date().toISOString();
+  const letter = {
+    id: randomUUID(),
+    createdAt: now,
+    dueAt: now,
+    notices: [noticeOfTest()],
+    more: 0,
+    test: true,
+  } as const;
+  return senderOf(channel).send(letter, signal);
+}
+
+/**
+ * Looks whether something could be sent by a channel, as far as that can be known without sending.
+ * @throws the reason of `signal`, when it is aborted
+ */
+export function checkChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {
+  return senderOf(channel).check(signal);
 }

@@ -1,8 +1,7 @@
 import { describeCheck } from "#plan/render/limits.ts";
 import { visible } from "#text.ts";
-import type { Letter } from "./letter.ts";
+import type { Letter, Notice } from "./notice.ts";
 import { moment } from "./notice.ts";
-import type { Notice } from "./notice.ts";
 
 /** No notice is longer than so many lines of notes, problems and names each. */
 const most = 20;

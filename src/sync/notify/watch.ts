@@ -1,6 +1,6 @@
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
-import type { NoticeEvent } from "./channel.ts";
+import type { NoticeEvent } from "./options.ts";
 import { noticeOfOverdue, noticeOfRun, noticeOfSkipped } from "./notice.ts";
 import type { Notice } from "./notice.ts";
 

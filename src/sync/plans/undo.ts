@@ -1,13 +1,18 @@
 import { literal, useThreads } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { depart } from "#plan/departures.ts";
+import type { DepartureRules, Departures } from "#plan/departures.ts";
+import { combine, freeze } from "#plan/protect.ts";
+import type { Protection } from "#plan/protect.ts";
+import { assembledDdl } from "#principals/relation.ts";
 import { departureNotes } from "#sync/planning/departure-notes.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limited.ts";
 import { told } from "#sync/planning/note.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import { counted } from "#text.ts";
-import type { Store } from "./store.ts";
-import { combineWayBack } from "./way-back.ts";
+import type { Store } from "./stored.ts";
 
 /**
  * Plans the way back to what the target was before a run: everybody whom it, or a later run of the same sync, has
@@ -66,4 +71,75 @@ function each(store: Store, ids: readonly string[], table: "changes" | "owned"):
   return ids
     .map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`)
     .join(" UNION ALL ");
+}
+
+/** What there is to say of a way back beside its changes. */
+export interface WayBack {
+  readonly departures: Departures;
+  /** How many memberships do not come back: somebody has deleted the group since. */
+  readonly lost: number;
+}
+
+/**
+ * Makes `desired` of what principals were before: those of `way_back (kind, name, before)` are to be that, or not to be
+ * where it is NULL, and all others stay as they are in `actual`. Expects the tables of `openLedger` as well, and
+ * `owned_then (kind, name, source, source_id)`, what the sync owned of them before.
+ * @param now in epoch milliseconds
+ */
+export async function combineWayBack(
+  connection: Connection,
+  rules: { readonly protection: Protection; readonly departures: DepartureRules },
+  now: number,
+): Promise<WayBack> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE assembled (${assembledDdl});
+    CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
+    CREATE OR REPLACE TEMP TABLE origin_then AS
+    SELECT * FROM owned_then
+    UNION ALL
+    SELECT kind, name, source, source_id FROM ledger ANTI JOIN way_back USING (kind, name);
+    CREATE OR REPLACE TABLE contributor AS
+    SELECT * EXCLUDE (r) FROM (
+      SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY source, source_id) AS r FROM origin_then) WHERE r > 1;
+    INSERT INTO assembled
+    WITH first_origin AS (FROM origin_then ANTI JOIN contributor USING (kind, name, source, source_id)),
+    state AS (
+      SELECT kind, name, before.display_name, before.description, before.mail, before.group_names
+      FROM way_back WHERE before IS NOT NULL
+      UNION ALL
+      SELECT a.kind, a.name, a.display_name, a.description, a.mail, a.group_names
+      FROM actual a SEMI JOIN ledger USING (kind, name) ANTI JOIN way_back USING (kind, name))
+    SELECT s.*, coalesce(o.source, ''), coalesce(o.source_id, ''), 'as it was', 0
+    FROM state s LEFT JOIN first_origin o USING (kind, name)`);
+  await freeze(connection, { ...rules.protection, manage: "owned", makesGroups: true });
+  const departures = await depart(
+    connection,
+    { ...rules.departures, after: 0, renames: "apply", reusedNames: "apply" },
+    now,
+  );
+  // Who is gone from the sources has not come back by it: their time goes on.
+  await connection.run("INSERT INTO gone FROM leaving_since ANTI JOIN gone USING (kind, name)");
+  const lost = await forgetLostGroups(connection);
+  await combine(connection);
+  return { departures, lost };
+}
+
+/**
+ * Takes groups that will not be there out of `assembled`: those that the way back deletes, and those that somebody else
+ * has deleted since. Returns how many memberships that were there then do not come back. Expects the tables of `depart`.
+ */
+async function forgetLostGroups(connection: Connection): Promise<number> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE lost_membership AS
+    SELECT m.kind, m.name, m.g FROM (SELECT kind, name, unnest(group_names) AS g FROM assembled) m
+    ANTI JOIN (
+      SELECT name FROM assembled ANTI JOIN held_back USING (kind, name) WHERE kind = 'group' AND NOT is_protected(kind, name)
+      UNION SELECT name FROM frozen WHERE kind = 'group') there ON there.name = m.g;
+    UPDATE assembled SET group_names = list_filter(assembled.group_names, lambda g: NOT list_contains(l.names, g))
+    FROM (SELECT kind, name, list(g) AS names FROM lost_membership GROUP BY kind, name) l
+    WHERE l.kind = assembled.kind AND l.name = assembled.name`);
+  const [row] = await connection.rows<{ n: bigint }>(
+    "SELECT count(*) AS n FROM lost_membership SEMI JOIN way_back USING (kind, name)",
+  );
+  return Number(row?.n ?? 0);
 }

@@ -5,7 +5,7 @@ import { Writable } from "node:stream";
 import pino from "pino";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import type { Channel } from "#sync/notify/channel.ts";
+import type { Channel } from "#sync/notify/options.ts";
 import { openHeartbeat } from "#sync/notify/heartbeat.ts";
 import { openNotifier } from "#sync/notify/notifier.ts";
 import type { Notifier, NotifierOptions } from "#sync/notify/notifier.ts";

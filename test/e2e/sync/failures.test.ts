@@ -2,12 +2,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { conclude } from "#sync/coordinator/conclusions.ts";
+import { conclude } from "#sync/coordinator/finish.ts";
 import { createQueue } from "#queue.ts";
-import type { Books } from "#sync/coordinator/conclusions.ts";
+import type { Books } from "#sync/coordinator/finish.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#sync/journal/journal.ts";
-import { openStore } from "#sync/plans/store.ts";
+import { openJournal } from "#sync/journal.ts";
+import { openStore } from "#sync/plans/stored.ts";
 import { appliedRun } from "../../support/runs.ts";
 
 let folder: string;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
-import { endedByError } from "#sync/coordinator/ending.ts";
+import { endedByError } from "#sync/coordinator/finish.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { refuseOtherTarget, refuseUnapprovable, refuseUndoing } from "#sync/coordinator/refusals.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";

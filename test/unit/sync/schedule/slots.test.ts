@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { retryDelay } from "#sync/schedule/retries.ts";
+import { retryDelay } from "#sync/schedule/scheduler.ts";
 import { lastSlot, nextSlot, slotDelay } from "#sync/schedule/slots.ts";
 import type { Slots } from "#sync/schedule/slots.ts";
 import { cases } from "../../../support/random.ts";

@@ -5,7 +5,7 @@ import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/plan.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
-import { combineWayBack } from "#sync/plans/way-back.ts";
+import { combineWayBack } from "#sync/plans/undo.ts";
 import { useConnection } from "../../../support/memory.ts";
 import { applyOf } from "../../plan/applying.ts";
 import { byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { retain } from "#sync/journal/retention.ts";
-import { endedRun } from "../../../support/runs.ts";
+import { idAfter, retain } from "#sync/journal.ts";
+import { endedRun } from "../../support/runs.ts";
 
 const day = 86_400_000;
 const now = Date.parse("2026-11-21T12:00:00Z");
@@ -52,4 +52,18 @@ describe("retention", () => {
     const left = retain([open, ...runs], { ...most, lists: 1 }, now);
     expect(left.map(({ id, kept }) => `${id}${kept ? "+" : ""}`)).toEqual(["0+", "1", "2", "3+"]);
   });
+});
+
+const later = Date.parse("2026-11-21T10:12:35.999Z");
+
+test("an id tells the time in UTC, and sorts behind those before it: of the same moment, and when the clock was set back", () => {
+  expect(idAfter(undefined, later)).toMatch(/^20261121-101235-3e7[0-9a-f]{3}$/);
+  let newest = idAfter(undefined, later);
+  for (const clock of [later, later, later, later + 1, later - 3_600_000, later - 7_200_000, later + 2]) {
+    const next = idAfter(newest, clock);
+    expect(next > newest, `${next} after ${newest}`).toBe(true);
+    newest = next;
+  }
+  expect(idAfter("20261121-101235-ffffff", later) > "20261121-101235-ffffff").toBe(true);
+  expect(idAfter("20261121-101235-000000", later + 60_000)).toMatch(/^20261121-101335-/);
 });

@@ -1,10 +1,7 @@
 import { messageOf } from "#errors.ts";
 import type { Coordinator, SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { hasSucceeded } from "#sync/coordinator/ending.ts";
-import { isOverdue, overdueAt, tellWhenOverdue } from "./overdue.ts";
+import { hasSucceeded } from "#sync/coordinator/finish.ts";
 import type { Actor, Cause, RunRecord, SyncState } from "#sync/record.ts";
-import { retryDelay } from "./retries.ts";
-import type { Retries } from "./retries.ts";
 import { lastSlot, nextSlot, slotDelay } from "./slots.ts";
 import type { Slots } from "./slots.ts";
 
@@ -270,4 +267,54 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
 
 function iso(time: number): string {
   return new Date(time).toISOString();
+}
+
+type Watched = Pick<ScheduledSync, "name" | "overdueAfter">;
+
+/**
+ * The dead-man's switch: says once of a sync that it has not succeeded for too long, whatever the reason, until the
+ * next success.
+ */
+export function tellWhenOverdue(sync: Watched, memory: ScheduleState, now: number): void {
+  const { name } = sync;
+  const { knownSince, lastSuccessAt, overdueSince } = memory.state(name);
+  if (knownSince === undefined) memory.note(name, { knownSince: new Date(now).toISOString() });
+  if (!isOverdue(sync, memory, now)) {
+    if (overdueSince !== undefined) memory.note(name, { overdueSince: undefined });
+  } else if (overdueSince === undefined) {
+    memory.note(name, { overdueSince: new Date(now).toISOString() });
+    memory.emit({ type: "overdue", sync: name, since: lastSuccessAt ?? knownSince ?? new Date(now).toISOString() });
+  }
+}
+
+/** Whether its last success, or when there was none its first start, is longer ago than is configured. */
+export function isOverdue(sync: Watched, memory: ScheduleState, now: number): boolean {
+  return overdueAt(sync, memory) < now;
+}
+
+/** Until when it may be without another success, in epoch milliseconds. */
+function overdueAt({ name, overdueAfter = Infinity }: Watched, memory: ScheduleState): number {
+  const { lastSuccessAt, knownSince } = memory.state(name);
+  const since = lastSuccessAt ?? knownSince;
+  return since === undefined ? Infinity : Date.parse(since) + overdueAfter;
+}
+
+/** How a run that failed is tried again. Times are in milliseconds. */
+export interface Retries {
+  /** At most so often; 0: not at all. */
+  readonly attempts: number;
+  /** How long until the first time. Every further one waits twice as long. */
+  readonly first: number;
+  /** The longest wait. */
+  readonly most: number;
+}
+
+/**
+ * How long to wait before trying again, in milliseconds: never less than is configured, and up to a quarter more, so
+ * that what failed at the same moment is not tried again at the same moment.
+ * @param made how often it was tried again already
+ * @param random from 0 to 1
+ */
+export function retryDelay({ first, most }: Retries, made: number, random: number): number {
+  return Math.round(Math.min(first * 2 ** made, most) * (1 + random / 4));
 }

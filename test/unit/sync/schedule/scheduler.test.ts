@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord, RunState, SyncState } from "#sync/record.ts";
-import { createScheduler } from "#sync/schedule/schedule.ts";
-import type { ScheduledSync, Scheduler } from "#sync/schedule/schedule.ts";
+import { createScheduler } from "#sync/schedule/scheduler.ts";
+import type { ScheduledSync, Scheduler } from "#sync/schedule/scheduler.ts";
 import { runOf } from "../../../support/runs.ts";
 
 const minute = 60_000;

@@ -1,5 +1,3 @@
-import type { Letter } from "./letter.ts";
-
 /** What a person can be told of. `test`: somebody tries the channel. */
 export type NoticeEvent = "pending" | "held" | "failed" | "recovered" | "applied" | "overdue" | "skipped" | "test";
 
@@ -43,19 +41,4 @@ export interface ChatChannel extends ChannelSettings {
   /** Whoever knows it may write there. */
   readonly url: string;
   readonly ca?: string;
-}
-
-/** What became of one attempt to send something. Texts are safe to show: they hold no secret. */
-export type Attempt =
-  /** It was taken; by whom, and what they said. */
-  | { readonly accepted: string; readonly warning?: string }
-  /** It was not. `again`: it may be later, at the earliest `after` so many milliseconds. */
-  | { readonly problem: string; readonly again: boolean; readonly after?: number };
-
-/** Sends by one channel. */
-export interface Sender {
-  /** Tries once, in bounded time. Never rejects, unless `signal` is aborted: then with its reason. */
-  send(letter: Letter, signal: AbortSignal): Promise<Attempt>;
-  /** Looks whether it could, without sending anything. */
-  check(signal: AbortSignal): Promise<Attempt>;
 }

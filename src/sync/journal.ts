@@ -1,17 +1,16 @@
+import { randomBytes } from "node:crypto";
 import { link, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Low } from "lowdb";
 import { z } from "zod";
-import { InputError, firstLineOf } from "#errors.ts";
-import { writeDurably } from "#files/durable.ts";
+import { firstLineOf, InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
+import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
-import { syncsInLedgers } from "#sync/ledger/syncs.ts";
-import { runStates } from "#sync/record.ts";
-import type { RunRecord, SyncState } from "#sync/record.ts";
-import { retain } from "./retention.ts";
-import { setListsAside } from "#sync/plans/store.ts";
-import type { Retention } from "./retention.ts";
+import { syncsInLedgers } from "#sync/ledger/ledger.ts";
+import { setListsAside } from "#sync/plans/stored.ts";
+import { runStates } from "./record.ts";
+import type { RunRecord, SyncState } from "./record.ts";
 
 /** What the file holds. */
 export interface JournalDocument {
@@ -244,4 +243,76 @@ function unknown({ damaged }: JournalDocument): SyncState {
 function cautiousAfter({ at, keptAs }: Damage): SyncState {
   const reason = `the journal was damaged (it is kept as ${keptAs}), and what was decided before is not known`;
   return { skipped: [], caution: { since: at, reason } };
+}
+
+/** How much of the past is kept. */
+export interface Retention {
+  /** How long a run is remembered after it has ended, in milliseconds. */
+  readonly keep: number;
+  /** How many runs are remembered at most. */
+  readonly runs: number;
+  /** Of how many runs the changes and the list are kept at most. */
+  readonly lists: number;
+}
+
+/**
+ * The runs that stay, oldest first, with `kept` taken from those whose lists go. What is under way, or can still be
+ * approved, stays whatever its age; of the rest those without a change go first.
+ * @param now in epoch milliseconds
+ * @returns `runs` itself when nothing goes
+ */
+export function retain(
+  runs: readonly RunRecord[],
+  { keep, runs: most, lists }: Retention,
+  now: number,
+): readonly RunRecord[] {
+  const old = ({ endedAt, startedAt }: RunRecord): boolean => Date.parse(endedAt ?? startedAt) < now - keep;
+  const young = runs.filter((run) => isOpen(run) || !old(run));
+  const surplus = young.length - most;
+  const leastOfUse = [
+    ...young.filter((run) => run.state === "no change"),
+    ...young.filter((run) => run.state !== "no change" && !isOpen(run)),
+  ];
+  const going = new Set(leastOfUse.slice(0, Math.max(0, surplus)));
+  const staying = young.filter((run) => !going.has(run));
+  const withLists = staying.filter((run) => run.kept && !isOpen(run));
+  const losing = new Set(withLists.slice(0, Math.max(0, withLists.length - lists)));
+  if (staying.length === runs.length && losing.size === 0) return runs;
+  return staying.map((run) => (losing.has(run) ? Object.assign({}, run, { kept: false }) : run));
+}
+
+/** Under way, still to be approved, or its end still to be found out. */
+function isOpen({ state, expiresAt, endUnknown }: RunRecord): boolean {
+  return (
+    state === "running" || endUnknown === true || state === "pending" || (state === "held" && expiresAt !== undefined)
+  );
+}
+
+/**
+ * The id of a run that begins: `20261121-101235-4f9c2e`, its time in UTC. It sorts behind every earlier one, also of the
+ * same second, and when the clock was set back.
+ * @param newest the id of the one before
+ * @param now in epoch milliseconds
+ */
+export function idAfter(newest: string | undefined, now: number): string {
+  const id = idOf(now);
+  return newest === undefined || id > newest ? id : idOf(Math.max(now, timeOf(newest)) + 1);
+}
+
+/** The last six digits are three of the milliseconds, and three by chance: ids of two folders do not meet. */
+function idOf(time: number): string {
+  const [date = "", clock = "", milliseconds = ""] = new Date(time)
+    .toISOString()
+    .replaceAll(/[-:Z]/g, "")
+    .split(/[T.]/);
+  const suffix = Number(milliseconds).toString(16).padStart(3, "0") + randomBytes(2).toString("hex").slice(1);
+  return `${date}-${clock}-${suffix}`;
+}
+
+/** The time of an id in epoch milliseconds; of one that is none, 0. */
+function timeOf(id: string): number {
+  const [, date = "", clock = "", milliseconds = ""] = /^(\d{8})-(\d{6})-([0-9a-f]{3})[0-9a-f]{3}$/.exec(id) ?? [];
+  const iso = `${date}T${clock}`.replace(/^(....)(..)(..)T(..)(..)(..)$/, "$1-$2-$3T$4:$5:$6Z");
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? 0 : time + Number.parseInt(milliseconds, 16);
 }

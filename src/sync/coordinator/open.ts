@@ -1,15 +1,18 @@
 import { InputError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
-import { carryOut } from "./carry-out.ts";
-import type { Means, Wanted } from "./carry-out.ts";
-import { close, tell, tidy } from "./conclusions.ts";
-import type { Begun, Coordinator, SyncEvent, SyncStatus, Watcher } from "./coordinator.ts";
-import { endedByError, isOpen, without } from "./ending.ts";
 import type { Audit } from "#sync/audit/audit.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
-import type { Journal } from "#sync/journal/journal.ts";
-import { createRecovery } from "./recover-runs.ts";
-import { idAfter } from "#sync/journal/run-id.ts";
+import type { Journal } from "#sync/journal.ts";
+import { idAfter } from "#sync/journal.ts";
+import { openStore, partOf, planFromStore } from "#sync/plans/stored.ts";
+import { planTheWayBack } from "#sync/plans/undo.ts";
+import type { Decision, RunRecord, SyncState } from "#sync/record.ts";
+import type { ApprovalPolicy, Report } from "#sync/run.ts";
+import type { Begun, Coordinator, SyncEvent, SyncStatus, Watcher } from "./coordinator.ts";
+import { carryOut } from "./execute.ts";
+import type { Means, Wanted } from "./execute.ts";
+import { close, endedByError, isOpen, tell, tidy, without } from "./finish.ts";
+import { createRecovery } from "./recover.ts";
 import {
   hasApplied,
   isPart,
@@ -19,11 +22,6 @@ import {
   refuseUnapprovable,
   refuseUndoing,
 } from "./refusals.ts";
-import type { Decision, RunRecord, SyncState } from "#sync/record.ts";
-import type { ApprovalPolicy, Report } from "#sync/run.ts";
-import { openStore, partOf } from "#sync/plans/store.ts";
-import { planFromStore } from "#sync/plans/plan.ts";
-import { planTheWayBack } from "#sync/plans/undo.ts";
 import { createTurns } from "./turns.ts";
 
 /** What of a sync decides on its runs. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRecorder } from "#sync/journal/recorder.ts";
+import { createRecorder } from "#sync/coordinator/execute.ts";
 
 test("stages with their times and records; one that is under way, or broken off, has no end", () => {
   let now = Date.parse("2026-11-21T10:00:00Z");

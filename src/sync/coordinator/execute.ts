@@ -1,13 +1,11 @@
-import type { Watcher } from "./coordinator.ts";
-import { conclude } from "./conclusions.ts";
-import type { Books } from "./conclusions.ts";
-import { endedByError, endedWith, hasSucceeded, isOpen, notWrittenDown } from "./ending.ts";
 import type { Interruption } from "#sync/interruption.ts";
-import { createRecorder } from "#sync/journal/recorder.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { RunRecord, StageRecord } from "#sync/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
-import type { Sync } from "#sync/sync.ts";
+import type { Stage, Sync } from "#sync/sync.ts";
+import type { Watcher } from "./coordinator.ts";
+import { conclude, endedByError, endedWith, hasSucceeded, isOpen, notWrittenDown } from "./finish.ts";
+import type { Books } from "./finish.ts";
 
 /** How many lines of what sources say go into a record. */
 const mostWarnings = 50;
@@ -129,5 +127,48 @@ function plannedBy({ digest, counts, limits, waiting, notes, kept }: RunRecord):
     waiting,
     notes,
     kept,
+  };
+}
+
+/** Notes down when the stages of a run begin and end. */
+export interface Recorder {
+  /** A stage begins; or, with `records`, so many have been read in it. */
+  progress(stage: Stage, records?: number): void;
+  /** The stages so far; the last one may be under way. */
+  stages(): readonly StageRecord[];
+  /** The stage that is under way has ended. */
+  end(): void;
+}
+
+/** @param now the time, in epoch milliseconds */
+export function createRecorder(now: () => number, before: readonly StageRecord[] = []): Recorder {
+  const done: StageRecord[] = [...before];
+  let current: { readonly stage: Stage; readonly began: number; records?: number } | undefined;
+  const record = (milliseconds?: number): StageRecord[] => {
+    if (current === undefined) return [];
+    const { stage, began, records } = current;
+    return [
+      {
+        stage,
+        startedAt: new Date(began).toISOString(),
+        ...(milliseconds === undefined ? {} : { milliseconds }),
+        ...(records === undefined ? {} : { records }),
+      },
+    ];
+  };
+  const end = (): void => {
+    if (current !== undefined) done.push(...record(now() - current.began));
+    current = undefined;
+  };
+  return {
+    progress: (stage, records) => {
+      if (current?.stage !== stage) {
+        end();
+        current = { stage, began: now() };
+      }
+      if (records !== undefined) current.records = records;
+    },
+    stages: () => [...done, ...record()],
+    end,
   };
 }

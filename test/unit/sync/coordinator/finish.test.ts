@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { createQueue } from "#queue.ts";
-import { close, conclude } from "#sync/coordinator/conclusions.ts";
-import type { Books } from "#sync/coordinator/conclusions.ts";
+import { close, conclude } from "#sync/coordinator/finish.ts";
+import type { Books } from "#sync/coordinator/finish.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { openJournal } from "#sync/journal/journal.ts";
+import { openJournal } from "#sync/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
-import { openStore } from "#sync/plans/store.ts";
+import { openStore } from "#sync/plans/stored.ts";
 import { endedRun } from "../../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
