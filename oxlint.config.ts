@@ -4,59 +4,33 @@ import type { OxlintConfig } from "oxlint";
 
 type Override = NonNullable<OxlintConfig["overrides"]>[number];
 
+/** What every module may import. These know nothing of the others. */
+const basics = ["errors", "text", "values", "queue"];
+
 /**
- * Who may import whom. A folder of `src/` names another one as `#folder/file.ts`; what its row does not list,
- * it may not import. `main.ts`, the composition root, has no row: it may import everything.
+ * Who may import whom, beside the basics. A folder of `src/` names another one as `#folder/file.ts`; what its row does
+ * not list, it may not import. `main.ts`, the composition root, has no row: it may import everything.
  */
 const layers: Record<string, readonly string[]> = {
-  "src/errors.ts": [],
-  "src/text.ts": [],
-  "src/queue.ts": [],
   "src/wire": [],
-  "src/files": ["errors", "text", "queue"],
-  "src/duckdb": ["errors", "text", "queue", "files"],
-  "src/http": ["errors", "text", "queue", "files"],
+  "src/files": [],
+  "src/duckdb": ["files"],
+  "src/http": ["files"],
   // To be undone: what is sent and where is the caller's to say.
-  "src/http/exchange.ts": ["errors", "text", "queue", "files", "http", "wire", "client/form"],
-  "src/principals": ["errors", "text", "duckdb"],
+  "src/http/exchange.ts": ["files", "http", "wire", "client/form"],
+  "src/principals": ["duckdb"],
   "src/connector.ts": ["principals"],
-  connectors: ["connector", "principals", "files", "http", "errors", "text", "queue"],
-  "src/plan": ["principals", "duckdb", "files", "errors", "text", "queue"],
-  "src/sync": ["plan", "principals", "duckdb", "files", "http", "connector", "errors", "text", "queue"],
-  "src/client": ["wire", "http", "files", "errors", "text", "queue"],
-  "src/client/target.ts": ["client", "wire", "http", "files", "errors", "text", "queue", "sync/ports", "principals"],
-  "src/exports": ["client", "plan", "duckdb", "files", "errors", "text", "queue"],
-  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "errors", "text", "queue"],
+  connectors: ["connector", "principals", "files", "http"],
+  "src/plan": ["principals", "duckdb", "files"],
+  "src/sync": ["plan", "principals", "duckdb", "files", "http", "connector"],
+  "src/client": ["wire", "http", "files"],
+  "src/client/target.ts": ["client", "wire", "http", "files", "sync/ports", "principals"],
+  "src/exports": ["client", "plan", "duckdb", "files"],
+  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening"],
   // What can be configured of limits, of the service and of channels is theirs to say.
-  "src/config": [
-    "errors",
-    "text",
-    "files",
-    "http",
-    "connector",
-    "principals",
-    "plan/limits",
-    "service/settings",
-    "sync/notify/options",
-  ],
-  "src/control": [
-    "wire",
-    "sync",
-    "client",
-    "exports",
-    "config",
-    "plan",
-    "principals",
-    "duckdb",
-    "files",
-    "http",
-    "errors",
-    "text",
-    "queue",
-    "control",
-  ],
+  "src/config": ["files", "http", "connector", "principals", "plan/limits", "service/settings", "sync/notify/options"],
+  "src/control": ["sync", "client", "exports", "config", "plan", "principals", "duckdb", "files", "http", "wire"],
   "src/cli": [
-    "cli",
     "control",
     "sync",
     "client",
@@ -68,9 +42,6 @@ const layers: Record<string, readonly string[]> = {
     "duckdb",
     "files",
     "http",
-    "errors",
-    "text",
-    "queue",
   ],
 };
 
@@ -122,7 +93,13 @@ export default defineConfig({
     "prefer-const": "error",
   },
   overrides: [
-    ...Object.entries(layers).map(([place, allowed]): Override => ({
+    ...[
+      ...basics.map((name): [string, readonly string[]] => [`src/${name}.ts`, name === "values" ? ["text"] : []]),
+      ...Object.entries(layers).map(([place, allowed]): [string, readonly string[]] => [
+        place,
+        [...basics, ...allowed],
+      ]),
+    ].map(([place, allowed]): Override => ({
       files: [place.endsWith(".ts") ? place : `${place}/**/*.ts`],
       rules: {
         "no-restricted-imports": [

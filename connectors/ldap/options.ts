@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { patience } from "#text.ts";
+import { patience } from "#values.ts";
 import { dnKey, isWithin, parseDn } from "./dn.ts";
 import { parseFilter } from "./filter.ts";
 import { ldapUrl } from "./url.ts";

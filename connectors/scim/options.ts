@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
-import { patience } from "#text.ts";
+import { patience } from "#values.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 const count = (least: number) =>

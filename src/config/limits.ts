@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Bound, Limits } from "#plan/limits.ts";
-import { section } from "./section.ts";
-import * as values from "./values.ts";
+import { section } from "#values.ts";
+import * as values from "#values.ts";
 
 const wholeNumber = z
   .int({ error: "expected a whole number" })

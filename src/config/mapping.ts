@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { section } from "./section.ts";
-import * as values from "./values.ts";
+import { section } from "#values.ts";
+import * as values from "#values.ts";
 
 /** An expression over `entry`, which gives what the key is about. */
 export const expression = (example: string) => values.text(`a CEL expression like ${example}`);

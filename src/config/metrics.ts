@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { section } from "./section.ts";
-import { text } from "./values.ts";
+import { section, text } from "#values.ts";
 
 const expected = "a secret of at least 16 characters, or where it is: ${env:NAME} or ${file:/path}";
 

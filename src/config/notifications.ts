@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Channel } from "#sync/notify/options.ts";
-import * as values from "./values.ts";
+import * as values from "#values.ts";
 
 const text = values.text;
 const mailbox = text("an address like ops@example.com").regex(

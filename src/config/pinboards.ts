@@ -8,7 +8,7 @@ import { renderProblems } from "./problem.ts";
 import type { Path, Problem } from "./problem.ts";
 import { reason } from "./substitution.ts";
 import { validate } from "./validate.ts";
-import { text } from "./values.ts";
+import { text } from "#values.ts";
 
 const guid = text("a GUID like 6f1c2a52-0d8e-4a57-9f0b-6d2d2b8a7c11").regex(
   /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i,

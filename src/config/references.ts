@@ -7,7 +7,7 @@ import { webAddress } from "./notifications.ts";
 import type { Path, Problem } from "./problem.ts";
 import { reason } from "./substitution.ts";
 import { nearest } from "#text.ts";
-import { listen, origin } from "./values.ts";
+import { listen, origin } from "#values.ts";
 
 /**
  * What is wrong between the parts of a file: names that nothing has, addresses that give passwords away, files that

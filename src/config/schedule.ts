@@ -1,7 +1,7 @@
 import { CronExpressionParser } from "cron-parser";
 import { z } from "zod";
-import { section } from "./section.ts";
-import * as values from "./values.ts";
+import { section } from "#values.ts";
+import * as values from "#values.ts";
 
 const attempts = "expected a whole number from 0 to 100";
 

@@ -4,9 +4,9 @@ import { expression, groupList, groupRules, staticGroup, userRules } from "./map
 import { metrics } from "./metrics.ts";
 import { channel, webAddress } from "./notifications.ts";
 import { schedule } from "./schedule.ts";
-import { section } from "./section.ts";
+import { section } from "#values.ts";
 import { data, memory, service } from "./service.ts";
-import * as values from "./values.ts";
+import * as values from "#values.ts";
 
 /** Named things. `name:` with nothing below it is the same as no names. */
 function named<Value extends z.ZodType>(value: Value, name = values.label) {

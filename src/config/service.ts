@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { section } from "./section.ts";
-import * as values from "./values.ts";
+import { section } from "#values.ts";
+import * as values from "#values.ts";
 
 const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
 

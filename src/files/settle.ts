@@ -4,7 +4,7 @@ import { basename, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import { patience } from "#text.ts";
+import { patience } from "#values.ts";
 
 /** What a file's state is compared by. Times in milliseconds. */
 export interface State {

@@ -1,10 +1,33 @@
 import { isIP, isIPv6 } from "node:net";
 import { z } from "zod";
-import { nearest, text } from "#text.ts";
+import { nearest } from "./text.ts";
+
+/* The values that a configuration is made of, wherever in it they are. Their messages say what is expected. */
+
+/** Text that is not empty. @param expected what it is, for the message: `the name of a sync` */
+export function text(expected: string) {
+  return z.string({ error: `expected ${expected}` }).min(1, { error: `expected ${expected}`, abort: true });
+}
+
+/** A mapping whose keys are all optional: left out or left empty, it has every default. */
+export function section<Shape extends z.ZodRawShape>(shape: Shape) {
+  const schema = z.strictObject(shape);
+  return schema.nullish().transform((value) => value ?? schema.parse({}));
+}
+
+const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** `90s`, `15m`, `3h`, `7d`; never zero. In milliseconds. */
+export const duration = text("a duration like 90s, 15m, 3h, 7d")
+  .regex(/^[1-9]\d{0,6}[smhd]$/, { error: "expected a duration like 90s, 15m, 3h, 7d" })
+  .transform((value) => Number(value.slice(0, -1)) * (milliseconds[value.slice(-1)] ?? 0));
+
+/** A duration that a Node timer can hold. In milliseconds. */
+export const patience = duration.refine((value) => value <= 24 * 86_400_000, {
+  error: "expected a duration of at most 24d",
+});
 
 const bytes: Readonly<Record<string, number>> = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
-
-export { duration, text } from "#text.ts";
 
 export const path = text("the path of a file");
 

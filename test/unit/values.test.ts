@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { duration, patience, text } from "#text.ts";
+import { duration, patience, text } from "#values.ts";
 
 test.each([
   ["90s", 90_000],
