@@ -15,6 +15,14 @@ export function section<Shape extends z.ZodRawShape>(shape: Shape) {
   return schema.nullish().transform((value) => value ?? schema.parse({}));
 }
 
+/** Named things. `name:` with nothing below it is the same as no names. */
+export function named<Value extends z.ZodType>(value: Value, name: z.ZodType<string> = label) {
+  return z
+    .record(name, value)
+    .nullish()
+    .transform((record) => record ?? {});
+}
+
 const milliseconds: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** `90s`, `15m`, `3h`, `7d`; never zero. In milliseconds. */
@@ -131,6 +139,6 @@ export const principalName = text("a name of 1 to 255 characters").refine(
 );
 
 /** What the user calls a target, a source or a sync. It becomes a part of file names. */
-export const label = z.string().regex(/^[A-Za-z0-9][\w.-]{0,62}$/, {
+const label = z.string().regex(/^[A-Za-z0-9][\w.-]{0,62}$/, {
   error: "expected a name of letters, digits, -, _ and . that starts with a letter or a digit (at most 63)",
 });

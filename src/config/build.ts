@@ -2,8 +2,9 @@ import { resolve } from "node:path";
 import type { Configuration, SourceConfiguration, SyncConfiguration, TargetConfiguration } from "./configuration.ts";
 import { buildLimits } from "./limits.ts";
 import { buildChannel } from "./notifications.ts";
-import type { File, Sync, Target } from "./schema.ts";
-import type { Setting } from "./settings.ts";
+import type { File, Target } from "./schema.ts";
+import type { Sync } from "./syncs.ts";
+import type { Setting } from "./differences.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(

@@ -3,7 +3,7 @@ import type { Limits } from "#plan/limits.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/settings.ts";
 import type { Channel } from "#sync/notify/options.ts";
-import type { Setting } from "./settings.ts";
+import type { Setting } from "./differences.ts";
 
 /** The configuration as the program uses it: checked, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
 export interface Configuration {

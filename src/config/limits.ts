@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { Bound, Limits } from "#plan/limits.ts";
-import { section } from "#values.ts";
 import * as values from "#values.ts";
 
 const wholeNumber = z
@@ -30,7 +29,7 @@ const bound = z.union(
 type BoundInput = z.infer<typeof bound>;
 
 /** `syncs.NAME.limits`. The defaults let a day's ordinary changes pass, and hold what looks like an accident. */
-export const limits = section({
+export const limits = values.section({
   deletes: bound.prefault("10%").describe("How many users, and how many groups, may be deleted."),
   updates: bound.prefault("50%").describe("How many users, and how many groups, may be changed."),
   creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),

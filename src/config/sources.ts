@@ -1,14 +1,13 @@
 import { z } from "zod";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { messageOf } from "#errors.ts";
+import { suggestion } from "#text.ts";
 import type { SourceConfiguration } from "./configuration.ts";
 import type { ConfigurationDocument } from "./document.ts";
-import { alternatives } from "./expectations.ts";
-import type { Path, Problem } from "./problem.ts";
-import { keysOf } from "./references.ts";
+import type { Path, Problem } from "./problems.ts";
+import { keysOf } from "./checks.ts";
 import { sourceSettings } from "./schema.ts";
-import { suggestion } from "#text.ts";
-import { validate } from "./validate.ts";
+import { alternatives, validate } from "./validate.ts";
 
 /** Where connectors come from. */
 export interface ConnectorSupply {

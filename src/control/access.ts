@@ -1,7 +1,7 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { Actor } from "#sync/record.ts";
 import { Refusal } from "./answers.ts";
-import { bearerOf, isSame } from "./token.ts";
 
 /** The header in which a command says whose account it runs under, percent-encoded. It proves nothing. */
 export const accountHeader = "x-rollcall-account";
@@ -67,4 +67,23 @@ function refuseOtherSites({ headers }: FastifyRequest): void {
       ? origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)
       : site === "same-origin" || site === "none";
   if (!isOwn) throw new Refusal(403, "the request comes from a page of another site");
+}
+
+/** A secret of 256 random bits. */
+export function createToken(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+/** The token of `Authorization: Bearer`; empty where that header holds none, undefined where there is no such header. */
+export function bearerOf({ headers: { authorization } }: FastifyRequest): string | undefined {
+  return authorization === undefined ? undefined : (/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? "");
+}
+
+/** Takes the same time wherever they differ: digests are of one length. */
+export function isSame(given: string, token: string): boolean {
+  return timingSafeEqual(digestOf(given), digestOf(token));
+}
+
+function digestOf(value: string): Buffer {
+  return createHash("sha256").update(value).digest();
 }

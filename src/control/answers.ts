@@ -1,3 +1,6 @@
+import { Readable } from "node:stream";
+import type { Change } from "#plan/change.ts";
+import { inChunks } from "#plan/render/sections.ts";
 import { HeldError, InputError, RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
 
 type Advice = RollcallError["advice"];
@@ -68,5 +71,32 @@ export async function decided<Result>(work: Promise<Result>): Promise<Result> {
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
     throw new Refusal(409, error.message, { problems: error.problems });
+  }
+}
+
+/**
+ * Changes as JSON: one array, or a line for each.
+ * @throws what is thrown before the first of them is there
+ */
+export async function changesAsJson(changes: AsyncIterable<Change>, form: "array" | "lines"): Promise<Readable> {
+  const iterator = changes[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  return Readable.from(inChunks(pieces(iterator, first, form)), { objectMode: false });
+}
+
+async function* pieces(
+  iterator: AsyncIterator<Change>,
+  first: IteratorResult<Change>,
+  form: "array" | "lines",
+): AsyncIterable<string> {
+  const [start, between, end] = form === "array" ? ["[\n", ",\n", "\n]\n"] : ["", "\n", "\n"];
+  try {
+    yield start;
+    for (let { done, value } = first; done !== true; { done, value } = await iterator.next()) {
+      yield `${value === first.value ? "" : between}${JSON.stringify(value)}`;
+    }
+    if (form === "array" || first.done !== true) yield end;
+  } finally {
+    await iterator.return?.();
   }
 }

@@ -4,9 +4,8 @@ import type { RunRecord } from "#sync/record.ts";
 import type { Stage } from "#sync/sync.ts";
 import { controlRoutes, ofControl } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { NoDaemonError, connectTo } from "./connection.ts";
+import { connectTo, createFollower, NoDaemonError } from "./connection.ts";
 import type { Connection } from "./connection.ts";
-import { createFollower } from "./follow.ts";
 import { readDaemonPresence } from "./presence.ts";
 import type { RunList, Status } from "./routes.ts";
 

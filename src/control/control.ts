@@ -1,35 +1,11 @@
 import type { FastifyInstance } from "fastify";
-import type { Logger } from "pino";
 import { UnavailableError } from "#errors.ts";
-import type { Change } from "#plan/change.ts";
-import type { Filter } from "#plan/stored.ts";
-import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
-import type { Actor, RunRecord } from "#sync/record.ts";
+import type { Begun } from "#sync/coordinator/coordinator.ts";
+import type { RunRecord } from "#sync/record.ts";
 import type { Host } from "./access.ts";
-import { createEnds } from "./ends.ts";
 import { createEventStreams } from "./events.ts";
-import type { EventStreams } from "./events.ts";
 import { addControlRoutes } from "./routes.ts";
-
-export interface ControlOptions {
-  /** What a command on this machine proves with that it may read the data folder. */
-  readonly token: string;
-  readonly version: string;
-  /** ISO 8601. */
-  readonly startedAt: string;
-  readonly log: Logger;
-}
-
-/** The daemon, as its API asks it. */
-export interface Daemon {
-  readonly coordinator: Coordinator;
-  /** The configuration that is in force. Those of two processes are the same when their digests are. */
-  readonly configuration: () => { readonly file: string; readonly digest: string };
-  /** What a run has planned, as far as it fits. */
-  readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
-  /** Reads the configuration again, as a whole or not at all. @throws {InputError} something is wrong with it */
-  readonly reload: (by: Actor) => Promise<unknown>;
-}
+import type { ControlContext, ControlOptions, Daemon } from "./routes.ts";
 
 /** The daemon's own API. */
 export interface Control {
@@ -40,18 +16,6 @@ export interface Control {
   beginStopping(): void;
 }
 
-/** What the routes work with. */
-export interface Desk extends ControlOptions {
-  readonly events: EventStreams;
-  /** @throws {UnavailableError} there is none yet */
-  daemon(): Daemon;
-  isStopping(): boolean;
-  /** Follows a run that was begun here. @returns it, as it began */
-  begun(beginning: Begun): RunRecord;
-  /** How a run that was begun here has ended. */
-  endOf(id: string): RunRecord | "under way" | undefined;
-}
-
 export function createControl(options: ControlOptions): Control {
   const events = createEventStreams();
   const ends = createEnds((id, run) => {
@@ -59,7 +23,7 @@ export function createControl(options: ControlOptions): Control {
   });
   let daemon: Daemon | undefined;
   let isStopping = false;
-  const desk: Desk = {
+  const context: ControlContext = {
     ...options,
     events,
     daemon: () => {
@@ -75,7 +39,7 @@ export function createControl(options: ControlOptions): Control {
   };
   return {
     routes: (app, host) => {
-      addControlRoutes(app, host, desk);
+      addControlRoutes(app, host, context);
     },
     attach: (attached) => {
       daemon = attached;
@@ -86,5 +50,33 @@ export function createControl(options: ControlOptions): Control {
     beginStopping: () => {
       isStopping = true;
     },
+  };
+}
+
+/** How the runs ended that were begun over the API. In the journal a run may stand as ended before all of it has. */
+export interface Ends {
+  /** Resolves when it has ended. */
+  expect(begun: Begun): Promise<void>;
+  /** How the run ended that began with this id; undefined where it is not known any more. */
+  of(id: string): RunRecord | "under way" | undefined;
+}
+
+/** So many are remembered for who asks. */
+const capacity = 200;
+
+/** @param tell is told of every end */
+function createEnds(tell: (id: string, run: RunRecord) => void): Ends {
+  const ends = new Map<string, RunRecord | "under way">();
+  return {
+    expect: async ({ run: { id }, ended }) => {
+      ends.delete(id);
+      ends.set(id, "under way");
+      const [oldest] = ends.keys();
+      if (ends.size > capacity && oldest !== undefined) ends.delete(oldest);
+      const run = await ended;
+      if (ends.has(id)) ends.set(id, run);
+      tell(id, run);
+    },
+    of: (id) => ends.get(id),
   };
 }

@@ -1,5 +1,7 @@
+import { createHmac } from "node:crypto";
 import { dirname, join } from "node:path";
 import { z } from "zod";
+import type { Configuration } from "#config/configuration.ts";
 import { makeFolder } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
 
@@ -27,4 +29,16 @@ export const { withdraw: withdrawDaemon, read: readDaemonPresence } = file;
 export async function announceDaemon(data: string, value: DaemonPresence): Promise<void> {
   await makeFolder(dirname(fileOf(data)), "the daemon's folder");
   await file.announce(data, value);
+}
+
+/**
+ * Tells whether two processes have the same configuration. The files that it names are not in it, but for the secrets.
+ * @param token the daemon's: whoever does not know it learns nothing of secrets from the digest
+ */
+export function configurationDigest(configuration: Configuration, token: string): string {
+  const { sources, ...rest } = configuration;
+  const plain = Object.entries(sources).map(([name, { connector, ...source }]) => [name, connector.name, source]);
+  return createHmac("sha256", token)
+    .update(JSON.stringify([rest, plain]))
+    .digest("hex");
 }

@@ -1,5 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { messageOf } from "#errors.ts";
+import type { Logger } from "pino";
+import type { Change } from "#plan/change.ts";
+import type { Filter } from "#plan/stored.ts";
 import type { Begun, Coordinator, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
@@ -7,8 +10,8 @@ import type { Route } from "#wire/routes.ts";
 import { authenticate } from "./access.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf, decided } from "./answers.ts";
-import { changesAsJson } from "./changes.ts";
-import type { Desk } from "./control.ts";
+import { changesAsJson } from "./answers.ts";
+import type { EventStreams } from "./events.ts";
 import { approveBody, changesQuery, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
 
 declare module "fastify" {
@@ -16,6 +19,38 @@ declare module "fastify" {
     /** Who asks something of the daemon. */
     actor: Actor;
   }
+}
+
+export interface ControlOptions {
+  /** What a command on this machine proves with that it may read the data folder. */
+  readonly token: string;
+  readonly version: string;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly log: Logger;
+}
+
+/** The daemon, as its API asks it. */
+export interface Daemon {
+  readonly coordinator: Coordinator;
+  /** The configuration that is in force. Those of two processes are the same when their digests are. */
+  readonly configuration: () => { readonly file: string; readonly digest: string };
+  /** What a run has planned, as far as it fits. */
+  readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
+  /** Reads the configuration again, as a whole or not at all. @throws {InputError} something is wrong with it */
+  readonly reload: (by: Actor) => Promise<unknown>;
+}
+
+/** What the routes work with. */
+export interface ControlContext extends ControlOptions {
+  readonly events: EventStreams;
+  /** @throws {UnavailableError} there is none yet */
+  daemon(): Daemon;
+  isStopping(): boolean;
+  /** Follows a run that was begun here. @returns it, as it began */
+  begun(beginning: Begun): RunRecord;
+  /** How a run that was begun here has ended. */
+  endOf(id: string): RunRecord | "under way" | undefined;
 }
 
 /** What `GET /status` answers. */
@@ -31,18 +66,18 @@ export interface Status {
 const bodyLimit = 64 * 1024;
 
 /** Adds the routes of the daemon's API, below `controlRoot`. */
-export function addControlRoutes(app: FastifyInstance, host: Host, desk: Desk): void {
+export function addControlRoutes(app: FastifyInstance, host: Host, context: ControlContext): void {
   const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
-    prepare(scope, host, desk);
-    addReading(scope, desk);
-    addDeciding(scope, desk);
+    prepare(scope, host, context);
+    addReading(scope, context);
+    addDeciding(scope, context);
     done();
   };
   app.register(routes, { prefix: controlRoot });
 }
 
 /** What all requests have in common: who may make them, what their bodies are, and how they fail. */
-function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events, log }: Desk): void {
+function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events, log }: ControlContext): void {
   scope.decorateRequest("actor");
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser("*", { parseAs: "string" }, async (_request: FastifyRequest, body: string) =>
@@ -67,7 +102,7 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
   });
 }
 
-function addReading(scope: FastifyInstance, { version, startedAt, daemon, events, endOf }: Desk): void {
+function addReading(scope: FastifyInstance, { version, startedAt, daemon, events, endOf }: ControlContext): void {
   add(scope, controlRoutes.status, (): Status => {
     const { configuration, coordinator } = daemon();
     return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
@@ -103,7 +138,7 @@ function addReading(scope: FastifyInstance, { version, startedAt, daemon, events
 }
 
 /** What takes long is answered 202, with the run as it began: `/events` and `/runs/:id/end` tell how it ends. */
-function addDeciding(scope: FastifyInstance, { daemon, begun }: Desk): void {
+function addDeciding(scope: FastifyInstance, { daemon, begun }: ControlContext): void {
   const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunRecord> => {
     const run = begun(await decided(beginning));
     reply.code(202);

@@ -1,6 +1,6 @@
 import type { Kind } from "#principals/principal.ts";
-import type { Action, AttributeChange, Counts, KindCounts, Plan } from "./change.ts";
-import { literal } from "#duckdb/database.ts";
+import type { Action, AttributeChange, Change, Counts, KindCounts, Plan } from "./change.ts";
+import { literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { countMemberships, readChanges } from "./plan.ts";
 import { matches } from "./protect.ts";
@@ -42,6 +42,37 @@ export async function openStored(
     ...(which === "true" ? {} : { shown: await countShown(connection, which, whole.counts) }),
     changes: (only) => readChanges(connection, only, which),
   };
+}
+
+interface StoredChangesOptions {
+  /** The run's stored changes. */
+  readonly file: string;
+  /** A folder where DuckDB may spill what does not fit into memory. */
+  readonly spill: string;
+}
+
+/** How much memory reading changes may take, in bytes; beyond it they are sorted on disk. */
+const memory = 128 * 1024 * 1024;
+
+/** The changes of a stored plan, read one after another. None where the run never came to a plan. */
+export async function* storedChanges(
+  { digest, counts }: Partial<Pick<Plan, "digest" | "counts">>,
+  { file, spill }: StoredChangesOptions,
+  filter: Filter,
+): AsyncGenerator<Change> {
+  if (digest === undefined || counts === undefined) return;
+  const database = await openDatabase({ path: ":memory:", memory, spill });
+  try {
+    const connection = await database.connect();
+    try {
+      const plan = await openStored(connection, file, { digest, counts }, filter);
+      yield* plan.changes();
+    } finally {
+      connection.close();
+    }
+  } finally {
+    database.close();
+  }
 }
 
 /** Files of changes, as SQL reads them: their columns, and `filename`. */

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { createControl } from "#control/control.ts";
-import type { Daemon } from "#control/control.ts";
+import type { Daemon } from "#control/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
-import { createToken } from "#control/token.ts";
+import { createToken } from "#control/access.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 
 /** The daemon's API in this process, over real HTTP. */

@@ -6,7 +6,7 @@ import { describeError, exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
 import { readCertificate } from "#cli/wiring.ts";
 import { openTarget } from "#client/target.ts";
-import { cron } from "#config/schedule.ts";
+import { cron } from "#config/syncs.ts";
 import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { number, sizes } from "#text.ts";

@@ -52,11 +52,11 @@ export interface DaemonApiOptions {
 /** Loads what it needs when it is needed: no command has a use for it. */
 export async function createDaemonApi(options: DaemonApiOptions): Promise<DaemonApi> {
   const { configuration, version, log, besides, probes } = options;
-  const [{ createControl }, { keptChanges }, { configurationDigest }, { createToken }] = await Promise.all([
+  const [{ createControl }, { storedChanges }, { configurationDigest }, { createToken }] = await Promise.all([
     import("#control/control.ts"),
-    import("#control/changes.ts"),
-    import("#control/configuration-digest.ts"),
-    import("#control/token.ts"),
+    import("#plan/stored.ts"),
+    import("#control/presence.ts"),
+    import("#control/access.ts"),
   ]);
   const { data } = configuration;
   const folder = daemonFolder(configuration);
@@ -87,7 +87,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
         coordinator,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
         changes: (run, filter) =>
-          keptChanges(run, { file: store.file(run.id, "changes"), spill: join(folder, "work", "spill") }, filter),
+          storedChanges(run, { file: store.file(run.id, "changes"), spill: join(folder, "work", "spill") }, filter),
         reload: async (by) => {
           const { problems } = await reload(by);
           if (problems.length > 0) throw new InputError("the configuration from before stays", { problems });

@@ -1,12 +1,9 @@
-import type { Registry as Registered } from "prom-client";
+import { performance } from "node:perf_hooks";
 import prometheus from "prom-client";
-import { countRequests } from "./requests.ts";
-import type { Requests } from "./requests.ts";
-import { addProcessMetrics } from "./process.ts";
+import type { Registry, Registry as Registered } from "prom-client";
+import type { Attempt } from "#client/ask.ts";
 import { countRuns } from "./runs.ts";
-import { countServing } from "./serving.ts";
-import type { Serving } from "./serving.ts";
-import type { Followed } from "./standing.ts";
+import type { Followed } from "./runs.ts";
 
 /** Everything that this process counts. Names, units and labels are those of the README, "Metrics". */
 export interface Metrics extends Serving, Requests {
@@ -43,4 +40,160 @@ export function createMetrics(version: string): Metrics {
     },
     follow: countRuns(registry),
   };
+}
+
+/** A request to this process that is over. */
+interface Served {
+  readonly method: string;
+  /** The template of its path; absent where no route has the path. */
+  readonly route?: string;
+  readonly status?: number;
+  readonly seconds: number;
+}
+
+/** What is told of requests, made and served. No label holds anything that a client chose. */
+export interface Requests {
+  client(attempt: Attempt): void;
+  request(served: Served): void;
+}
+
+/** In seconds. */
+const buckets = [0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600];
+
+function countRequests(registry: Registry): Requests {
+  const registers = [registry];
+  const served = new prometheus.Counter({
+    name: "rollcall_http_requests_total",
+    help: "Requests to this process, by the template of their path. Status: none, when the client went before the answer.",
+    labelNames: ["route", "method", "status"],
+    registers,
+  });
+  const serving = new prometheus.Histogram({
+    name: "rollcall_http_request_duration_seconds",
+    help: "From the header of a request to the end of its answer.",
+    labelNames: ["route", "method"],
+    buckets,
+    registers,
+  });
+  const made = new prometheus.Counter({
+    name: "rollcall_client_requests_total",
+    help: "Requests to targets, each attempt by itself. Status: 2xx, 3xx, 4xx, 5xx; none, when there was no answer.",
+    labelNames: ["target", "operation", "status"],
+    registers,
+  });
+  const asking = new prometheus.Histogram({
+    name: "rollcall_client_request_duration_seconds",
+    help: "From the beginning of a request to a target to the end of its answer.",
+    labelNames: ["target", "operation"],
+    buckets,
+    registers,
+  });
+  return {
+    request: ({ method, route = "none", status = "none", seconds }) => {
+      served.inc({ route, method, status });
+      serving.observe({ route, method }, seconds);
+    },
+    client: ({ target, operation, status, seconds }) => {
+      made.inc({ target, operation, status: status === undefined ? "none" : `${Math.floor(status / 100)}xx` });
+      asking.observe({ target, operation }, seconds);
+    },
+  };
+}
+
+/** A load cycle that is over. */
+interface EndedLoad {
+  readonly database: string;
+  readonly code: "OK" | "LOAD_FAILED" | "CANCELLED" | "EXPIRED";
+  readonly rowsWritten: number;
+  readonly ignoredRows: number;
+  readonly bytes: number;
+  readonly seconds: number;
+}
+
+/** What the service tells beside its requests. */
+export interface Serving {
+  load(ended: EndedLoad): void;
+  /** Asks for what the service has right now whenever somebody reads the metrics. */
+  watch(figures: () => { readonly sessions: number; readonly cycles: number }): void;
+}
+
+const outcomes = { OK: "loaded", LOAD_FAILED: "failed", CANCELLED: "cancelled", EXPIRED: "expired" } as const;
+
+function countServing(registry: Registry): Serving {
+  const registers = [registry];
+  const loads = new prometheus.Counter({
+    name: "rollcall_loads_total",
+    help: "Load cycles that are over.",
+    labelNames: ["outcome"],
+    registers,
+  });
+  const rows = new prometheus.Counter({
+    name: "rollcall_load_rows_total",
+    help: "Rows of loads that are over: written to a table, or ignored because something was wrong with them.",
+    labelNames: ["database", "outcome"],
+    registers,
+  });
+  const bytes = new prometheus.Counter({
+    name: "rollcall_load_bytes_total",
+    help: "Bytes that were uploaded for loads that are over.",
+    registers,
+  });
+  const durations = new prometheus.Histogram({
+    name: "rollcall_load_duration_seconds",
+    help: "From the start of a load cycle to its end, the uploads included.",
+    labelNames: ["outcome"],
+    buckets: [0.1, 0.5, 2, 10, 30, 120, 600, 3600],
+    registers,
+  });
+  for (const outcome of Object.values(outcomes)) loads.inc({ outcome }, 0);
+  return {
+    load: (ended) => {
+      const { database, rowsWritten, ignoredRows } = ended;
+      const outcome = outcomes[ended.code];
+      loads.inc({ outcome });
+      durations.observe({ outcome }, ended.seconds);
+      bytes.inc(ended.bytes);
+      // A name with which nothing was parsed may be that of no database at all: it does not become a label.
+      if (rowsWritten > 0) rows.inc({ database, outcome: "written" }, rowsWritten);
+      if (ignoredRows > 0) rows.inc({ database, outcome: "ignored" }, ignoredRows);
+    },
+    watch: (figures) => {
+      const gauge = (name: string, help: string, read: keyof ReturnType<typeof figures>): void => {
+        const shown = new prometheus.Gauge({
+          name,
+          help,
+          registers,
+          collect: () => {
+            shown.set(figures()[read]);
+          },
+        });
+      };
+      gauge("rollcall_sessions", "Open sessions, those for commands on this machine included.", "sessions");
+      gauge("rollcall_load_cycles", "Load cycles that take data or are being loaded.", "cycles");
+    },
+  };
+}
+
+/** The library measures the lag of the event loop with a timer that cannot be left out; in milliseconds. */
+const hardlyEver = 7 * 24 * 3600 * 1000;
+
+/** What that timer would have measured. */
+const unmeasured = ["", "min_", "max_", "mean_", "stddev_", "p50_", "p90_", "p99_"];
+
+/**
+ * What every Node process tells: processor time, memory, file descriptors, garbage collection; and instead of the lag of
+ * the event loop, which costs a hundred wake-ups a second, how long it was busy.
+ */
+function addProcessMetrics(registry: Registry): void {
+  prometheus.collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: hardlyEver });
+  for (const name of unmeasured) registry.removeSingleMetric(`nodejs_eventloop_lag_${name}seconds`);
+  const busy = new prometheus.Counter({
+    name: "nodejs_eventloop_active_seconds_total",
+    help: "How long the event loop was busy, not waiting for something to happen.",
+    registers: [registry],
+    collect: () => {
+      busy.reset();
+      busy.inc(performance.eventLoopUtilization().active / 1000);
+    },
+  });
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import { isLoopback } from "#http/listening.ts";
 import { healthRoutes } from "#wire/routes.ts";
-import { bearerOf, isSame } from "#control/token.ts";
+import { bearerOf, isSame } from "#control/access.ts";
 
 /** Who may read the metrics, beside administrators of the service. Without both: whoever is on this machine. */
 export interface MetricsAccess {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keptChanges } from "#control/changes.ts";
+import { storedChanges } from "#plan/stored.ts";
 import { literal } from "#duckdb/database.ts";
 import { createPlan } from "#plan/plan.ts";
 import { principalDdl } from "#principals/relation.ts";
@@ -37,7 +37,7 @@ beforeAll(async () => {
     changes: async function* changes(record, filter) {
       open += 1;
       try {
-        yield* keptChanges(record, { file, spill: join(folder, "spill") }, filter);
+        yield* storedChanges(record, { file, spill: join(folder, "spill") }, filter);
       } finally {
         open -= 1;
       }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import pino from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createControl } from "#control/control.ts";
-import { createToken } from "#control/token.ts";
+import { createToken } from "#control/access.ts";
 import { startService } from "#service/service.ts";
 import type { Service } from "#service/service.ts";
 import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isSecretPath } from "#config/plain.ts";
+import { isSecretPath } from "#config/document.ts";
 import { redactor } from "#http/redact.ts";
 import { failure } from "./support.ts";
 

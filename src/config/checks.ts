@@ -1,13 +1,16 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { ConfigurationDocument } from "./document.ts";
-import { alternatives } from "./expectations.ts";
 import { isLoopback } from "#http/listening.ts";
-import { webAddress } from "./notifications.ts";
-import type { Path, Problem } from "./problem.ts";
-import { reason } from "./substitution.ts";
+import { checkRules } from "#principals/compile.ts";
+import type { KindRules } from "#principals/rules.ts";
 import { nearest } from "#text.ts";
 import { listen, origin } from "#values.ts";
+import type { ConfigurationDocument } from "./document.ts";
+import { groupRules, userRules } from "./syncs.ts";
+import { webAddress } from "./notifications.ts";
+import type { Path, Problem } from "./problems.ts";
+import { reason } from "./substitution.ts";
+import { alternatives } from "./validate.ts";
 
 /**
  * What is wrong between the parts of a file: names that nothing has, addresses that give passwords away, files that
@@ -211,4 +214,47 @@ async function missing(path: string, kind: Kind): Promise<string | undefined> {
   } catch (error) {
     return reason(error).replace("file", kind);
   }
+}
+
+/** What is wrong with the expressions of every sync, at the place in the expression where it can be told. */
+export function checkSyncRules(document: ConfigurationDocument): Problem[] {
+  return keysOf(document, ["syncs"]).flatMap((sync) => {
+    const base = ["syncs", sync];
+    const problems = checkRules({
+      join: texts(document, [...base, "join"], ["users", "groups"]),
+      users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
+      groups: expressions(
+        document,
+        [...base, "groups"],
+        Object.keys(groupRules.shape).filter((rule) => rule !== "rename"),
+      ),
+    });
+    return problems.map(({ path, message, offset }) => {
+      const place = [...base, ...path];
+      const origins = document.origins(place);
+      // The message may quote the expression.
+      if (origins.length > 0)
+        return document.problem(place, "value", `the expression that comes from ${alternatives(origins)} is not valid`);
+      return document.problemWithin(place, offset, message);
+    });
+  });
+}
+
+/** The rules of one kind of which the expression is a text. The others, and missing ones, are the schema's to refuse. */
+function expressions(document: ConfigurationDocument, base: Path, known: readonly string[]): KindRules {
+  const values = known.flatMap((rule) => {
+    const { value } = texts(document, [...base, rule], ["value"]);
+    return value === undefined ? [] : [[rule, { value, absent: "keep" }]];
+  });
+  return { name: '"-"', displayName: '"-"', ...Object.fromEntries(values), ...texts(document, base, known) };
+}
+
+/** Those of the keys of a mapping that hold a text. */
+function texts(document: ConfigurationDocument, base: Path, keys: readonly string[]): Record<string, string> {
+  const found = keys.flatMap((key) => {
+    const path = [...base, key];
+    const value = document.at(path);
+    return typeof value === "string" && value !== "" && !document.broken(path) ? [[key, value]] : [];
+  });
+  return Object.fromEntries(found);
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { differences, fingerprint } from "#config/fingerprint.ts";
-import type { Fingerprint } from "#config/fingerprint.ts";
+import { differences, fingerprint } from "#config/differences.ts";
+import type { Fingerprint } from "#config/differences.ts";
 import { load, valid, withSync } from "./support.ts";
 
 const key = randomBytes(32);
