@@ -3,7 +3,7 @@ import { tellOf } from "./notifications.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
-import { configurationDigest } from "#control/configuration-digest.ts";
+import { configurationDigest } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
 import { openCoordinator } from "#sync/coordinator/open.ts";
 import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinator/open.ts";

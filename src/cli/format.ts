@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "commander";
-import { duration } from "#config/values.ts";
+import { duration } from "#values.ts";
 import { visible } from "#text.ts";
 
 /** A moment for a person: `2026-11-21 10:12:35Z`. */

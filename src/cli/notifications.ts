@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
-import { keptChanges } from "#control/changes.ts";
+import { storedChanges } from "#plan/stored.ts";
 import { messageOf } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
@@ -154,7 +154,7 @@ async function changedNames(configuration: Configuration, run: RunRecord, most: 
   const lines: string[] = [];
   for (const action of ["delete", "create", "update"] as const) {
     if (run.counts === undefined || run.counts.users[action] + run.counts.groups[action] === 0) continue;
-    for await (const { kind, name } of keptChanges(run, files, { actions: [action] })) {
+    for await (const { kind, name } of storedChanges(run, files, { actions: [action] })) {
       lines.push(`${marks[action]} ${kind} ${quoteIfNeeded(name)}`);
       if (lines.length >= most) return lines;
     }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
-import { differences, fingerprint } from "#config/fingerprint.ts";
+import { differences, fingerprint } from "#config/differences.ts";
 import { writeDurably } from "#files/durable.ts";
 import { redactor } from "#http/redact.ts";
 import { openAudit } from "#sync/audit/audit.ts";
