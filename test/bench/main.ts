@@ -5,7 +5,7 @@ import { pinboards } from "./pinboard.ts";
 import { sync } from "./sync.ts";
 import { unchanged } from "./unchanged.ts";
 
-/** `npm run bench -- NAME [options]`: each bench prints a Markdown table for README to standard output. */
+/** `npm run bench -- NAME [options]`: each bench prints a Markdown table for docs/benchmarks.md to standard output. */
 const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
   idle,
   ldap,

@@ -5,7 +5,7 @@ import type { Attempt } from "#client/ask.ts";
 import { countRuns } from "./runs.ts";
 import type { Followed } from "./runs.ts";
 
-/** Everything that this process counts. Names, units and labels are those of the README, "Metrics". */
+/** Everything that this process counts. Names, units and labels are those of docs/operations/monitoring.md. */
 export interface Metrics extends Serving, Requests {
   readonly registry: Registered;
   /** A notification has been delivered to a channel, or has not. */
