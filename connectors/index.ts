@@ -1,4 +1,8 @@
-import type { BuiltInConnector } from "#connector.ts";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { BuiltInConnector, Connector } from "#connector.ts";
+import { InputError, messageOf } from "#errors.ts";
 
 /** The connectors that come with Rollcall. */
 export const connectors: readonly BuiltInConnector[] = [
@@ -6,3 +10,42 @@ export const connectors: readonly BuiltInConnector[] = [
   { name: "ldap", load: async () => (await import("./ldap/index.ts")).default },
   { name: "scim", load: async () => (await import("./scim/index.ts")).default },
 ];
+
+/**
+ * A connector of the user's own: the default export of the module at `path`, which is relative to `folder`.
+ * @throws {InputError} when there is no such module, it cannot be loaded, or it is not a connector
+ */
+export async function loadConnector(path: string, folder: string): Promise<Connector> {
+  const file = resolve(folder, path);
+  if (!existsSync(file)) {
+    throw new InputError(`${path} does not exist; it is relative to the configuration's folder and has its extension`);
+  }
+  let module: Record<string, unknown>;
+  try {
+    module = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+  } catch (error) {
+    throw new InputError(`${path} fails to load: ${messageOf(error)}`, { cause: error });
+  }
+  const connector = module["default"];
+  if (connector === undefined) {
+    throw new InputError(`${path} has no default export; a connector's module ends with \`export default\` of it`);
+  }
+  const problems = shapeProblems(connector);
+  if (problems.length === 0) return connector as Connector;
+  throw new InputError(`the default export of ${path} is not a connector: ${problems.join(", ")}`, { problems });
+}
+
+function shapeProblems(value: unknown): readonly string[] {
+  if (typeof value !== "object" || value === null) return ["it is not an object"];
+  const { name, options, open } = value as Record<string, unknown>;
+  return [
+    typeof name === "string" && name !== "" ? "" : "`name` is not a string",
+    isSchema(options) ? "" : "`options` is not a zod schema",
+    typeof open === "function" ? "" : "`open` is not a function",
+  ].filter((problem) => problem !== "");
+}
+
+function isSchema(value: unknown): boolean {
+  const schema = value as { safeParseAsync?: unknown } | null | undefined;
+  return typeof schema?.safeParseAsync === "function";
+}

@@ -1,8 +1,8 @@
-import { connectors } from "#connectors/index.ts";
-import { loadConnector } from "#connectors/load.ts";
-import description from "../package.json" with { type: "json" };
+import { connectors, loadConnector } from "#connectors/index.ts";
 import { runProgram } from "./cli/program.ts";
 import { loadPinboards } from "./config/pinboards.ts";
+
+import description from "../package.json" with { type: "json" };
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
 process.exitCode = await runProgram(process.argv, {

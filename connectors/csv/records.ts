@@ -2,10 +2,9 @@ import type { Entry, MemberReference, Membership } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { normal } from "#text.ts";
-import type { Header } from "./header.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
-import { at } from "./place.ts";
-import type { Row } from "./rows.ts";
+import type { Header, Row } from "./rows.ts";
+import { at } from "./rows.ts";
 
 /**
  * How to make an entry of a row of a file.

@@ -1,7 +1,7 @@
 import { CsvError, Parser } from "csv-parse";
-import { InputError } from "#errors.ts";
+import { distance } from "fastest-levenshtein";
+import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Dialect } from "./options.ts";
-import { at, type Place } from "./place.ts";
 
 /** Longer rows are taken for a quote that is never closed: what is held in memory must not grow with the file. */
 const longestRow = 16 * 1024 * 1024;
@@ -93,3 +93,207 @@ const problems: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE:
     "the row that starts here is longer than 16 MiB; it probably has an opening quote that is never closed",
 };
+
+/** `sep=;`, as Excel understands and some exports write it, and its line end. */
+const sepLine = /^sep=([^\r\n])(?:\r\n|\r|\n)/iu;
+const longest = "sep=🦉\r\n".length;
+
+/**
+ * A text without the line that says what its delimiter is, if it starts with one, and the dialect with that delimiter.
+ * Advances `place` past the line.
+ * @throws {InputError} when there is such a line and `sepLine` does not allow it
+ */
+export async function withoutSepLine(
+  text: AsyncGenerator<string>,
+  dialect: Dialect,
+  place: Place,
+): Promise<{ readonly dialect: Dialect; readonly text: AsyncIterable<string> }> {
+  let start = "";
+  while (start.length < longest) {
+    const { done, value } = await text.next();
+    if (done === true) break;
+    start += value;
+  }
+  const [line, delimiter] = sepLine.exec(start) ?? [];
+  if (line === undefined || delimiter === undefined) return { dialect, text: following(start, text) };
+  if (!dialect.sepLine || delimiter === dialect.quote) {
+    await text.return(undefined);
+    const problem = dialect.sepLine
+      ? "the delimiter it names is also the quote"
+      : "is a line that says what the delimiter is (sep=…); set sepLine to true";
+    throw new InputError(`${at(place)}: ${problem}`);
+  }
+  place.line++;
+  return { dialect: { ...dialect, delimiter }, text: following(start.slice(line.length), text) };
+}
+
+async function* following(start: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
+  if (start !== "") yield start;
+  yield* rest;
+}
+
+/** The columns of a file, by name. */
+export interface Header {
+  /** How many fields every row has. */
+  readonly width: number;
+  /** Every column that has a name, in the file's order. */
+  readonly columns: readonly Column[];
+  /**
+   * Where a column is in a row.
+   * @throws {InputError} when the header has no such column
+   */
+  indexOf(name: string): number;
+}
+
+export interface Column {
+  readonly name: string;
+  readonly index: number;
+}
+
+/** What of a dialect concerns its header. */
+type HeaderRules = Pick<Dialect, "ignoreCase" | "duplicateColumns" | "trailingDelimiters">;
+
+const strictHeader: HeaderRules = { ignoreCase: false, duplicateColumns: "error", trailingDelimiters: false };
+
+/**
+ * The header that a row is. Names are compared without the spaces around them, and whether accents are part of a
+ * letter or follow it. Where the header line is missing its cells are values, which no message may show.
+ * @throws {InputError} when two columns have one name
+ */
+export function headerOf(row: Row, file: string, rules: HeaderRules = strictHeader): Header {
+  const place: Place = { file, line: row.line };
+  const comparable = (name: string): string => (rules.ignoreCase ? plain(name).toLowerCase() : plain(name));
+  const byName = new Map<string, Column>();
+  for (const [index, field] of row.fields.entries()) {
+    let name = plain(field);
+    if (name === "") continue;
+    const earlier = byName.get(comparable(name));
+    if (earlier !== undefined) {
+      if (rules.duplicateColumns === "error") {
+        const same = rules.ignoreCase && plain(row.fields[earlier.index] ?? "") !== name ? "but for case " : "";
+        throw new InputError(
+          `${at(place)}: columns ${earlier.index + 1} and ${index + 1} of the header have ${same}the same name; ` +
+            "rename one, or set duplicateColumns to first, last or numbered",
+        );
+      }
+      if (rules.duplicateColumns === "first") continue;
+      if (rules.duplicateColumns === "numbered")
+        name = numbered(name, (candidate) => byName.has(comparable(candidate)));
+    }
+    byName.set(comparable(name), { name, index });
+  }
+  return {
+    width: rules.trailingDelimiters ? row.fields.findLastIndex((field) => plain(field) !== "") + 1 : row.fields.length,
+    columns: [...byName.values()],
+    indexOf(name) {
+      const column = byName.get(comparable(name));
+      if (column !== undefined) return column.index;
+      const names = [...byName.values()].map((column) => column.name);
+      throw new InputError(
+        `${at(place)}: the header has no column ${JSON.stringify(name)}; ${hint(name, row.fields, names)}`,
+      );
+    },
+  };
+}
+
+function numbered(name: string, isTaken: (candidate: string) => boolean): string {
+  for (let number = 2; ; number++) if (!isTaken(`${name}_${number}`)) return `${name}_${number}`;
+}
+
+function plain(name: string): string {
+  return name.trim().normalize("NFC");
+}
+
+/** What is usually wrong with a header that lacks a column. */
+function hint(name: string, fields: readonly string[], names: readonly string[]): string {
+  if (fields.some((field) => field.includes("\0"))) return "this looks like UTF-16: set encoding";
+  const delimiter = [";", "\t", "|", ","].find((candidate) => fields.length === 1 && fields[0]?.includes(candidate));
+  if (delimiter !== undefined) return `this looks like a single column: set delimiter to ${JSON.stringify(delimiter)}`;
+  // So near to a name of the configuration that it is no value.
+  const near = names.find((candidate) => distance(candidate.toLowerCase(), plain(name).toLowerCase()) <= 2);
+  if (near !== undefined && near.toLowerCase() === plain(name).toLowerCase())
+    return `it is written ${JSON.stringify(near)} there: write it so, or set ignoreCase`;
+  if (near !== undefined && name.length > 2) return `did you mean ${JSON.stringify(near)}?`;
+  return "is the header line missing, or the column named otherwise there?";
+}
+
+/**
+ * The row with as many fields as the header has columns; undefined when it is one to skip.
+ * @throws {InputError} when it has more or fewer and no setting allows it
+ */
+export function shaped(row: Row, width: number, file: string, dialect: Dialect): Row | undefined {
+  const { fields } = row;
+  if (dialect.skipBlankRows && fields.every((field) => field.trim() === "")) return undefined;
+  if (fields.length === width) return row;
+  if (fields.length < width && dialect.shortRows) {
+    return { ...row, fields: [...fields, ...Array.from({ length: width - fields.length }, () => "")] };
+  }
+  const isBlankBeyond = fields.length > width && fields.slice(width).every((field) => field.trim() === "");
+  if (isBlankBeyond && dialect.trailingDelimiters) return { ...row, fields: fields.slice(0, width) };
+  const advice = fields.every((field) => field.trim() === "")
+    ? "a row without any value is skipped with skipBlankRows: true"
+    : fields.length < width
+      ? "missing fields are empty with shortRows: true"
+      : isBlankBeyond
+        ? "empty fields at the end are dropped with trailingDelimiters: true"
+        : "a field that holds a delimiter is quoted";
+  throw new InputError(
+    `${at({ file, line: row.line })}: has ${fields.length} fields, the header has ${width}; ${advice}`,
+  );
+}
+
+/** Watches for the row at the end of a file that says how many rows come before it. */
+export interface Trailer {
+  /**
+   * Whether the row is the trailer.
+   * @throws {InputError} when it follows the trailer
+   */
+  take(row: Row): boolean;
+  /** @throws {IncompleteReadError} when there was no trailer, or it counts other rows than those */
+  assertCount(rows: number): void;
+}
+
+/** @param pattern matches a row, its fields joined by `delimiter`, and captures the count; undefined: there is no trailer */
+export function trailerOf(pattern: RegExp | undefined, delimiter: string, file: string): Trailer {
+  let found: { readonly place: Place; readonly count: string | undefined } | undefined;
+  return {
+    take(row) {
+      if (pattern === undefined) return false;
+      if (found !== undefined) {
+        const message = "the setting trailer matches this row, but others follow it; make it match the last row alone";
+        throw new InputError(`${at(found.place)}: ${message}`);
+      }
+      const match = pattern.exec(row.fields.join(delimiter));
+      if (match === null) return false;
+      found = { place: { file, line: row.line }, count: match[1] };
+      return true;
+    },
+    assertCount(rows) {
+      if (pattern === undefined) return;
+      if (found === undefined) {
+        throw new IncompleteReadError(
+          `${file} has no last row that the setting trailer matches; it is not complete, or it is written otherwise`,
+        );
+      }
+      const { place, count } = found;
+      if (count === undefined || !/^\d+$/.test(count)) {
+        throw new InputError(`${at(place)}: what the setting trailer captures is not a number of rows`);
+      }
+      if (BigInt(count) === BigInt(rows)) return;
+      throw new IncompleteReadError(`${at(place)}: counts ${BigInt(count)} rows, and there are ${rows} before it`);
+    },
+  };
+}
+
+/** Where a read stands: for messages, and for the origin of what is read. Advances as rows are read. */
+export interface Place {
+  /** As it stands in the configuration. */
+  readonly file: string;
+  /** The line, from 1, on which the current row starts, as an editor shows it. */
+  line: number;
+}
+
+/** `people.csv:17` */
+export function at(place: Place): string {
+  return `${place.file}:${place.line}`;
+}

@@ -8,9 +8,9 @@ import {
 } from "#errors.ts";
 import { codeOf, troubleOf } from "#http/trouble.ts";
 import type { Peer } from "#http/trouble.ts";
-import { MalformedError } from "./ber.ts";
-import type { Result } from "./result.ts";
-import type { LdapUrl } from "./url.ts";
+import { MalformedError } from "./message.ts";
+import type { Result } from "./message.ts";
+import type { LdapUrl } from "./options.ts";
 
 /** Result codes that decide what to do next (RFC 4511, A.1). */
 export const codes = {
@@ -114,4 +114,29 @@ function localProblem(error: unknown): string | undefined {
   if (code === "EACCES") return `this user may not use the socket (${code})`;
   if (code === "ECONNRESET" || code === "EPIPE") return `the connection was lost (${code})`;
   return undefined;
+}
+
+/** How many warnings of one kind are said in full. */
+const examples = 5;
+
+/** Warnings that come once for each of many entries. */
+export interface Warnings {
+  /** @param kind what is wrong with all of them: `are not UTF-8` */
+  add(kind: string, message: string): void;
+  /** Tells how many there were besides those that were said. */
+  close(): void;
+}
+
+export function warningsTo(warn: (message: string) => void): Warnings {
+  const counts = new Map<string, number>();
+  return {
+    add: (kind, message) => {
+      const count = (counts.get(kind) ?? 0) + 1;
+      counts.set(kind, count);
+      if (count <= examples) warn(message);
+    },
+    close: () => {
+      for (const [kind, count] of counts) if (count > examples) warn(`${count - examples} more ${kind}`);
+    },
+  };
 }

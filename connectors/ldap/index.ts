@@ -1,8 +1,22 @@
-import type { Connector } from "#connector.ts";
-import { describe, places } from "./describe.ts";
-import { options, type Options } from "./options.ts";
-import { read } from "./read.ts";
-import { version } from "./version.ts";
+import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import { IncompleteReadError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
+import { describe, places, version } from "./describe.ts";
+import { selectionOf } from "./attributes.ts";
+import { dnKeys } from "./dn.ts";
+import { recordOf } from "./entries.ts";
+import type { EntryRead, Reader } from "./entries.ts";
+import { connectionError, warningsTo } from "./errors.ts";
+import type { Warnings } from "./errors.ts";
+import { placementOf, primaryGroups, readNesting, recordsInParts } from "./groups.ts";
+import type { Completion, Nesting } from "./groups.ts";
+import { MalformedError } from "./message.ts";
+import { options, partOptions } from "./options.ts";
+import type { Options } from "./options.ts";
+import { queryOf, searchEverywhere } from "./search.ts";
+import { openSession } from "./session.ts";
+import type { Session } from "./session.ts";
+import { turns } from "./turns.ts";
 
 /** Users, groups and memberships from LDAP servers, Active Directory among them. Its options: `README.md` beside this file. */
 const ldap: Connector<Options> = {
@@ -17,3 +31,109 @@ const ldap: Connector<Options> = {
 };
 
 export default ldap;
+
+/** What the parts of a read share. */
+interface Reading {
+  readonly session: Session;
+  readonly options: Options;
+  readonly context: ReadContext;
+  readonly warnings: Warnings;
+  readonly nesting: Nesting | undefined;
+  readonly dnKey: (dn: string) => string;
+}
+
+/**
+ * Every user, then every group.
+ * @throws {IncompleteReadError} when the servers do not prove that this is all
+ * @throws {InputError} when an entry is malformed, or a file of the options cannot be read
+ * @throws {RefusedError} when the login, the certificate or a search is refused
+ * @throws {UnavailableError} when no server answers, or one stops
+ */
+export async function* read(
+  options: Options,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const session = await openSession(options, open, context);
+  const warnings = warningsTo(context.warn);
+  try {
+    const nesting =
+      options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
+    const reading: Reading = { session, options, context, warnings, nesting, dnKey: dnKeys() };
+    yield* readKind("user", reading);
+    if (options.groups !== undefined) yield* readKind("group", reading);
+    context.signal.throwIfAborted();
+    warnings.close();
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw error instanceof MalformedError ? connectionError(session.place, error, session.url) : error;
+  } finally {
+    await session.close();
+  }
+}
+
+async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly SourceRecord[]> {
+  const { options, context, warnings, dnKey } = reading;
+  const selection = selectionOf(kind, options, context.attributes);
+  const warn = (message: string): void => warnings.add("values are not UTF-8", message);
+  const reader: Reader = { kind, selection, dnKey, options, warn };
+  const groups = primaryGroups(options, context.warn);
+  const { base: bases, minEntries } = partOptions(kind, options);
+  const placement = placementOf(reading.nesting, warnings);
+  const batch = createBatch();
+  let count = 0;
+  for (const base of bases) {
+    const query = queryOf(kind, options, base, selection.request);
+    for await (const { session, entries } of searchEverywhere(reading.session, query)) {
+      count += entries.length;
+      for (const message of entries) {
+        const found = recordOf(message, reader);
+        if (isWhole(found)) batch.add(placement.place(found.entry));
+        else {
+          const completion: Completion = { session, reader, primaryGroups: groups, placement };
+          for await (const records of recordsInParts(message, found, completion)) {
+            batch.add(records);
+            if (batch.isFull()) yield await batch.take();
+          }
+        }
+        if (batch.isFull()) yield await batch.take();
+      }
+    }
+  }
+  if (!batch.isEmpty()) yield await batch.take();
+  if (count >= minEntries) return;
+  throw new IncompleteReadError(
+    `${reading.session.place}: ${bases.join(" and ")}: ${count} ${kind}s found, expected at least ${minEntries} (${kind}s.minEntries); check the filter, and what the login may see`,
+  );
+}
+
+/** Whether the message is all there is to say. */
+function isWhole({ lists, rest, primaryGroup }: EntryRead): boolean {
+  return lists.length === 0 && rest.length === 0 && primaryGroup === undefined;
+}
+
+/** A batch ends at so many records, or references: groups may have thousands of members each. */
+const longestBatch = { records: 500, references: 5_000 };
+
+function createBatch() {
+  let records: SourceRecord[] = [];
+  let references = 0;
+  const others = turns();
+  return {
+    add: (more: readonly SourceRecord[]): void => {
+      for (const record of more) {
+        records.push(record);
+        references += record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
+      }
+    },
+    isFull: () => records.length >= longestBatch.records || references >= longestBatch.references,
+    isEmpty: () => records.length === 0,
+    take: async (): Promise<readonly SourceRecord[]> => {
+      await others();
+      const taken = records;
+      records = [];
+      references = 0;
+      return taken;
+    },
+  };
+}

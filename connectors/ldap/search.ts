@@ -1,12 +1,17 @@
 import { PagedResultsControl, SearchRequest } from "ldapts";
 import { IncompleteReadError, RollcallError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
 import { inWords } from "#text.ts";
-import { type Cursor, enter, MalformedError, readText, tags } from "./ber.ts";
 import type { Receiver } from "./connection.ts";
+import { dnKey } from "./dn.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
-import { type Result, readResult, readTexts } from "./result.ts";
+import { enter, MalformedError, readResult, readText, readTexts, tags } from "./message.ts";
+import type { Cursor, Result } from "./message.ts";
+import { parseReference, partOptions } from "./options.ts";
+import type { LdapUrl, Options, Reference } from "./options.ts";
 import type { Session } from "./session.ts";
+import { openSessionTo } from "./session.ts";
 
 /** What to look for. */
 export interface Query {
@@ -18,6 +23,16 @@ export interface Query {
   readonly pageSize?: number;
   /** For messages: `users below ou=people,dc=example,dc=com`. */
   readonly what: string;
+}
+
+/** How many entries of groups are asked for at a time: one may have thousands of members. */
+const groupsPerPage = 200;
+
+/** What to ask a server for, in one place. */
+export function queryOf(kind: Kind, options: Options, base: string, attributes: readonly string[]): Query {
+  const { filter, scope } = partOptions(kind, options);
+  const pageSize = kind === "group" ? Math.min(groupsPerPage, options.pageSize) : options.pageSize;
+  return { base, scope, filter, attributes, pageSize, what: `${kind}s below ${base}` };
 }
 
 /** The entries of one search, as the messages they came in, or where else the rest of them is. */
@@ -33,7 +48,7 @@ const emptyPages = 100;
  * @throws {RefusedError} when the server does not let this account search
  * @throws {UnavailableError} when the connection is lost, or takes too long
  */
-export async function* search(session: Session, query: Query): AsyncGenerator<Found> {
+async function* search(session: Session, query: Query): AsyncGenerator<Found> {
   const { pageSize } = query;
   const { received, paged } = yield* allPages(session, query);
   if (received === pageSize && !paged) await proveUnpaged(session, query, pageSize);
@@ -231,4 +246,77 @@ function searchError(session: Session, query: Query, result: Result, received: n
     return new IncompleteReadError(`${what}: ${query.base} does not exist, or may not be seen by this login${upTo}`);
   }
   return resultError(received === 0 ? what : `${what}, after ${received} entries`, result);
+}
+
+/** Entries, and the session that further questions about them belong to. */
+export interface Batch {
+  readonly session: Session;
+  readonly entries: readonly Buffer[];
+}
+
+/** From server to server, and no further. */
+const deepest = 5;
+
+/**
+ * Everything that a query finds, also what the server says is on others: those that are listed are asked, with the same
+ * login.
+ * @throws {IncompleteReadError} when a part is on a server that is not listed
+ * @throws what `search` and `openSessionTo` throw
+ */
+export async function* searchEverywhere(
+  session: Session,
+  query: Query,
+  visited: ReadonlySet<string> = new Set(),
+): AsyncGenerator<Batch> {
+  for await (const found of search(session, query)) {
+    if ("entries" in found) {
+      yield { session, entries: found.entries };
+      continue;
+    }
+    for (const text of found.elsewhere) {
+      const reference = parseReference(text);
+      if (reference !== undefined && isLeftOut(reference, session)) continue;
+      const server = reference === undefined ? undefined : listed(reference, session);
+      if (reference === undefined || server === undefined) throw unlisted(text, session, query);
+      const next = { ...query, base: reference.base === "" ? query.base : reference.base, ...scopeOf(reference) };
+      const place = `${server.text} ${next.scope} ${dnKey(next.base)}`;
+      if (visited.has(place) || visited.size >= deepest) {
+        throw new IncompleteReadError(
+          `${session.place}: search for ${query.what}: the references to ${text} go in a circle`,
+        );
+      }
+      const other = await openSessionTo(server, session.origin);
+      try {
+        yield* searchEverywhere(other, next, new Set([...visited, place]));
+      } finally {
+        await other.close();
+      }
+    }
+  }
+}
+
+function scopeOf({ scope }: Reference): Partial<Pick<Query, "scope">> {
+  return scope === undefined ? {} : { scope };
+}
+
+/** Parts of every Active Directory that are on all its servers and hold neither users nor groups. */
+const administrative = /^(?:cn=configuration|cn=schema,cn=configuration|dc=(?:domain|forest)dnszones),dc=/;
+
+function isLeftOut({ server, base }: Reference, { options }: Session): boolean {
+  const host = server.host.toLowerCase();
+  return administrative.test(dnKey(base)) || options.referrals.ignore.some((one) => one.toLowerCase() === host);
+}
+
+/** The address in the options is used, not the server's: it says how to protect the login. */
+function listed({ server }: Reference, { options }: Session): LdapUrl | undefined {
+  return options.referrals.follow.find(
+    ({ scheme, host, port }) =>
+      host.toLowerCase() === server.host.toLowerCase() && (scheme !== server.scheme || port === server.port),
+  );
+}
+
+function unlisted(text: string, session: Session, query: Query): IncompleteReadError {
+  return new IncompleteReadError(
+    `${session.place}: search for ${query.what}: a part is at ${text}; add its server to referrals.follow (or its host to referrals.ignore, if nothing there is in scope)`,
+  );
 }

@@ -2,13 +2,12 @@ import type { Socket } from "node:net";
 import { BindRequest, ExtendedRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { messageOf, RollcallError, UnavailableError } from "#errors.ts";
-import { inWords } from "#text.ts";
 import { isLoopback } from "#http/listening.ts";
-import { type Connection, connectionOn } from "./connection.ts";
+import { inWords } from "#text.ts";
+import { connectionOn, openSocket, readTlsMaterial, secure } from "./connection.ts";
+import type { Connection, TlsMaterial } from "./connection.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
-import type { Options } from "./options.ts";
-import { openSocket, readTlsMaterial, secure, type TlsMaterial } from "./transport.ts";
-import type { LdapUrl } from "./url.ts";
+import type { LdapUrl, Options } from "./options.ts";
 
 /** A connection that is logged in, and what it is used for. */
 export interface Session {

@@ -1,16 +1,17 @@
 import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
-import type { OpenFile } from "#files/source-file.ts";
-import { contentOf, openFiles, type OpenFiles } from "#files/source-file.ts";
+import type { OpenFile, OpenFiles } from "#files/source-file.ts";
+import { contentOf, openFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Resource } from "./attributes.ts";
-import { batched, type Counts } from "./batch.ts";
-import { entryOf, idOf, type Making, typeOf } from "./entry.ts";
+import { batched } from "./batch.ts";
+import type { Counts } from "./batch.ts";
 import { itemsOf, JsonError } from "./json.ts";
-import { objectOf } from "./names.ts";
+import { envelopeOf } from "./list.ts";
+import type { Envelope } from "./list.ts";
 import type { Options } from "./options.ts";
-import { envelopeOf, type Envelope } from "./page.ts";
-import { makingOf } from "./selection.ts";
+import type { Making, Resource } from "./resource.ts";
+import { entryOf, idOf, objectOf, typeOf } from "./resource.ts";
+import { makingOf } from "./server.ts";
 
 export type FileOptions = Options & { readonly files: NonNullable<Options["files"]> };
 

@@ -1,10 +1,11 @@
-import { IncompleteReadError, InputError } from "#errors.ts";
-import type { Resource } from "./attributes.ts";
-import { idOf } from "./entry.ts";
+import { hash } from "node:crypto";
+import { IncompleteReadError, InputError, RollcallError, UnavailableError } from "#errors.ts";
+import { titleOf } from "./client.ts";
+import type { Query, Server } from "./client.ts";
+import { itemsOf, JsonError } from "./json.ts";
 import type { Options } from "./options.ts";
-import { type Envelope, lostCursor, pageOf } from "./page.ts";
-import { createSeen, type Seen } from "./seen.ts";
-import { type Server, titleOf } from "./server.ts";
+import type { Resource } from "./resource.ts";
+import { idOf, objectOf } from "./resource.ts";
 
 /** A list that is read page by page. */
 export interface List {
@@ -148,4 +149,174 @@ function idIn(resource: Resource | undefined, path: string, server: Server): str
   const id = resource === undefined ? undefined : idOf(resource);
   if (id !== undefined) return id;
   throw new InputError(`${server.subject}: ${path}: a resource without an id; every resource has one (RFC 7643, 3.1)`);
+}
+
+/** What a list says of itself. */
+export interface Envelope {
+  readonly totalResults?: number;
+  /** The place of the first resource, from 1. */
+  readonly startIndex?: number;
+  readonly nextCursor?: string;
+}
+
+/** The server has forgotten, or does not know, the cursor. */
+export const lostCursor = "the server no longer knows the cursor";
+
+/** A page with more resources than these is delivered while it arrives; it is then too late to ask again when it breaks off. */
+const held = 1_000;
+
+/**
+ * The resources of one page, a batch or several, and what the list says of itself.
+ * @throws what `ask` throws; {InputError} when the answer is no list
+ */
+export async function* pageOf(
+  server: Server,
+  query: Pick<Query<never>, "path" | "parameters">,
+): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor> {
+  const title = `${server.subject}: GET ${titleOf(new URL(query.path, server.base))}`;
+  const atLeast = Math.max(held, Number(query.parameters["count"] ?? 0)) + 1;
+  type Start = { readonly first: readonly Resource[]; readonly rest: Page | undefined; readonly envelope: Envelope };
+  const start = await server.get<Start | typeof lostCursor>({
+    ...query,
+    async use({ body }) {
+      const rest = resourcesIn(body, title);
+      const first: Resource[] = [];
+      for (;;) {
+        const { done, value } = await rest.next();
+        if (done === true) return { first, rest: undefined, envelope: value };
+        for (const resource of value) first.push(resource);
+        if (first.length >= atLeast) return { first, rest, envelope: {} };
+      }
+    },
+    refused: ({ status, scimType }) =>
+      "cursor" in query.parameters && status === 400 && /^(?:expired|invalid)Cursor$/i.test(scimType ?? "")
+        ? { value: lostCursor }
+        : undefined,
+  });
+  if (start === lostCursor) return start;
+  if (start.rest === undefined) {
+    if (start.first.length > 0) yield start.first;
+    return start.envelope;
+  }
+  try {
+    yield start.first;
+    return yield* start.rest;
+  } catch (error) {
+    server.signal.throwIfAborted();
+    if (error instanceof RollcallError) throw error;
+    const reason = error instanceof JsonError ? error.message : "broke off";
+    throw new UnavailableError(`${title}: the answer, which the server does not divide into pages, ${reason}`, {
+      cause: error,
+    });
+  } finally {
+    // Left unread, it would be in the way of the next answer.
+    await start.rest.return({});
+  }
+}
+
+type Page = AsyncGenerator<readonly Resource[], Envelope>;
+
+/** @throws {JsonError}, {InputError} */
+async function* resourcesIn(body: AsyncIterable<Buffer>, title: string): Page {
+  let envelope: Resource | undefined;
+  for await (const items of itemsOf(body)) {
+    const resources: Resource[] = [];
+    for (const item of items) {
+      const value = item.kind === "list" ? objectOf(item.envelope) : objectOf(item.value);
+      if (value === undefined) throw new InputError(`${title}: the list holds something that is no resource`);
+      if (item.kind === "list") envelope = value;
+      else resources.push(value);
+    }
+    if (resources.length > 0) yield resources;
+  }
+  if (envelope === undefined) {
+    throw new InputError(`${title}: the answer is JSON but no ListResponse; is the url that of a SCIM 2.0 server?`);
+  }
+  return envelopeOf(envelope, title);
+}
+
+/** @throws {InputError} when a number is none */
+export function envelopeOf(list: Resource, title: string): Envelope {
+  const { nextCursor } = list;
+  const totalResults = whole(list, "totalResults", title);
+  const startIndex = whole(list, "startIndex", title);
+  return {
+    ...(totalResults === undefined ? {} : { totalResults }),
+    ...(startIndex === undefined ? {} : { startIndex }),
+    ...(typeof nextCursor === "string" && nextCursor !== "" ? { nextCursor } : {}),
+  };
+}
+
+function whole(list: Resource, name: string, title: string): number | undefined {
+  const value = list[name];
+  if (value === undefined || value === null) return undefined;
+  const number = typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value;
+  if (typeof number === "number" && Number.isSafeInteger(number) && number >= 0) return number;
+  throw new InputError(`${title}: ${name} is not a whole number`);
+}
+
+/**
+ * Which ids have been seen. It knows them by 128 bits of their hash, outside of the heap: about 32 bytes for each, so
+ * that a million take 32 MB. That is the one thing here that grows with the directory; without it, a resource that
+ * moved between two pages could not be told from one that is missing.
+ */
+export interface Seen {
+  readonly size: number;
+  /** False when it was seen before. */
+  add(id: string): boolean;
+}
+
+const words = 4;
+/** Many small tables rather than a large one: growing it would let nothing else run. */
+const tables = 256;
+
+interface Table {
+  slots: Uint32Array;
+  used: number;
+}
+
+export function createSeen(): Seen {
+  const shards = Array.from({ length: tables }, (): Table => ({ slots: new Uint32Array(16 * words), used: 0 }));
+  let size = 0;
+  return {
+    get size() {
+      return size;
+    },
+    add(id) {
+      const digest = hash("sha256", id, "buffer");
+      const key = new Uint32Array(words);
+      for (let word = 0; word < words; word++) key[word] = digest.readUInt32LE(word * 4);
+      // All zeros is a free slot.
+      key[0] = (key[0] ?? 0) | 1;
+      const shard = shards[digest[16] ?? 0];
+      if (shard === undefined || !insert(shard, key, 0)) return false;
+      size++;
+      if (shard.used * words * 2 > shard.slots.length) grow(shard);
+      return true;
+    },
+  };
+}
+
+/** Whether the key at `from` in `keys` was new. */
+function insert(table: Table, keys: Uint32Array, from: number): boolean {
+  const { slots } = table;
+  const count = slots.length / words;
+  for (let slot = (keys[from + 1] ?? 0) % count; ; slot = (slot + 1) % count) {
+    const at = slot * words;
+    if (slots[at] === 0) {
+      slots.set(keys.subarray(from, from + words), at);
+      table.used++;
+      return true;
+    }
+    let word = 0;
+    while (word < words && slots[at + word] === keys[from + word]) word++;
+    if (word === words) return false;
+  }
+}
+
+function grow(table: Table): void {
+  const old = table.slots;
+  table.slots = new Uint32Array(old.length * 2);
+  table.used = 0;
+  for (let at = 0; at < old.length; at += words) if (old[at] !== 0) insert(table, old, at);
 }

@@ -1,80 +1,252 @@
-import type { Socket } from "node:net";
-import type { OpenContext, ReadContext } from "#connector.ts";
-import { ask, type Asking, type Refusal } from "./ask.ts";
-import type { Authorization } from "./authorization.ts";
-import { type Answer, openExchanges } from "./exchange.ts";
-import type { Options } from "./options.ts";
+import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import { IncompleteReadError, InputError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
+import { batched } from "./batch.ts";
+import type { Counts } from "./batch.ts";
+import type { Authorization, Server } from "./client.ts";
+import { openServer, textOf, titleOf } from "./client.ts";
+import { itemsOf } from "./json.ts";
+import { createSeen, resourcesOf } from "./list.ts";
+import type { List } from "./list.ts";
+import type { GroupsOptions, Options } from "./options.ts";
+import type { Making, Resource } from "./resource.ts";
+import { entryOf, idOf, membersOf, objectOf, typeOf } from "./resource.ts";
 
-/** A server for the time of one read. */
-export interface Server {
-  /** Where it is, with a slash at the end. */
-  readonly base: URL;
-  /** `source corp` */
-  readonly subject: string;
-  readonly signal: AbortSignal;
-  warn(message: string): void;
-  /** @throws what `ask` throws */
-  get<T>(query: Query<T>): Promise<T>;
-  /** The connection that is in use. */
-  socket(): Socket | undefined;
-  close(): Promise<void>;
-}
+export type LiveOptions = Options & { readonly url: string };
 
-export interface Query<T> {
-  /** Below the base. */
-  readonly path: string;
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly use: (answer: Answer) => Promise<T>;
-  readonly refused?: (refusal: Refusal) => { readonly value: T } | undefined;
-}
-
-/** @throws {IncompleteReadError} when the file of certificates cannot be read */
-export async function openServer(
-  options: Options & { readonly url: string },
+/**
+ * Users, then groups, from a server.
+ * @throws {IncompleteReadError} when a list does not prove to be complete
+ * @throws what `ask` throws
+ */
+export async function* readLive(
+  options: LiveOptions,
   authorization: Authorization,
-  { name, folder }: OpenContext,
-  { signal, warn }: ReadContext,
-): Promise<Server> {
-  const exchanges = await openExchanges(options, folder, signal);
-  const asking: Asking = { exchanges, name, signal, warn, patience: options.timeouts.pause };
-  const base = new URL(options.url.replace(/\/*$/, "/"));
-  return {
-    base,
-    subject: `source ${name}`,
-    signal,
-    warn,
-    get: ({ path, parameters, use, refused }) => {
-      const url = new URL(path.replace(/^\/+/, ""), base);
-      for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
-      let headers: Readonly<Record<string, string>> = {};
-      let isRenewed = false;
-      return ask(asking, {
-        title: `GET ${titleOf(url)}`,
-        secrets: () => authorization.secrets(),
-        use,
-        request: async () => {
-          headers = await authorization.headers(asking);
-          return { url, headers };
-        },
-        refused: (refusal) => {
-          if (refusal.status === 401 && !isRenewed && authorization.renew(headers)) {
-            isRenewed = true;
-            return "again";
-          }
-          return refused?.(refusal);
-        },
-      });
+  open: OpenContext,
+  context: ReadContext,
+  counts: Counts,
+): AsyncGenerator<readonly SourceRecord[]> {
+  context.signal.throwIfAborted();
+  const server = await openServer(options, authorization, open, context);
+  try {
+    const paging = await pagingOf(options, server);
+    const making = makingOf(options, context);
+    const list = (kind: Kind, part: { path: string; filter?: string | undefined }): List => ({
+      path: part.path,
+      parameters: {
+        ...(part.filter === undefined ? {} : { filter: part.filter }),
+        ...selectionOf(kind, options, making),
+      },
+      paging,
+    });
+    let isLinked = false;
+    for await (const resources of resourcesOf(server, list("user", options.users))) {
+      const users = resources.map((resource) => entryIn(server, "user", options.users.path, resource, making));
+      isLinked ||= users.some(({ memberOf }) => memberOf.length > 0);
+      yield* batched(users, counts);
+    }
+    if (options.groups !== false) {
+      const hasMembers = yield* readGroups(server, options.groups, list("group", options.groups), making, counts);
+      if (!hasMembers && !isLinked) throw withoutMembers(server, options.groups);
+    }
+    context.signal.throwIfAborted();
+  } finally {
+    await server.close();
+  }
+}
+
+/** How to page: as configured, or as the server announces, in pages no larger than it gives. */
+export async function pagingOf({ paging }: Options, server: Server): Promise<List["paging"]> {
+  const provider = await providerOf(server);
+  const by = paging.by === "auto" ? (provider.hasCursors ? "cursor" : "index") : paging.by;
+  return { ...paging, by, count: Math.min(paging.count, provider.largestPage ?? paging.count) };
+}
+
+/** @returns whether groups have members, or there is nothing to tell that they should: an attribute that no group has may be one that the server does not send */
+async function* readGroups(
+  server: Server,
+  options: GroupsOptions,
+  list: List,
+  making: Making,
+  counts: Counts,
+): AsyncGenerator<readonly SourceRecord[], boolean> {
+  const isApart = making.memberships !== "groups" && options.members === "each";
+  let hasMembers = isApart || making.memberships === "groups";
+  let hasGroups = false;
+  for await (const resources of resourcesOf(server, list)) {
+    const entries: Entry[] = [];
+    const apart: { entry: Entry; given: number | undefined }[] = [];
+    for (const resource of resources) {
+      const entry = entryIn(server, "group", options.path, resource, making);
+      hasMembers ||= "members" in resource;
+      hasGroups = true;
+      const isCut = options.memberLimit !== undefined && entry.members.length >= options.memberLimit;
+      if (isApart || isCut) apart.push({ entry, given: isCut ? entry.members.length : undefined });
+      entries.push(isApart || isCut ? { ...entry, members: [] } : entry);
+    }
+    yield* batched(entries, counts);
+    for (const { entry, given } of apart) {
+      for await (const members of membersOfGroup(server, options, entry.id, given)) {
+        yield* batched(
+          members.map((member) => membership(entry, member)),
+          counts,
+        );
+      }
+    }
+  }
+  return hasMembers || !hasGroups;
+}
+
+function withoutMembers({ subject }: Server, { path }: GroupsOptions): IncompleteReadError {
+  return new IncompleteReadError(
+    `${subject}: ${path}: no group has the attribute members, and no user is in a group; a server that leaves members out of lists ` +
+      "is asked for them with groups: { members: each }, as is one whose groups are all empty",
+  );
+}
+
+function membership({ id, origin }: Entry, member: MemberReference): SourceRecord {
+  return { kind: "membership", group: id, member, origin };
+}
+
+/** @throws {InputError} when the resource is of another kind */
+function entryIn(server: Server, kind: Kind, path: string, resource: Resource, making: Making): Entry {
+  const origin = new URL(`${path.replace(/^\/+/, "")}/${encodeURIComponent(idOf(resource) ?? "")}`, server.base).href;
+  const type = typeOf(resource);
+  if (type === undefined || type === kind) return entryOf(kind, resource, origin, making);
+  const found = typeof type === "string" ? type : type.other;
+  throw new InputError(`${server.subject}: ${origin}: is a ${found}, in the list of ${kind}s; check the path`);
+}
+
+/**
+ * The members of one group, asked for by itself: at once, or page by page where the server has pages of members. There
+ * is no total to compare them with: they are complete when a further page holds none.
+ * @param given how many of them the list of groups held, when it may have been cut off there
+ * @throws {IncompleteReadError} when it is still cut off, or the pages are all the same
+ * @throws {InputError} when the answer is no group
+ */
+async function* membersOfGroup(
+  server: Server,
+  options: GroupsOptions,
+  id: string,
+  given: number | undefined,
+): AsyncGenerator<readonly MemberReference[]> {
+  const { memberPages: pages, memberLimit: limit } = options;
+  const path = `${options.path}/${encodeURIComponent(id)}`;
+  const title = `${server.subject}: GET ${titleOf(new URL(path.replace(/^\/+/, ""), server.base))}`;
+  const seen = createSeen();
+  for (let next = 1; ;) {
+    const paging = pages === undefined ? {} : { [pages.startIndex]: `${next}`, [pages.count]: `${pages.size}` };
+    const members = await membersIn(server, path, { attributes: "members", ...paging }, title);
+    const news = members.filter(({ kind, key }) => seen.add(`${kind ?? ""} ${key}`));
+    if (news.length > 0) yield news;
+    if (pages === undefined) {
+      if (given === undefined || limit === undefined || members.length > given) return;
+      throw new IncompleteReadError(
+        `${title}: ${members.length} members, no more than in the list of groups (memberLimit: ${limit}), so they may be cut off; ` +
+          "set groups: { memberPages }, if the server has pages of members",
+      );
+    }
+    if (members.length === 0) return;
+    if (news.length === 0) {
+      throw new IncompleteReadError(
+        `${title}: the members from ${next} on are those that came before; does the server page members with ${pages.startIndex} and ${pages.count}?`,
+      );
+    }
+    next += members.length;
+  }
+}
+
+function membersIn(
+  server: Server,
+  path: string,
+  parameters: Readonly<Record<string, string>>,
+  title: string,
+): Promise<readonly MemberReference[]> {
+  return server.get({
+    path,
+    parameters,
+    async use({ body }) {
+      let group: Resource | undefined;
+      // To its end, which keeps the connection.
+      for await (const [item] of itemsOf(body)) {
+        if (item?.kind === "resource") group ??= objectOf(item.value);
+      }
+      if (group !== undefined) return membersOf(group, title);
+      throw new InputError(`${title}: the answer is no group`);
     },
-    socket: () => exchanges.socket(),
-    close: () => exchanges.close(),
+  });
+}
+
+/** What a server announces that it can do (RFC 7643, 5; RFC 9865). */
+export interface Provider {
+  /** Whether it announces anything. */
+  readonly isKnown: boolean;
+  readonly hasCursors: boolean;
+  /** The most resources that it gives at a time; undefined: it does not say. */
+  readonly largestPage: number | undefined;
+}
+
+const unknown: Provider = { isKnown: false, hasCursors: false, largestPage: undefined };
+
+/** Asks for the server's configuration; one that does not tell is taken for one without any of it. */
+async function providerOf(server: Server): Promise<Provider> {
+  const text = await server.get({
+    path: "ServiceProviderConfig",
+    parameters: {},
+    use: ({ body }) => textOf(body),
+    refused: ({ status }) => (isUntold(status) ? { value: "" } : undefined),
+  });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return unknown;
+  }
+  const config = objectOf(value);
+  if (config === undefined) return unknown;
+  const pagination = objectOf(config["pagination"]);
+  const sizes = [objectOf(config["filter"])?.["maxResults"], pagination?.["maxPageSize"]];
+  const known = sizes.filter((size): size is number => typeof size === "number" && Number.isInteger(size) && size > 0);
+  return {
+    isKnown: true,
+    hasCursors: pagination?.["cursor"] === true,
+    largestPage: known.length === 0 ? undefined : Math.min(...known),
   };
 }
 
-/** A URL as a message shows it: with its place in a list, without what is long or says nothing to a person. */
-export function titleOf(url: URL): string {
-  const place = ["startIndex", "count"].flatMap((name) => {
-    const value = url.searchParams.get(name);
-    return value === null ? [] : [`${name}=${value}`];
-  });
-  return `${url.origin}${url.pathname}${place.length === 0 ? "" : `?${place.join("&")}`}`;
+/** Some servers want other privileges for it, some do not have it. */
+function isUntold(status: number): boolean {
+  return status === 501 || (status >= 400 && status < 500 && status !== 401 && status !== 429);
+}
+
+/** Attributes that take much room, of which it is certain that no rule's name can mean anything else. */
+const bulky = ["photos", "x509Certificates", "ims", "addresses", "entitlements", "roles", "phoneNumbers"];
+
+/** What entries are made of. */
+export function makingOf({ memberships }: Options, { attributes }: ReadContext): Making {
+  return {
+    memberships,
+    wanted: {
+      user: attributes === undefined ? undefined : new Set(attributes.users),
+      group: attributes === undefined ? undefined : new Set(attributes.groups),
+    },
+  };
+}
+
+/** The parameters that spare the server from sending what nobody asks for. */
+function selectionOf(kind: Kind, options: Options, { wanted, memberships }: Making): Readonly<Record<string, string>> {
+  const { attributes, groups } = options;
+  const apart = groups !== false && groups.members === "each";
+  if (attributes === "all") return kind === "group" && apart ? { excludedAttributes: "members" } : {};
+  const isMember = kind === "user" ? groups !== false && memberships !== "members" : memberships !== "groups" && !apart;
+  const link = kind === "user" ? "groups" : "members";
+  if (attributes !== "auto") {
+    const asked = kind === "user" ? attributes : attributes.filter((name) => !name.includes(":User:"));
+    return { attributes: ["id", "meta", ...asked, ...(isMember ? [link] : [])].join(",") };
+  }
+  const names = wanted[kind];
+  const unused =
+    names === undefined ? [] : bulky.filter((name) => ![...names].some((asked) => asked.split(".")[0] === name));
+  const excluded = [...(kind === "user" ? unused : []), ...(isMember ? [] : [link])];
+  return excluded.length === 0 ? {} : { excludedAttributes: excluded.join(",") };
 }

@@ -3,9 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectors, loadConnector } from "#connectors/index.ts";
 import { InputError } from "#errors.ts";
-import { connectors } from "#connectors/index.ts";
-import { loadConnector } from "#connectors/load.ts";
 
 let folder: string;
 

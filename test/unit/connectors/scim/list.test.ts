@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { Server } from "#connectors/scim/client.ts";
+import { createSeen, resourcesOf } from "#connectors/scim/list.ts";
+import type { List } from "#connectors/scim/list.ts";
 import { IncompleteReadError } from "#errors.ts";
-import { type List, resourcesOf } from "#connectors/scim/list.ts";
-import type { Server } from "#connectors/scim/server.ts";
 import { cases } from "../../../support/random.ts";
 
 /** What happens to the list between two requests. */
@@ -77,4 +78,14 @@ test("delivers everybody who was there all the time, once, whatever happens mean
   );
   // It is no proof when hardly any read succeeds.
   expect(proven).toBeGreaterThan(500);
+});
+
+test("tells what it has seen from what is new, also when it grows", () => {
+  const seen = createSeen();
+  const ids = Array.from({ length: 50_000 }, (_, index) => `id ${index}`);
+  expect(ids.filter((id) => !seen.add(id))).toEqual([]);
+  expect(seen.size).toBe(ids.length);
+  expect(ids.filter((id) => seen.add(id))).toEqual([]);
+  expect(seen.size).toBe(ids.length);
+  expect(seen.add("another")).toBe(true);
 });

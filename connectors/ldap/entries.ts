@@ -2,11 +2,11 @@ import { isUtf8 } from "node:buffer";
 import type { Entry, MemberReference } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { type Cursor, enter, readBytes, readText, tags } from "./ber.ts";
+import { enter, readBytes, readText, tags, windowOn } from "./message.ts";
+import type { Cursor, TextAt } from "./message.ts";
 import type { Options } from "./options.ts";
-import type { Selection, Use } from "./selection.ts";
-import { type TextAt, windowOn } from "./window.ts";
-import { type Form, guidOf, sidOf } from "./values.ts";
+import { guidOf, sidOf } from "./attributes.ts";
+import type { Form, Selection, Use } from "./attributes.ts";
 
 /** An entry as far as one message tells it. */
 export interface EntryRead {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Cursor, MalformedError, messagesOf, readInteger, readText } from "#connectors/ldap/ber.ts";
+import { MalformedError, messagesOf, readInteger, readText, windowOn } from "#connectors/ldap/message.ts";
+import type { Cursor } from "#connectors/ldap/message.ts";
 
 function message(length: number, fill: number): Buffer {
   const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x84, 0, 0, length >> 8, length & 0xff];
@@ -50,5 +51,23 @@ test("never reads past the end", () => {
         }
       }
     }),
+  );
+});
+
+test("reads what Node reads, in any order and of any length", () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: "binary", maxLength: 200 }),
+      fc.array(fc.tuple(fc.nat(60_000), fc.nat(20_000)), { maxLength: 30 }),
+      (text, places) => {
+        const bytes = Buffer.from(`${text}${"plain ".repeat(8_000)}${text}`);
+        const textAt = windowOn(bytes);
+        for (const [start, length] of places) {
+          const from = Math.min(start, bytes.length);
+          const to = Math.min(from + length, bytes.length);
+          expect(textAt(from, to)).toBe(bytes.toString("utf8", from, to));
+        }
+      },
+    ),
   );
 });

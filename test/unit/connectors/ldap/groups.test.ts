@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { nestingBuilder } from "#connectors/ldap/nesting.ts";
+import { nestingBuilder } from "#connectors/ldap/groups.ts";
 
 function nestingOf(groups: readonly string[], edges: readonly (readonly [string, string])[]) {
   const builder = nestingBuilder();

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { attributesOf } from "#connectors/scim/attributes.ts";
-import { objectOf } from "#connectors/scim/names.ts";
+import { attributesOf, objectOf } from "#connectors/scim/resource.ts";
 
 const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const other = "urn:example:a:2.0:User";

@@ -1,0 +1,336 @@
+import type { Entry, MemberReference, Membership, SourceRecord } from "#connector.ts";
+import type { Kind } from "#principals/principal.ts";
+import { dnKey, dnKeys } from "./dn.ts";
+import { IncompleteReadError } from "#errors.ts";
+import { revision as revisionName, selectionOf, sidInFilter } from "./attributes.ts";
+import { dnOf, isMembers, partOf, recordOf, referenceOf, referencesIn } from "./entries.ts";
+import type { EntryRead, Reader, Rest } from "./entries.ts";
+import type { Warnings } from "./errors.ts";
+import { partOptions } from "./options.ts";
+import type { Options } from "./options.ts";
+import { lookUp, queryOf, searchEverywhere } from "./search.ts";
+import type { Session } from "./session.ts";
+import { turns } from "./turns.ts";
+
+const kind: Kind = "group";
+
+/**
+ * Which groups are in which: read twice before anything else, since only then it is known which members are groups.
+ * Holds the names of groups, and nothing of users.
+ */
+export async function readNesting(session: Session, warn: (message: string) => void): Promise<Nesting> {
+  const { options } = session;
+  const dnKey = dnKeys();
+  const builder = nestingBuilder();
+  const others = turns();
+  const bases = partOptions(kind, options).base;
+  for (const base of bases) {
+    for await (const { entries } of searchEverywhere(session, queryOf(kind, options, base, ["1.1"]))) {
+      for (const message of entries) builder.group(dnKey(dnOf(message)));
+    }
+  }
+  const selection = selectionOf(kind, options, { users: [], groups: [] });
+  const reader: Reader = { kind, selection, dnKey, options, warn: () => {} };
+  for (const base of bases) {
+    for await (const batch of searchEverywhere(session, queryOf(kind, options, base, selection.request))) {
+      for (const message of batch.entries) {
+        const found = recordOf(message, reader);
+        const { entry, lists, rest } = found;
+        const own = entry.keys[0] ?? "";
+        for (const parent of entry.memberOf) builder.add(own, parent);
+        for (const list of lists) {
+          for (const references of referencesIn(message, list, reader, 1_000)) {
+            for (const { key } of references) builder.add(key, own);
+            await others();
+          }
+        }
+        for (const one of rest) {
+          for await (const values of restOf(batch.session, found, one, reader)) {
+            for (const value of values) {
+              if (isMembers(one.use)) builder.add(referenceOf(one.use, value, dnKey).key, own);
+              else builder.add(own, dnKey(value));
+            }
+          }
+        }
+      }
+    }
+  }
+  return builder.build(warn);
+}
+
+/** Which groups a group is in, directly or through others. */
+export interface Nesting {
+  /** @returns keys, without the group's own; none for what is no group */
+  above(group: string): readonly string[];
+  isGroup(key: string): boolean;
+}
+
+/** Groups and which of them are in which; nothing about users. */
+export interface NestingBuilder {
+  /** Names a group by its key; all of them come before the first `add`. */
+  group(key: string): void;
+  /** That a group is directly in another; ignored when either is no group. */
+  add(member: string, group: string): void;
+  /** @param warn is told about groups that contain themselves, directly or through others */
+  build(warn: (message: string) => void): Nesting;
+}
+
+/** How many circles are named. */
+const examples = 5;
+
+export function nestingBuilder(): NestingBuilder {
+  const numbers = new Map<string, number>();
+  const keys: string[] = [];
+  const parents: number[][] = [];
+  const nameOf = (number: number): string => keys[number] ?? "";
+  return {
+    group: (key) => {
+      if (numbers.has(key)) return;
+      numbers.set(key, keys.length);
+      keys.push(key);
+      parents.push([]);
+    },
+    add: (member, group) => {
+      const [below, above] = [numbers.get(member), numbers.get(group)];
+      if (below !== undefined && above !== undefined) parents[below]?.push(above);
+    },
+    build: (warn) => {
+      warnOfCircles(inCircles(parents).map(nameOf), warn);
+      return {
+        isGroup: (key) => numbers.has(key),
+        above: (group) => {
+          const number = numbers.get(group);
+          return number === undefined ? [] : above(parents, number).map(nameOf);
+        },
+      };
+    },
+  };
+}
+
+function warnOfCircles(circles: readonly string[], warn: (message: string) => void): void {
+  for (const group of circles.slice(0, examples)) warn(`the group ${group} is in itself, directly or through others`);
+  if (circles.length > examples) warn(`${circles.length - examples} more groups are in themselves`);
+}
+
+function above(parents: readonly (readonly number[])[], start: number): number[] {
+  const found = new Set<number>();
+  const open = [...(parents[start] ?? [])];
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    if (found.has(at)) continue;
+    found.add(at);
+    open.push(...(parents[at] ?? []));
+  }
+  found.delete(start);
+  return [...found];
+}
+
+/** One group of each circle, each group looked at once. */
+function inCircles(parents: readonly (readonly number[])[]): number[] {
+  const found = new Set<number>();
+  const state = new Uint8Array(parents.length);
+  const [fresh, onPath, done] = [0, 1, 2];
+  for (const start of parents.keys()) {
+    if (state[start] !== fresh) continue;
+    state[start] = onPath;
+    const path = [{ at: start, next: 0 }];
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      const parent = parents[top.at]?.[top.next++];
+      if (parent === undefined) {
+        state[top.at] = done;
+        path.pop();
+      } else if (state[parent] === onPath) found.add(parent);
+      else if (state[parent] === fresh) {
+        state[parent] = onPath;
+        path.push({ at: parent, next: 0 });
+      }
+    }
+  }
+  return [...found];
+}
+
+/** What memberships become: as the directory has them, or with groups in groups resolved. */
+export interface Placement {
+  /** An entry with (some of) its members, and what else follows from it. */
+  place(entry: Entry): readonly SourceRecord[];
+  /** More members of a group that was placed. */
+  add(group: Entry, references: readonly MemberReference[]): readonly Membership[];
+}
+
+/** @param nesting users are to be directly in every group that they are in through others; undefined: as they are */
+export function placementOf(nesting: Nesting | undefined, warnings: Warnings): Placement {
+  if (nesting === undefined) {
+    const others = (group: Entry, references: readonly MemberReference[]): readonly MemberReference[] => {
+      const isSelf = ({ kind, key }: MemberReference): boolean => kind !== "user" && key === group.keys[0];
+      if (!references.some(isSelf)) return references;
+      warnings.add("groups have themselves as a member", `${group.origin} has itself as a member; that is ignored`);
+      return references.filter((reference) => !isSelf(reference));
+    };
+    return {
+      place: (entry) => [entry.members.length === 0 ? entry : { ...entry, members: others(entry, entry.members) }],
+      add: (group, references) =>
+        others(group, references).map((member) => membership(group, group.keys[0] ?? "", member)),
+    };
+  }
+  const users = (references: readonly MemberReference[]): readonly MemberReference[] =>
+    references.filter(({ kind, key }) => kind === "user" || !nesting.isGroup(key));
+  return {
+    place: (entry) => {
+      if (entry.kind === "user") {
+        const all = new Set(entry.memberOf.flatMap((key) => [key, ...nesting.above(key)]));
+        return [{ ...entry, memberOf: [...all] }];
+      }
+      const members = users(entry.members);
+      return [{ ...entry, memberOf: [], members }, ...memberships(entry, members, nesting.above(entry.keys[0] ?? ""))];
+    },
+    add: (group, references) => {
+      const own = group.keys[0] ?? "";
+      return memberships(group, users(references), [own, ...nesting.above(own)]);
+    },
+  };
+}
+
+function membership(group: Entry, key: string, member: MemberReference): Membership {
+  return { kind: "membership", group: key, member, origin: group.origin };
+}
+
+function memberships(group: Entry, references: readonly MemberReference[], groups: readonly string[]): Membership[] {
+  return groups.flatMap((key) => references.map((member) => membership(group, key, member)));
+}
+
+/**
+ * The groups that Active Directory's users name as their primary one, which do not list them as members. A company has a
+ * handful; each is looked for once.
+ */
+export interface PrimaryGroups {
+  /** The key of the group; undefined when it is not among the source's groups. */
+  keyOf(session: Session, sid: string): Promise<string | undefined>;
+}
+
+export function primaryGroups(options: Options, warn: (message: string) => void): PrimaryGroups {
+  const known = new Map<string, string | undefined>();
+  const find = async (session: Session, sid: string): Promise<string | undefined> => {
+    const { groups } = options;
+    if (groups === undefined) return undefined;
+    for (const base of groups.base) {
+      const [message] = await lookUp(session, {
+        base,
+        scope: groups.scope,
+        filter: `(&${groups.filter}(objectSid=${sidInFilter(sid)}))`,
+        attributes: ["1.1"],
+        what: `the primary group ${sid} below ${base}`,
+      });
+      if (message !== undefined) return dnKey(dnOf(message));
+    }
+    return undefined;
+  };
+  return {
+    keyOf: async (session, sid) => {
+      if (known.has(sid)) return known.get(sid);
+      const found = await find(session, sid);
+      known.set(sid, found);
+      if (found === undefined) {
+        warn(`the primary group ${sid} of users is not among the groups that are read; being in it does not count`);
+      }
+      return found;
+    },
+  };
+}
+
+/** How many members are worked on at a time. */
+const slice = 1_000;
+
+/** What is needed to complete entries that came in parts. */
+export interface Completion {
+  readonly session: Session;
+  readonly reader: Reader;
+  readonly primaryGroups: PrimaryGroups;
+  readonly placement: Placement;
+}
+
+/** The records of an entry with many members, with values that are to be asked for, or with a primary group. */
+export async function* recordsInParts(
+  message: Buffer,
+  found: EntryRead,
+  { session, reader, primaryGroups, placement }: Completion,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const entry = await completed(found, session, reader, primaryGroups);
+  let isPlaced = false;
+  for await (const members of membersOf(message, found, session, reader)) {
+    yield isPlaced
+      ? placement.add(entry, members)
+      : placement.place({ ...entry, members: [...entry.members, ...members] });
+    isPlaced = true;
+  }
+  if (!isPlaced) yield placement.place(entry);
+}
+
+async function* membersOf(
+  message: Buffer,
+  found: EntryRead,
+  session: Session,
+  reader: Reader,
+): AsyncGenerator<readonly MemberReference[]> {
+  const { lists, rest } = found;
+  for (const list of lists) yield* referencesIn(message, list, reader, slice);
+  for (const one of rest) {
+    if (!isMembers(one.use) || one.use.names.length > 0) continue;
+    for await (const values of restOf(session, found, one, reader)) {
+      yield values.map((value) => referenceOf(one.use, value, reader.dnKey));
+    }
+  }
+}
+
+/** With all values of its attributes, and its primary group. */
+async function completed(
+  found: EntryRead,
+  session: Session,
+  reader: Reader,
+  primaryGroups: PrimaryGroups,
+): Promise<Entry> {
+  const { entry, rest, primaryGroup } = found;
+  const attributes = { ...entry.attributes };
+  const memberOf = [...entry.memberOf];
+  const members = [...entry.members];
+  for (const one of rest) {
+    const { use } = one;
+    if (isMembers(use) && use.names.length === 0) continue;
+    for await (const values of restOf(session, found, one, reader)) {
+      for (const name of use.names) attributes[name] = [attributes[name] ?? [], values].flat().map(String);
+      if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, reader.dnKey)));
+      if (use.roles.includes("memberOf")) memberOf.push(...values.map(reader.dnKey));
+    }
+  }
+  if (primaryGroup !== undefined) {
+    const key = await primaryGroups.keyOf(session, primaryGroup);
+    if (key !== undefined) memberOf.push(key);
+  }
+  return { ...entry, attributes, memberOf, members };
+}
+
+/**
+ * The values of an attribute that did not fit into the entry, part by part: Active Directory sends at most 1500 (or 5000)
+ * at a time.
+ * @throws {IncompleteReadError} when the parts do not follow one another to the end, or the entry changes between them
+ */
+async function* restOf(
+  session: Session,
+  { entry, revision }: Pick<EntryRead, "entry" | "revision">,
+  rest: Rest,
+  reader: Reader,
+): AsyncGenerator<readonly string[]> {
+  const dn = entry.origin;
+  const { name } = rest.use;
+  for (let next: number | undefined = rest.next; next !== undefined;) {
+    const what = `values of ${name} of ${dn} from number ${next}`;
+    const attributes = [`${name};range=${next}-*`, revisionName];
+    const [message] = await lookUp(session, { base: dn, scope: "base", filter: "(objectClass=*)", attributes, what });
+    const part = message === undefined ? undefined : partOf(message, name, reader);
+    const range = part?.use.range;
+    const follows = range?.from === next && (range.next === undefined || range.next > next);
+    if (part === undefined || !follows || part.revision !== revision) {
+      throw new IncompleteReadError(`${session.place}: the ${what}: the entry changed while it was read; try again`);
+    }
+    yield part.values;
+    next = range.next;
+  }
+}

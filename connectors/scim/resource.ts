@@ -1,0 +1,237 @@
+import type { Entry, MemberReference } from "#connector.ts";
+import { InputError } from "#errors.ts";
+import type { AttributeValue } from "#principals/entry.ts";
+import type { Kind } from "#principals/principal.ts";
+
+/** How entries are made of resources. */
+export interface Making {
+  /** Which attributes to keep, by kind; undefined: all. */
+  readonly wanted: Readonly<Record<Kind, ReadonlySet<string> | undefined>>;
+  /** Where memberships are taken from. */
+  readonly memberships: "members" | "groups" | "both";
+}
+
+/**
+ * The entry that a resource is.
+ * @param origin where the resource was found
+ * @throws {InputError} when it lacks an id, or a member does not say who it is
+ */
+export function entryOf(kind: Kind, resource: Resource, origin: string, making: Making): Entry {
+  const id = idOf(resource);
+  if (id === undefined)
+    throw new InputError(`${origin}: a ${kind} without an id; every resource has one (RFC 7643, 3.1)`);
+  const { memberships, wanted } = making;
+  return {
+    kind,
+    id,
+    origin,
+    attributes: attributesOf(resource, wanted[kind]),
+    keys: [id],
+    memberOf: kind === "user" && memberships !== "members" ? groupsOf(resource, memberships === "groups") : [],
+    members: kind === "group" && memberships !== "groups" ? membersOf(resource, origin) : [],
+  };
+}
+
+/** The id of a resource; some servers send numbers. */
+export function idOf(resource: Resource): string | undefined {
+  const { id } = resource;
+  if (typeof id === "number") return String(id);
+  return typeof id === "string" && id !== "" ? id : undefined;
+}
+
+/** What a resource says it is; undefined when it does not say, the word when it is neither. */
+export function typeOf(resource: Resource): Kind | { readonly other: string } | undefined {
+  const meta = resource["meta"];
+  const type = typeof meta === "object" && meta !== null && "resourceType" in meta ? meta.resourceType : undefined;
+  if (typeof type === "string" && type !== "") return kindOf(type) ?? { other: type };
+  const schemas = Array.isArray(resource["schemas"]) ? resource["schemas"].map(String) : [];
+  const core = schemas.find((schema) => /^urn:ietf:params:scim:schemas:core:/i.test(schema));
+  const word = core?.split(":").at(-1);
+  return word === undefined ? undefined : (kindOf(word) ?? { other: word });
+}
+
+function kindOf(word: string): Kind | undefined {
+  if (/^users?$/i.test(word)) return "user";
+  return /^groups?$/i.test(word) ? "group" : undefined;
+}
+
+/**
+ * The groups a user is directly in. A membership that does not say whether it is direct may be one through another
+ * group: it counts only where nothing else tells.
+ */
+function groupsOf(resource: Resource, untold: boolean): string[] {
+  return valuesOf(resource["groups"]).flatMap((group) => {
+    const type = typeof group["type"] === "string" ? group["type"].toLowerCase() : undefined;
+    const isDirect = type === "direct" || (type !== "indirect" && untold);
+    const key = isDirect ? keyOf(group) : undefined;
+    return key === undefined ? [] : [key];
+  });
+}
+
+/** @throws {InputError} when a member does not say who it is */
+export function membersOf(resource: Resource, origin: string): MemberReference[] {
+  return valuesOf(resource["members"]).map((member) => {
+    const key = keyOf(member);
+    if (key === undefined)
+      throw new InputError(`${origin}: a member has neither value nor $ref; it must say who it is`);
+    const kind = memberKindOf(member);
+    return kind === undefined ? { key } : { kind, key };
+  });
+}
+
+function memberKindOf({ type, $ref }: Resource): Kind | undefined {
+  const said = typeof type === "string" ? kindOf(type) : undefined;
+  return said ?? (typeof $ref === "string" ? kindOf($ref.split("/").at(-2) ?? "") : undefined);
+}
+
+function keyOf({ value, $ref }: Resource): string | undefined {
+  if (typeof value === "number") return String(value);
+  if (typeof value === "string" && value !== "") return value;
+  if (typeof $ref !== "string") return undefined;
+  const last = $ref.split(/[?#]/, 1)[0]?.split("/").at(-1) ?? "";
+  try {
+    return last === "" ? undefined : decodeURIComponent(last);
+  } catch {
+    return last;
+  }
+}
+
+/** The items of a multi-valued attribute: objects, or values by themselves. */
+function valuesOf(attribute: unknown): readonly Resource[] {
+  if (attribute === undefined || attribute === null) return [];
+  return [attribute]
+    .flat()
+    .map((item) => (typeof item === "object" && item !== null ? (item as Resource) : { value: item }));
+}
+
+/** A resource as it stands in JSON. */
+export type Resource = Readonly<Record<string, unknown>>;
+
+const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
+
+/** Names under which rules also find what has a longer one. */
+const shortNames: Readonly<Record<string, string>> = {
+  mail: "emails.primary",
+  givenName: "name.givenName",
+  familyName: "name.familyName",
+};
+
+/** Of these the attributes of an entry say nothing: they are memberships. */
+const memberships = new Set(["members", "groups"]);
+
+/**
+ * The attributes of a resource, flat:
+ * - `name: {givenName}` is `name.givenName`; a `value` in it is the attribute itself (`manager`);
+ * - of `emails: [{value, type, primary}]`, `emails` is all values, `emails.primary` the primary one's (else the first's),
+ *   `emails.work` that of the first of this type; what else they have is `addresses.work.locality`;
+ * - an extension's are `urn:…:User:department`, and `department` where the name is free, the enterprise extension's first;
+ * - and the short names.
+ * What is null or empty is left out.
+ * @param wanted the names to keep; undefined: all
+ */
+export function attributesOf(
+  resource: Resource,
+  wanted: ReadonlySet<string> | undefined,
+): Record<string, AttributeValue> {
+  const all = new Map<string, AttributeValue>();
+  const extensions: string[] = [];
+  for (const [key, value] of Object.entries(resource)) {
+    if (key.startsWith("urn:")) extensions.push(key);
+    else if (!memberships.has(key)) flatten(key, value, all);
+  }
+  extensions.sort((a, b) => Number(b === enterprise) - Number(a === enterprise) || (a < b ? -1 : 1));
+  for (const urn of extensions) {
+    const own = new Map<string, AttributeValue>();
+    for (const [key, value] of entriesOf(resource[urn])) flatten(key, value, own);
+    for (const [name, value] of own) {
+      all.set(`${urn}:${name}`, value);
+      if (!all.has(name)) all.set(name, value);
+    }
+  }
+  for (const [short, long] of Object.entries(shortNames)) {
+    const value = all.get(long);
+    if (value !== undefined && !all.has(short)) all.set(short, value);
+  }
+  const kept = wanted === undefined ? all : [...all].filter(([name]) => wanted.has(name));
+  return Object.fromEntries(kept);
+}
+
+function flatten(name: string, value: unknown, into: Map<string, AttributeValue>): void {
+  if (Array.isArray(value)) flattenValues(name, value, into);
+  else if (typeof value === "object") {
+    for (const [key, inner] of entriesOf(value)) {
+      if (key === "value") flatten(name, inner, into);
+      else if (key !== "$ref") flatten(`${name}.${key}`, inner, into);
+    }
+  } else set(name, value, into);
+}
+
+function flattenValues(name: string, values: readonly unknown[], into: Map<string, AttributeValue>): void {
+  const texts = values
+    .map((item) => (typeof item === "object" && item !== null ? (item as Resource)["value"] : item))
+    .filter((item) => isScalar(item) && item !== "")
+    .map(String);
+  if (texts.length > 0) into.set(name, texts);
+  const complex = values.filter((item): item is Resource => typeof item === "object" && item !== null);
+  const primary = complex.find((item) => item["primary"] === true) ?? complex[0];
+  if (primary !== undefined) flattenValue(`${name}.primary`, primary, into);
+  for (const item of complex) {
+    const { type } = item;
+    if (typeof type === "string" && type !== "" && type !== "primary") flattenValue(`${name}.${type}`, item, into);
+  }
+}
+
+/** Of several values of one type the first counts. */
+function flattenValue(name: string, item: Resource, into: Map<string, AttributeValue>): void {
+  const own = new Map<string, AttributeValue>();
+  for (const [key, value] of Object.entries(item)) {
+    if (key === "value") flatten(name, value, own);
+    else if (key !== "type" && key !== "primary" && key !== "$ref") flatten(`${name}.${key}`, value, own);
+  }
+  for (const [key, value] of own) if (!into.has(key)) into.set(key, value);
+}
+
+function set(name: string, value: unknown, into: Map<string, AttributeValue>): void {
+  if (isScalar(value) && value !== "" && name !== "__proto__") into.set(name, value);
+}
+
+function isScalar(value: unknown): value is string | number | boolean {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+}
+
+function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
+  return typeof value === "object" && value !== null ? Object.entries(value) : [];
+}
+
+/** The attributes of RFC 7643 and 7644, as they are written there. */
+const names = `
+  schemas id externalId meta resourceType created lastModified location version
+  userName name formatted familyName givenName middleName honorificPrefix honorificSuffix
+  displayName nickName profileUrl title userType preferredLanguage locale timezone
+  active emails phoneNumbers ims photos addresses groups entitlements roles
+  x509Certificates members value type primary display streetAddress locality region
+  postalCode country employeeNumber costCenter organization division department manager
+  filter maxResults pagination cursor maxPageSize
+  totalResults itemsPerPage startIndex nextCursor detail status scimType`;
+const written = new Map(
+  names
+    .trim()
+    .split(/\s+/)
+    .map((name) => [name.toLowerCase(), name]),
+);
+
+/** The value with the names of its attributes written as in the standard, where case does not tell them apart. */
+function normalised(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(normalised);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [written.get(key.toLowerCase()) ?? key, normalised(inner)]),
+  );
+}
+
+/** A resource or an envelope; undefined when it is no object. */
+export function objectOf(value: unknown): Resource | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (normalised(value) as Resource)
+    : undefined;
+}
