@@ -16,8 +16,6 @@ const layers: Record<string, readonly string[]> = {
   "src/files": [],
   "src/duckdb": ["files"],
   "src/http": ["files"],
-  // To be undone: what is sent and where is the caller's to say.
-  "src/http/exchange.ts": ["files", "http", "wire", "client/form"],
   "src/principals": ["duckdb"],
   "src/connector.ts": ["principals"],
   connectors: ["connector", "principals", "files", "http"],

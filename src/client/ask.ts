@@ -1,8 +1,8 @@
-import { RefusedError, RollcallError, UnavailableError } from "#errors.ts";
-import { breakageOf } from "#http/trouble.ts";
-import { Broken } from "#http/exchange.ts";
-import type { Answer, Exchange, Http } from "#http/exchange.ts";
-import { linesOf, refusalOf } from "#http/refusal.ts";
+import { RefusedError, UnavailableError } from "#errors.ts";
+import type { Answer } from "#http/client.ts";
+import { HttpError } from "#http/errors.ts";
+import type { Endpoint, Exchange } from "./context.ts";
+import { linesOf, refusalOf } from "./refusal.ts";
 import { repeat, retryAfter } from "#http/retries.ts";
 import type { Outcome, Retries } from "#http/retries.ts";
 
@@ -10,7 +10,7 @@ import type { Outcome, Retries } from "#http/retries.ts";
 export interface Context {
   /** The target's name, for messages. */
   readonly name: string;
-  readonly http: Http;
+  readonly http: Endpoint;
   readonly retries: Retries;
   /** Errors are plain text, as those of family A (A.25); else objects (B.1). */
   readonly plainErrors?: boolean;
@@ -37,7 +37,7 @@ export interface Operation extends Exchange {
   /** What to do when it is refused with such a status, where the usual advice is not good enough. */
   readonly advice?: Readonly<Record<number, string>>;
   /** Where it goes, when that is another node than the session's. */
-  readonly node?: Http;
+  readonly node?: Endpoint;
   /** Statuses that `use` is given too. */
   readonly accept?: readonly number[];
   /** It changes something: never repeated once the service may have the whole request. Says what is to be done then. */
@@ -99,14 +99,12 @@ export function ask<T>(context: Context, operation: Operation, use: Use<T>, sign
         signal,
       );
     } catch (error) {
-      if (!(error instanceof Broken)) throw error;
-      // The body could not be made: that has nothing to do with the service.
-      if (error.cause instanceof RollcallError) throw error.cause;
-      const { reason, advice } = breakageOf(error.cause, error.phase, http);
-      const arrived = error.phase === "wait" || error.phase === "receive";
+      if (!(error instanceof HttpError)) throw error;
+      const { message: reason, advice, phase } = error;
+      const arrived = phase === "wait" || phase === "receive";
       if (operation.once !== undefined && arrived) throw unknown(reason);
       const problem = `${subject}: ${reason}`;
-      if (operation.body?.single === true && error.phase !== "connect") {
+      if (operation.body?.single === true && phase !== "connect") {
         throw new UnavailableError(`${problem}. What was being sent came from a stream and cannot be had again`);
       }
       if (advice === "repeat") return { problem };

@@ -3,7 +3,7 @@ import type { FileHandle } from "node:fs/promises";
 import { dirname, parse } from "node:path";
 import { InputError, messageOf } from "#errors.ts";
 import type { CycleClient } from "./cycle.ts";
-import type { Answer } from "#http/exchange.ts";
+import type { Answer } from "#http/client.ts";
 import { receiveBytes } from "./receive.ts";
 
 /**

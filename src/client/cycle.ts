@@ -4,13 +4,15 @@ import type { LoadRequest, LoadStarted } from "#wire/loads.ts";
 import { loadRoutes, ofCycle } from "#wire/routes.ts";
 import { dataTexts } from "#wire/errors.ts";
 import type { Operation, Use } from "./ask.ts";
-import { Unusable } from "#http/trouble.ts";
-import { fileBody, jsonBody } from "./form.ts";
+import { jsonBody, textOf } from "#http/client.ts";
+import type { Answer } from "#http/client.ts";
+import type { HttpError } from "#http/errors.ts";
+import { unusableAnswer } from "#http/errors.ts";
+import { fileBody } from "./form.ts";
 import type { FileData } from "./form.ts";
-import { Broken } from "#http/exchange.ts";
-import type { Answer, Http } from "#http/exchange.ts";
+import type { Endpoint } from "./context.ts";
 import { jsonOf } from "./json-answer.ts";
-import { presentable, textOf } from "#http/refusal.ts";
+import { presentable } from "#http/redact.ts";
 import type { Session } from "./session.ts";
 
 /** What is read of a status (specification 2.4): no more than a load cannot do without is asked of a service. */
@@ -53,7 +55,7 @@ export function startCycle(session: Session, request: LoadRequest, signal: Abort
  * @param table its name, for messages
  * @param node that serves the cycle, where it is not the one that was called
  */
-export function cycleClient(session: Session, id: string, table: string, node: Http | undefined): CycleClient {
+export function cycleClient(session: Session, id: string, table: string, node: Endpoint | undefined): CycleClient {
   const advice = { 403: noPrivilege };
   const ask = <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> =>
     session.ask(node === undefined ? operation : { ...operation, node }, use, signal);
@@ -89,7 +91,7 @@ export function cycleClient(session: Session, id: string, table: string, node: H
           if (answer.status !== 500) return;
           const text = await lineOf(answer);
           if (!text.includes("Unknown cycle_id")) throw again(`was answered 500: ${text}`);
-          throw new Broken("receive", new Unusable(`was refused (500): ${text}`, "fix"));
+          throw unusableAnswer(`was refused (500): ${text}`, "fix");
         },
         signal,
       ),
@@ -122,6 +124,6 @@ async function lineOf(answer: Answer): Promise<string> {
   return presentable(await textOf(answer));
 }
 
-function again(reason: string): Broken {
-  return new Broken("receive", new Unusable(reason, "repeat"));
+function again(reason: string): HttpError {
+  return unusableAnswer(reason, "repeat");
 }

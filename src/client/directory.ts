@@ -2,7 +2,7 @@ import { RefusedError } from "#errors.ts";
 import { administrationRoutes } from "#wire/routes.ts";
 import type { Operation } from "./ask.ts";
 import { describeConnection } from "#http/trust.ts";
-import { formBody } from "./form.ts";
+import { listBody } from "./form.ts";
 import type { FormKind } from "./form.ts";
 import { complete, receive } from "./receive.ts";
 import type { Session } from "./session.ts";
@@ -50,7 +50,7 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
       ...(defaultPassword === "" ? {} : { defaultPassword }),
       remoteDeleted: String(deleteOthers),
     };
-    const body = await formBody(kind, { fields, file: { field: "principals", path: principals } }, signal);
+    const body = await listBody(kind, { fields, file: { field: "principals", path: principals } }, signal);
     const operation: Operation = {
       title: `user/sync (${applyChanges ? "apply" : "preview"})`,
       route: administrationRoutes.userSync,

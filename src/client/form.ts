@@ -1,18 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
+import type { RequestBody } from "#http/client.ts";
 import { percentEncode, percentEncodedLength } from "./percent.ts";
-
-/** A request body that is made while it is sent. */
-export interface Body {
-  readonly contentType: string;
-  /** Exactly how many bytes `chunks` yields: servers that know no chunked encoding can read it too. Absent: unknown. */
-  readonly length?: number;
-  /** The bytes, anew at every call. What it throws of ours (`RollcallError`) ends the exchange for good. */
-  chunks(): AsyncGenerator<Uint8Array>;
-  /** True: the bytes can be had once only. */
-  readonly single?: boolean;
-}
 
 /** The two ways `user/sync` takes a form (B.2). */
 export type FormKind = "urlencoded" | "multipart";
@@ -27,31 +17,11 @@ export interface Form {
  * The body of a form whose file is read while it is sent, and once before, to know its encoded length. The fields come
  * first, so that the server knows them before the list.
  */
-export function formBody(kind: FormKind, form: Form, signal: AbortSignal): Promise<Body> {
+export function listBody(kind: FormKind, form: Form, signal: AbortSignal): Promise<RequestBody> {
   return kind === "urlencoded" ? urlencoded(form, signal) : multipart(form);
 }
 
-/** A small form without a file. */
-export function fieldsBody(fields: Readonly<Record<string, string>>): Body {
-  return bytesBody("application/x-www-form-urlencoded", Buffer.from(new URLSearchParams(fields).toString()));
-}
-
-/** A JSON value. */
-export function jsonBody(value: unknown): Body {
-  return bytesBody("application/json", Buffer.from(JSON.stringify(value)));
-}
-
-function bytesBody(contentType: string, bytes: Uint8Array): Body {
-  return {
-    contentType,
-    length: bytes.length,
-    chunks: async function* chunks() {
-      yield bytes;
-    },
-  };
-}
-
-async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<Body> {
+async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<RequestBody> {
   const head = Buffer.from(new URLSearchParams({ ...fields, [file.field]: "" }).toString());
   let length = head.length;
   for await (const block of blocks(file.path)) {
@@ -72,7 +42,7 @@ async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<
  * An encoder of our own, since a `FormData` turns the line ends of its values into CRLF: a password is to arrive as it
  * is. The field names are ours, so nothing in a part's header needs quoting.
  */
-async function multipart({ fields, file }: Form): Promise<Body> {
+async function multipart({ fields, file }: Form): Promise<RequestBody> {
   const boundary = `rollcall-${randomUUID()}`;
   const part = (name: string, more: string): string =>
     `--${boundary}\r\nContent-Disposition: form-data; name="${name}"${more}\r\n\r\n`;
@@ -104,7 +74,7 @@ export interface FileData {
 }
 
 /** A multipart form of nothing but a file, named `file` (specification 4.1, Load). */
-export function fileBody({ length, bytes, single }: FileData): Body {
+export function fileBody({ length, bytes, single }: FileData): RequestBody {
   const boundary = `rollcall-${randomUUID()}`;
   const head = Buffer.from(
     `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="rows"\r\n` +

@@ -1,8 +1,8 @@
 import { RefusedError } from "#errors.ts";
 import type { LoadStarted } from "#wire/loads.ts";
 import { familyA } from "#wire/routes.ts";
-import { createHttp } from "#http/exchange.ts";
-import type { Http, HttpOptions } from "#http/exchange.ts";
+import { endpointOf } from "./context.ts";
+import type { Endpoint, EndpointOptions } from "./context.ts";
 
 /**
  * The node that a load is to be sent to (specification 2.3), when it is another one than the service that was called.
@@ -12,10 +12,10 @@ import type { Http, HttpOptions } from "#http/exchange.ts";
  */
 export function nodeOf(
   { host, port }: LoadStarted["node_address"],
-  service: Http,
-  options: HttpOptions & { readonly name: string },
+  service: Endpoint,
+  options: EndpointOptions & { readonly name: string },
   allowed: readonly string[],
-): Http | undefined {
+): Endpoint | undefined {
   const { url } = service;
   const plain = plainHost(host);
   const isSameHost = plain === plainHost(url.hostname);
@@ -30,7 +30,7 @@ export function nodeOf(
     );
   }
   const authority = plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
-  return createHttp({ ...options, url: `${url.protocol}//${authority}`, prefix: "" }, familyA);
+  return endpointOf({ ...options, url: `${url.protocol}//${authority}`, prefix: "" }, familyA);
 }
 
 function names(entry: string, host: string, port: number): boolean {

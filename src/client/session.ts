@@ -3,9 +3,8 @@ import { administrationRoutes, dataRoutes, sessionCookie } from "#wire/routes.ts
 import type { Route } from "#wire/routes.ts";
 import { ask } from "./ask.ts";
 import type { Context, Operation, Use } from "./ask.ts";
-import { fieldsBody, jsonBody } from "./form.ts";
-import type { Body } from "./form.ts";
-import type { Answer } from "#http/exchange.ts";
+import { formBody, jsonBody } from "#http/client.ts";
+import type { Answer, RequestBody } from "#http/client.ts";
 
 /** Who the client is: an account, or a session that somebody else has opened and will end. */
 export type Credentials = Account | GivenSession;
@@ -37,13 +36,13 @@ export interface Session {
 /** How an account logs in. A session of either family is valid in both (0.4). */
 export interface Entrance {
   readonly route: Route;
-  body(account: Account): Body;
+  body(account: Account): RequestBody;
 }
 
 /** Family B's. */
 const administrationLogin: Entrance = {
   route: administrationRoutes.login,
-  body: ({ username, password }) => fieldsBody({ username, password }),
+  body: ({ username, password }) => formBody({ username, password }),
 };
 
 /** Family A's (A.1). */

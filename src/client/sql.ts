@@ -5,7 +5,7 @@ import { sqlResult } from "#wire/sql.ts";
 import type { SqlRequest, SqlResult } from "#wire/sql.ts";
 import { contextOf } from "./context.ts";
 import type { ClientOptions } from "./context.ts";
-import { jsonBody } from "./form.ts";
+import { jsonBody } from "#http/client.ts";
 import { jsonOf } from "./json-answer.ts";
 import { createSession } from "./session.ts";
 

@@ -2,13 +2,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
 import { z } from "zod";
-import { jsonBody } from "#client/form.ts";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
-import { Broken, createHttp } from "#http/exchange.ts";
-import type { Answer } from "#http/exchange.ts";
-import { presentable, textOf } from "#http/refusal.ts";
-import { breakageOf } from "#http/trouble.ts";
+import { createHttpClient, jsonBody, textOf } from "#http/client.ts";
+import type { Answer } from "#http/client.ts";
+import { HttpError } from "#http/errors.ts";
+import { presentable } from "#http/redact.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { controlRoot, controlRoutes, ofControl } from "#wire/routes.ts";
@@ -50,10 +49,7 @@ const errorDocument = z.object({
 /** @param account whose account the caller runs under, for the record */
 export function connectTo(presence: DaemonPresence, account: string): Connection {
   const { url, token, certificate, pid } = presence;
-  const http = createHttp(
-    { url, prefix: "", timeouts, ...(certificate === undefined ? {} : { ca: certificate, pinned: true }) },
-    controlRoot,
-  );
+  const http = createHttpClient({ owner: "target", timeouts, ca: certificate, pinned: certificate !== undefined });
   const headers = { authorization: `Bearer ${token}`, [accountHeader]: encodeURIComponent(account) };
 
   const exchange = async <T>(
@@ -65,9 +61,10 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
     try {
       return await http.exchange(
         {
-          route,
-          headers: { ...headers, ...more },
-          ...(route.method === "POST" ? { body: jsonBody(body ?? {}) } : {}),
+          url: new URL(url + controlRoot + route.path),
+          method: route.method,
+          headers: { accept: "application/json", ...headers, ...more },
+          body: route.method === "POST" ? jsonBody(body ?? {}) : undefined,
         },
         async (answer) => {
           if (answer.status >= 400) throw await errorOf(answer, pid);
@@ -76,10 +73,9 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
         signal,
       );
     } catch (error) {
-      if (!(error instanceof Broken)) throw error;
-      const { reason } = breakageOf(error.cause, error.phase, http);
+      if (!(error instanceof HttpError)) throw error;
       const asked = route.method === "POST" && error.phase !== "connect";
-      const message = `the daemon (process ${pid}): ${reason}${asked ? ". Whether it has done what it was asked for is not known: `rollcall runs` tells" : ""}`;
+      const message = `the daemon (process ${pid}): ${error.message}${asked ? ". Whether it has done what it was asked for is not known: `rollcall runs` tells" : ""}`;
       throw error.phase === "connect" ? new NoDaemonError(message) : new UnavailableError(message);
     }
   };
@@ -100,11 +96,8 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
         },
         async ({ body }) => {
           const parser = createParser({ onEvent: hear, maxBufferSize: longestEvent });
-          try {
-            for await (const text of body.setEncoding("utf8")) parser.feed(String(text));
-          } catch (error) {
-            throw new Broken("receive", error);
-          }
+          const decoder = new TextDecoder();
+          for await (const bytes of body) parser.feed(decoder.decode(bytes, { stream: true }));
         },
         signal,
       ),
@@ -112,10 +105,11 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
 }
 
 async function jsonOf(answer: Answer): Promise<unknown> {
+  const text = await textOf(answer, longestEvent);
   try {
-    return JSON.parse(await textOf(answer, longestEvent));
-  } catch (error) {
-    throw new Broken("receive", error);
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new HttpError("receive", "the answer is not JSON", "later", { cause });
   }
 }
 

@@ -59,7 +59,7 @@ const reasons: Readonly<Record<string, string>> = {
 
 /** The system's code of an error: `ENOSPC`; empty where it has none. */
 export function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }
 
 /**

@@ -24,3 +24,12 @@ function formsOf(secret: string): string[] {
 function inJson(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
+
+/** No more of what a server says is shown, in characters. */
+const longestLine = 500;
+
+/** What a server says as one line of bounded length, without secrets and without characters that control a terminal. */
+export function presentable(text: string, secrets: readonly string[] = []): string {
+  const line = redactor(secrets)(text).replaceAll(/\p{Cc}+/gu, " ");
+  return line.length > longestLine ? `${line.slice(0, longestLine)}…` : line;
+}

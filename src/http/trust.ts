@@ -6,31 +6,35 @@ import { buildConnector } from "./undici.ts";
 
 /** What the server's certificate must be. */
 export interface Trust {
-  /** A certificate or several in PEM form, which the server's certificate is checked against instead of the usual ones. */
-  readonly ca?: string;
-  /** Accept exactly the first certificate of `ca`, and no other, whatever its host name: for a service on this machine. */
-  readonly pinned?: boolean;
+  /** Certificates in PEM form that the server's is checked against, instead of the usual authorities. */
+  readonly ca?: string | undefined;
+  /** Accept exactly the first certificate of `ca`, whatever its host name: for a server on this machine. */
+  readonly pinned?: boolean | undefined;
 }
 
-/** Opens a connection, TLS included. The socket that is becoming one is returned at once, so that it can be destroyed. */
-export type Establish = (
+/** Opens a connection, TLS included. Returns the socket at once, so that it can be destroyed while it is connecting. */
+export type Connect = (
   target: BuildConnector.Options,
   callback: (...result: [error: Error, socket: null] | [error: null, socket: Socket]) => void,
 ) => Socket;
 
-/** @param timeout until the connection stands, in milliseconds */
-export function createConnector({ ca, pinned }: Trust, timeout: number): Establish {
+/** @param timeout for the whole connection, in milliseconds */
+export function createConnect(
+  { ca, pinned }: Trust,
+  timeout: number,
+  buildConnector: (options: BuildConnector.BuildOptions) => BuildConnector.connector,
+): Connect {
   if (pinned === true && ca === undefined) throw new TypeError("`pinned` needs the certificate in `ca`");
   const certificate = pinned === true && ca !== undefined ? new X509Certificate(ca) : undefined;
-  const build = buildConnector({
+  const connect = buildConnector({
     timeout,
     allowH2: false,
-    maxCachedSessions: 0, // of a resumed session the certificate is not sent again
-    ...(certificate !== undefined ? { rejectUnauthorized: false } : ca === undefined ? {} : { ca }),
-  }) as Establish; // it returns the socket, as its documentation says and its type does not
-  if (certificate === undefined) return build;
+    maxCachedSessions: 0, // a resumed session does not send the certificate again
+    ...(certificate === undefined ? { ca } : { rejectUnauthorized: false }),
+  }) as Connect; // it returns the socket, as its documentation says and its type does not
+  if (certificate === undefined) return connect;
   return (target, callback) =>
-    build(target, (...result) => {
+    connect(target, (...result) => {
       const [, socket] = result;
       if (!(socket instanceof TLSSocket) || isExactly(socket, certificate)) return callback(...result);
       socket.on("error", () => undefined).destroy();
@@ -52,4 +56,10 @@ export function describeConnection(socket: Socket | undefined): string {
   const certificate = socket.getPeerX509Certificate();
   const subject = certificate?.subject?.replaceAll("\n", ", ") ?? "no name";
   return `${socket.getProtocol() ?? "TLS"}, certificate of ${subject}, valid until ${certificate?.validTo ?? "?"}`;
+}
+
+/** Former names, for callers that have not moved to client.ts yet. */
+export type Establish = Connect;
+export function createConnector(trust: Trust, timeout: number): Connect {
+  return createConnect(trust, timeout, buildConnector);
 }

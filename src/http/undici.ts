@@ -16,4 +16,3 @@ Object.assign(
 export const Client = load("undici/lib/dispatcher/client.js") as typeof undici.Client;
 export type Client = undici.Client;
 export const buildConnector = load("undici/lib/core/connect.js") as typeof undici.buildConnector;
-export const errors = load("undici/lib/core/errors.js") as typeof undici.errors;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { inWords } from "#text.ts";
-import { troubleOf } from "#http/trouble.ts";
-import type { Peer } from "#http/trouble.ts";
+import { connectionProblem } from "#http/errors.ts";
+import type { Peer } from "#http/errors.ts";
 
 const bare: Peer = {
   host: "analytics.example.com",
@@ -32,24 +32,26 @@ test.each([
   ["ENOTFOUND", "network", /host name ldap\.example\.com is not known/],
   ["ECONNREFUSED", "network", /nothing listens at ldap\.example\.com:636/],
   ["EHOSTUNREACH", "network", /cannot be reached/],
-])("%s is a trouble with the %s", (code, kind, reason) => {
-  const trouble = troubleOf(thrown(code), ldap);
-  expect(trouble).toEqual({ with: kind, reason: expect.stringMatching(reason) });
-  expect(trouble?.reason).toContain(code);
+])("%s is a problem of the %s", (code, kind, reason) => {
+  const problem = connectionProblem(thrown(code), ldap);
+  expect(problem).toEqual({ kind, reason: expect.stringMatching(reason) });
+  expect(problem?.reason).toContain(code);
 });
 
 test("a certificate for other names: which, and what settings there are", () => {
   const error = thrown("ERR_TLS_CERT_ALTNAME_INVALID", { cert: { subjectaltname: "DNS:a.example.com" } });
-  expect(troubleOf(error, bare)?.reason).toMatch(
+  expect(connectionProblem(error, bare)?.reason).toMatch(
     /for other names \(DNS:a\.example\.com\): use one of them in the url$/,
   );
-  expect(troubleOf(error, ldap)?.reason).toMatch(/in the url, or as `tls\.serverName`$/);
-  expect(troubleOf(thrown("ERR_TLS_CERT_ALTNAME_INVALID", { cert: {} }), bare)?.reason).toContain("it names none");
+  expect(connectionProblem(error, ldap)?.reason).toMatch(/in the url, or as `tls\.serverName`$/);
+  expect(connectionProblem(thrown("ERR_TLS_CERT_ALTNAME_INVALID", { cert: {} }), bare)?.reason).toContain(
+    "it names none",
+  );
 });
 
 test("what it does not know it leaves to others", () => {
   for (const error of [thrown("ECONNRESET"), thrown("UND_ERR_SOCKET"), new Error("ECONNREFUSED"), "ECONNREFUSED"])
-    expect(troubleOf(error, bare)).toBeUndefined();
+    expect(connectionProblem(error, bare)).toBeUndefined();
 });
 
 test.each([

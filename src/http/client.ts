@@ -1,0 +1,276 @@
+import type { Socket } from "node:net";
+import { pipeline, Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
+import type { Client as Connection, Dispatcher } from "undici";
+import { RollcallError } from "#errors.ts";
+import { inWords } from "#text.ts";
+import { HttpError, requestProblem, unusableAnswer } from "./errors.ts";
+import type { Phase } from "./errors.ts";
+import { isLoopback } from "./listening.ts";
+import { createConnect } from "./trust.ts";
+import type { Trust } from "./trust.ts";
+
+/** In milliseconds. */
+export interface Timeouts {
+  /** Until a connection is open, TLS included. Default: 10 s. */
+  readonly connect: number;
+  /** From the end of the request to the answer's header: a preview of a million principals takes minutes. Default: 10 min. */
+  readonly headers: number;
+  /** Between two pieces of an answer's body. Default: 2 min. */
+  readonly body: number;
+  /** From the start to the end of the answer's header, however slowly everything goes. Default: no limit. */
+  readonly whole?: number | undefined;
+}
+
+export interface HttpClientOptions extends Trust {
+  /** Whose setting `ca` is, as messages name it: `target`, `source`. */
+  readonly owner: string;
+  readonly timeouts?: Partial<Timeouts> | undefined;
+  /**
+   * Keep a connection open for the next request to the same server, until `close`. Default: a connection for each
+   * request. No idle connection can then have been closed by the server, which would leave open whether it got the request.
+   */
+  readonly keepAlive?: boolean | undefined;
+}
+
+/** A request body, made while it is sent. */
+export interface RequestBody {
+  /** Default: what the request's headers say. */
+  readonly contentType?: string | undefined;
+  /** Exactly how many bytes `chunks` yields, for servers that do not know chunked encoding. Absent: unknown. */
+  readonly length?: number | undefined;
+  /** The bytes, from the start at every call. A `RollcallError` it throws ends the request and is thrown as it is. */
+  chunks(): AsyncIterable<Uint8Array>;
+  /** The bytes can be read only once, so the request cannot be repeated. */
+  readonly single?: boolean | undefined;
+}
+
+export interface HttpRequest {
+  readonly url: URL;
+  /** Default: `GET`. */
+  readonly method?: "GET" | "POST" | undefined;
+  readonly headers?: Readonly<Record<string, string | undefined>> | undefined;
+  readonly body?: RequestBody | undefined;
+}
+
+/** An answer whose header has arrived. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Dispatcher.ResponseData["headers"];
+  /** Unpacked; can be read once. @throws {HttpError} */
+  readonly body: AsyncIterable<Buffer>;
+  readonly socket: Socket | undefined;
+  /** Ends the exchange, read or not. */
+  close(): void;
+}
+
+export interface HttpClient {
+  /**
+   * Makes one request. Redirects are not followed and nothing is repeated. The answer must be closed.
+   * @throws {HttpError} no answer; the signal's reason, at once, when it is aborted (also while the body is read)
+   */
+  send(request: HttpRequest, signal: AbortSignal): Promise<Answer>;
+  /** `send`, with the answer closed after `use`. */
+  exchange<T>(request: HttpRequest, use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Closes the connections that are kept open. */
+  close(): Promise<void>;
+}
+
+/** A connection to one server, which undici opens with the first request and again when it was lost. */
+interface Link {
+  readonly connection: Connection;
+  isOpen: boolean;
+  socket: Socket | undefined;
+  destroy(): Promise<void>;
+}
+
+export function createHttpClient({
+  owner,
+  keepAlive = false,
+  timeouts: given,
+  ...trust
+}: HttpClientOptions): HttpClient {
+  const timeouts = { connect: 10_000, headers: 600_000, body: 120_000, ...given };
+  const links = new Map<string, Promise<Link>>();
+
+  function linkTo(origin: string): Promise<Link> {
+    const known = links.get(origin);
+    if (known !== undefined) return known;
+    const link = openLink(origin, trust, timeouts);
+    if (keepAlive) links.set(origin, link);
+    return link;
+  }
+
+  async function send({ url, method = "GET", headers, body }: HttpRequest, signal: AbortSignal): Promise<Answer> {
+    signal.throwIfAborted();
+    const link = await linkTo(url.origin);
+    signal.throwIfAborted();
+    let isSent = body === undefined;
+    const limit = timeouts.whole === undefined ? undefined : AbortSignal.timeout(timeouts.whole);
+
+    const failure = (error: unknown, phase: Phase): unknown => {
+      if (signal.aborted) return signal.reason;
+      if (error instanceof HttpError || error instanceof RollcallError) return error;
+      if (limit?.aborted === true)
+        return new HttpError(phase, `no answer within ${inWords(timeouts.whole ?? 0)}`, "later", { cause: error });
+      const { reason, advice } = requestProblem(error, phase, { host: url.host, timeouts, owner });
+      return new HttpError(phase, reason, advice, { cause: error });
+    };
+    const destroy = (): void => {
+      links.delete(url.origin);
+      void link.destroy();
+    };
+    const end = (): void => {
+      signal.removeEventListener("abort", destroy);
+      limit?.removeEventListener("abort", destroy);
+      if (!keepAlive) destroy();
+    };
+    // Not left to undici: it waits for a connection that is being opened before it notices.
+    signal.addEventListener("abort", destroy);
+    limit?.addEventListener("abort", destroy);
+    try {
+      const response = await link.connection.request({
+        method,
+        path: url.pathname + url.search,
+        headers: {
+          "user-agent": "rollcall",
+          // Between processes of one machine packing costs more than it saves.
+          "accept-encoding": isLoopback(url.hostname) ? "identity" : "gzip",
+          "content-type": body?.contentType,
+          "content-length": body?.length?.toString(),
+          ...headers,
+        },
+        body:
+          body === undefined
+            ? null
+            : Readable.from(
+                reporting(body, () => (isSent = true)),
+                { objectMode: false },
+              ),
+      });
+      response.body.on("error", () => undefined); // it may be left unread
+      return {
+        status: response.statusCode,
+        headers: response.headers,
+        body: bytesOf(response, (error) => failure(error, "receive")),
+        socket: link.socket,
+        close: () => {
+          response.body.destroy();
+          end();
+        },
+      };
+    } catch (error) {
+      end();
+      throw failure(error, !link.isOpen ? "connect" : isSent ? "wait" : "send");
+    }
+  }
+
+  return {
+    send,
+    exchange: async (request, use, signal) => {
+      const answer = await send(request, signal);
+      try {
+        return await use(answer);
+      } catch (error) {
+        signal.throwIfAborted();
+        throw error;
+      } finally {
+        answer.close();
+      }
+    },
+    close: async () => {
+      const all = await Promise.all(links.values());
+      links.clear();
+      await Promise.all(all.map((link) => link.destroy()));
+    },
+  };
+}
+
+async function openLink(origin: string, trust: Trust, timeouts: Timeouts): Promise<Link> {
+  // Loaded with the first request: it takes a moment and some memory, which a program that makes none need not spend.
+  const { Client, buildConnector } = await import("undici");
+  const connect = createConnect(trust, timeouts.connect, buildConnector);
+  const connection = new Client(origin, {
+    headersTimeout: timeouts.headers,
+    bodyTimeout: timeouts.body,
+    connect: (target, callback) => {
+      link.isOpen = false;
+      link.socket = connect(target, (...result) => {
+        link.isOpen = result[0] === null;
+        callback(...result);
+      });
+    },
+  });
+  const link: Link = {
+    connection,
+    isOpen: false,
+    socket: undefined,
+    destroy: async () => {
+      const { socket } = link;
+      const closed = connection.destroy().catch(() => undefined);
+      socket?.destroy();
+      await closed;
+    },
+  };
+  return link;
+}
+
+/** The body's bytes. Calls `sent` when only the last of them are left to go. */
+async function* reporting(body: RequestBody, sent: () => void): AsyncGenerator<Uint8Array> {
+  let left = body.length ?? Infinity;
+  for await (const chunk of body.chunks()) {
+    left -= chunk.length;
+    if (left === 0) sent();
+    yield chunk;
+  }
+  sent();
+}
+
+async function* bytesOf(
+  { headers, body }: Dispatcher.ResponseData,
+  failure: (error: unknown) => unknown,
+): AsyncGenerator<Buffer> {
+  const encoding = headers["content-encoding"];
+  const isPacked = encoding === "gzip" || encoding === "x-gzip";
+  if (!isPacked && encoding !== undefined && encoding !== "identity") {
+    throw unusableAnswer("the answer is packed in a way that was not asked for", "fix");
+  }
+  try {
+    // The pipeline passes the body's errors on to the reader.
+    yield* isPacked ? pipeline(body as Readable, createGunzip({ chunkSize: 64 * 1024 }), () => {}) : body;
+  } catch (error) {
+    throw failure(error);
+  }
+}
+
+/** The text of an answer, of which no more than about `limit` bytes are read. @throws {HttpError} */
+export async function textOf({ body }: Pick<Answer, "body">, limit = 1024 * 1024): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > limit) break;
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+/** The body of a form without files. */
+export function formBody(fields: Readonly<Record<string, string>>): RequestBody {
+  return bytesBody(new URLSearchParams(fields).toString(), "application/x-www-form-urlencoded");
+}
+
+export function jsonBody(value: unknown): RequestBody {
+  return bytesBody(JSON.stringify(value), "application/json");
+}
+
+export function bytesBody(content: string | Uint8Array, contentType?: string): RequestBody {
+  const bytes = Buffer.from(content);
+  return {
+    contentType,
+    length: bytes.length,
+    chunks: async function* chunks() {
+      yield bytes;
+    },
+  };
+}
