@@ -2,7 +2,7 @@ import type { WantedAttributes } from "#connector.ts";
 import type { Kind } from "#principals/principal.ts";
 import { partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
-import { canonicalType } from "./types.ts";
+import { canonicalType } from "#principals/dn.ts";
 
 /** What the connector itself does with an attribute. */
 export type Role =

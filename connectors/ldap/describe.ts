@@ -3,7 +3,7 @@ import { TLSSocket } from "node:tls";
 import { Ber, BerWriter, Control, ExtendedRequest, SearchRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { RollcallError } from "#errors.ts";
-import { dnKey, isWithin } from "./dn.ts";
+import { dnKey, isWithin } from "#principals/dn.ts";
 import { codes } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
 import { enter, readText, tags } from "./message.ts";

@@ -1,6 +1,6 @@
 import type { Entry, MemberReference, Membership, SourceRecord } from "#connector.ts";
 import type { Kind } from "#principals/principal.ts";
-import { dnKey, dnKeys } from "./dn.ts";
+import { dnKey, dnKeys } from "#principals/dn.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { revision as revisionName, selectionOf, sidInFilter } from "./attributes.ts";
 import { dnOf, isMembers, partOf, recordOf, referenceOf, referencesIn } from "./entries.ts";

@@ -3,7 +3,7 @@ import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { describe, places, version } from "./describe.ts";
 import { selectionOf } from "./attributes.ts";
-import { dnKeys } from "./dn.ts";
+import { dnKeys } from "#principals/dn.ts";
 import { recordOf } from "./entries.ts";
 import type { EntryRead, Reader } from "./entries.ts";
 import { connectionError, warningsTo } from "./errors.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Kind } from "#principals/principal.ts";
 import { patience } from "#values.ts";
-import { dnKey, isWithin, parseDn } from "./dn.ts";
+import { dnKey, isWithin, parseDn } from "#principals/dn.ts";
 import { parseFilter } from "./filter.ts";
 
 /** Where a server listens. */

@@ -3,7 +3,7 @@ import { IncompleteReadError, RollcallError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { inWords } from "#text.ts";
 import type { Receiver } from "./connection.ts";
-import { dnKey } from "./dn.ts";
+import { dnKey } from "#principals/dn.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
 import { enter, MalformedError, readResult, readText, readTexts, tags } from "./message.ts";

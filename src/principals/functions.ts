@@ -3,8 +3,8 @@ import { EvaluationError } from "@marcbachmann/cel-js";
 import type { Environment } from "@marcbachmann/cel-js";
 import type * as anyAscii from "any-ascii";
 import { momentOf } from "./dates.ts";
-import { parentOf, parseDn } from "./distinguished-name.ts";
-import type { DnPart } from "./distinguished-name.ts";
+import { parentOf, parseDn } from "./dn.ts";
+import type { Rdn } from "./dn.ts";
 import { extract, matches } from "./patterns.ts";
 import { shown } from "#text.ts";
 
@@ -65,7 +65,7 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
     withDn("dnValues", value, (rdns) => dnValues(rdns, type)),
   /** A DN without its first part; null when that is all there is. */
   "dnParent(dyn): dyn": (value: unknown) =>
-    withText("dnParent", value, (text) => withDn("dnParent", text, () => parentOf(text))),
+    withText("dnParent", value, (text) => withDn("dnParent", text, () => parentOf(text, "rfc2253") ?? null)),
   /** A moment, to compare and to calculate with: see `momentOf`. Null where it says never. */
   "date(dyn): dyn": (value: unknown) => asDate("date", value),
   /** Whether one moment is before another; false where either is null. */
@@ -99,15 +99,19 @@ function asText(name: string, value: unknown): string | null {
   throw new EvaluationError(`${name}() needs a text, not ${shown(value)}${hint}`);
 }
 
-function withDn(name: string, value: unknown, read: (rdns: readonly (readonly DnPart[])[]) => unknown): unknown {
+function withDn(name: string, value: unknown, read: (rdns: readonly Rdn[]) => unknown): unknown {
   return withText(name, value, (text) => {
-    const rdns = parseDn(text);
-    if (rdns === undefined) throw new EvaluationError(`${name}() needs a DN like cn=ada,ou=people, not ${shown(text)}`);
+    let rdns: readonly Rdn[];
+    try {
+      rdns = parseDn(text, "rfc2253");
+    } catch {
+      throw new EvaluationError(`${name}() needs a DN like cn=ada,ou=people, not ${shown(text)}`);
+    }
     return read(rdns);
   });
 }
 
-function dnValues(rdns: readonly (readonly DnPart[])[], type: string): string[] {
+function dnValues(rdns: readonly Rdn[], type: string): string[] {
   const wanted = type.toLowerCase();
   return rdns.flat().flatMap((part) => (part.type.toLowerCase() === wanted ? [part.value] : []));
 }

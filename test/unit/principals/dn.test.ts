@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { dnKey, dnKeys, isWithin, parseDn } from "#connectors/ldap/dn.ts";
-import { cases } from "../../../support/random.ts";
+import { dnKey, dnKeys, isWithin, parseDn } from "#principals/dn.ts";
+import { cases } from "../../support/random.ts";
 
 test.each([
   ["uid=ada,ou=people,dc=example", "UID = Ada , OU=People,DC=example", "case and spaces around"],
