@@ -11,7 +11,7 @@ import { chosenRun } from "./stored-runs.ts";
 import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
-import { refuseUnapprovable } from "#sync/coordinator/refusals.ts";
+import { checkApprovable } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Report } from "#sync/run.ts";
 import { progressOf } from "./plan.ts";
@@ -37,7 +37,7 @@ export async function approve(context: Context, id: string, options: ApproveOpti
   return showing(context, run, options, async (document) => {
     const approval = { by: localActor(), overrides, selection, ...(digest === undefined ? {} : { digest }) };
     if (isAsked) {
-      refuseUnapprovable(run, approval);
+      checkApprovable(run, approval);
       await showKept(context, run, document);
       if (!(await confirmed(context, questionAbout(selection)))) {
         await document.end({ outcome: "declined", run: run.id });

@@ -6,7 +6,8 @@ import type { FoundDaemon } from "#control/client.ts";
 import { configurationDigest } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
 import { openCoordinator } from "#sync/coordinator/open.ts";
-import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinator/open.ts";
+import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
+import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Context } from "./context.ts";
 import { localActor } from "./context.ts";
@@ -107,7 +108,7 @@ export async function openLocalCoordinator(
   const { configuration, interruption } = current();
   const { memory } = configuration;
   const folder = daemonFolder(configuration);
-  const coordinator = await openCoordinator({
+  const coordinator = openCoordinator({
     ...options,
     folder,
     memory,

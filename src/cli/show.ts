@@ -15,8 +15,8 @@ import { renderText } from "#plan/render/text.ts";
 import type { TextOptions } from "#plan/render/text.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
-import { isOpen } from "#sync/coordinator/finish.ts";
-import { passedOver } from "#sync/coordinator/refusals.ts";
+import { isOpen } from "#sync/record.ts";
+import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { counted, quoteIfNeeded } from "#text.ts";
 import type { Context } from "./context.ts";
@@ -205,7 +205,7 @@ function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]
 function possibilities(run: RunRecord): string[] {
   const { id, sync, state, kept } = run;
   if (isOpen(run)) {
-    const beyond = run.state === "held" ? passedOver(run) : [];
+    const beyond = run.state === "held" ? trippedLimits(run) : [];
     const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
     return [`rollcall approve ${id}${override}`, `rollcall reject ${id} --reason "…"`];
   }

@@ -149,3 +149,24 @@ export interface SyncState {
   /** A person has been told that it has not succeeded for too long. */
   readonly overdueSince?: string;
 }
+
+/** Whether a run can be approved: its plan is stored, and it is pending or held by limits. */
+export function isOpen({ state, heldBy }: RunRecord): boolean {
+  return state === "pending" || (state === "held" && heldBy === "limits");
+}
+
+/** Whether it is running, or ended without anybody knowing how. */
+export function isUnfinished({ state, endUnknown }: RunRecord): boolean {
+  return state === "running" || endUnknown === true;
+}
+
+/** Whether there was nothing to do, or everything was applied and verified. */
+export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "applied" | "no change" } {
+  const { state } = run;
+  return state === "applied" || state === "no change";
+}
+
+/** The record without some of its keys. */
+export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
+  return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;
+}

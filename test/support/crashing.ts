@@ -46,7 +46,7 @@ export async function withCoordinatorIn<Result>(
   const embedded = { access: () => Promise.reject(new Error("the target is elsewhere")), close: async () => {} };
   const lock = await holdLock(configuration);
   const { journal, audit, close } = await openRecords(configuration, log);
-  const coordinator = await openCoordinator({
+  const coordinator = openCoordinator({
     folder: daemonFolder(configuration),
     memory: 64 * 1024 * 1024,
     journal: wrapping.journal(journal),

@@ -1,54 +1,94 @@
-import type { Interruption } from "#sync/interruption.ts";
+import type { AuditEntry } from "#sync/audit/entry.ts";
+import { hasSucceeded, isOpen } from "#sync/record.ts";
 import type { RunRecord, StageRecord } from "#sync/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
-import type { Watcher } from "./coordinator.ts";
-import { conclude, endedByError, endedWith, hasSucceeded, isOpen, notWrittenDown } from "./finish.ts";
-import type { Books } from "./finish.ts";
+import { timestamp, writeAudit } from "./context.ts";
+import type { Context } from "./context.ts";
+import type { Begun, Watcher } from "./coordinator.ts";
+import { endedByError, endedWith, endNotWritten, finish } from "./finish.ts";
+import { findOutcome, recoverSync } from "./recover.ts";
 
-/** How many lines of what sources say go into a record. */
+/** How many warnings of sources go into a record. */
 const mostWarnings = 50;
 
-export interface Means extends Books {
-  /** The daemon's folder. */
-  readonly folder: string;
-  /** DuckDB's memory limit of a run, in bytes. */
-  readonly memory: number;
-  readonly interruption: Interruption;
-  /** Opens a sync; its target is closed after use. */
-  readonly open: (name: string) => Promise<Sync>;
-  /** What comes after a run that has succeeded: what to write down of it. Never rejects. */
-  readonly after?: (sync: string, outcome: "no change" | "applied") => Promise<RunRecord["export"]>;
-  /** Finds out how a run has ended whose list was sent, without an answer. Never rejects. */
-  readonly findEnd: (run: RunRecord, storedAs: string) => Promise<RunRecord>;
-}
-
-export interface Wanted extends Pick<RunOptions, "approval" | "digest" | "overrides" | "planner"> {
-  /** How its plan is kept. Absent: it is, already. */
-  readonly storedAs?: string;
-  /** How long it can be approved, in milliseconds. */
+export interface ExecuteOptions extends Pick<RunOptions, "approval" | "digest" | "overrides" | "planner"> {
+  /** The name to store the plan under; absent: it is stored already. */
+  readonly storeAs?: string | undefined;
+  /** How long the plan can be approved, in milliseconds. */
   readonly approvalExpires: number;
-  /** What a person should know beside what the plan says, one line each. */
+  /** Notes for the record, besides those of the plan, one line each. */
   readonly notes?: readonly string[];
 }
 
-/** Carries a run out to its end, and writes it down. Never rejects: a failure is in the record. */
-export async function carryOut(
-  began: RunRecord,
-  { storedAs, approvalExpires, notes: remarks = [], ...wanted }: Wanted,
-  means: Means,
-  watcher: Watcher = {},
+/**
+ * Starts a run, once the audit log and the journal say so: first who asked for what, then that it runs.
+ * @throws when one of them cannot be written. Nothing has begun then
+ */
+export async function start(
+  context: Context,
+  run: RunRecord,
+  options: ExecuteOptions,
+  entries: readonly AuditEntry[],
+  watcher?: Watcher,
+): Promise<Begun> {
+  const { journal, emit, targets, underWay, settingsOf } = context;
+  const before = journal.find(run.id);
+  try {
+    for (const entry of entries) await writeAudit(context, entry);
+    await journal.put(run);
+  } catch (error) {
+    const isScheduled = before === undefined && run.cause !== "demand" && run.cause !== "undo";
+    const failed = isScheduled ? endedByError(run, error, timestamp(context), timestamp(context)) : before;
+    await (failed === undefined ? journal.remove(run.id) : journal.put(failed)).catch(() => undefined);
+    // Nobody waits for the answer to a scheduled run: the subscribers hear of the failure.
+    if (isScheduled && failed !== undefined) emit({ type: "run", run: failed });
+    throw error;
+  }
+  emit({ type: "run", run });
+  underWay.set(run.id, run.sync);
+  const ended = targets(settingsOf(run.sync).place, () =>
+    recoverAndExecute(context, run, options, watcher).finally(() => underWay.delete(run.id)),
+  );
+  return { run, ended };
+}
+
+/** Never rejects: a failure is in the record. */
+async function recoverAndExecute(
+  context: Context,
+  run: RunRecord,
+  options: ExecuteOptions,
+  watcher?: Watcher,
 ): Promise<RunRecord> {
-  const { now, emit, journal, store, interruption, folder, memory } = means;
+  const { report, emit } = context;
+  try {
+    await recoverSync(context, run.sync);
+    return await execute(context, run, options, watcher ?? { report: report && ((found) => report(found, run)) });
+  } catch (error) {
+    // The outcome of an earlier run could not be written down.
+    const failed = endedByError(run, error, timestamp(context), timestamp(context));
+    emit({ type: "run", run: failed });
+    return failed;
+  }
+}
+
+/** Runs a sync and writes down how it ended. Never rejects: a failure is in the record. */
+async function execute(
+  context: Context,
+  began: RunRecord,
+  { storeAs, approvalExpires, notes: remarks = [], ...options }: ExecuteOptions,
+  watcher: Watcher,
+): Promise<RunRecord> {
+  const { now, emit, journal, store, interruption, folder, memory } = context;
   let run = began;
-  const recorder = createRecorder(now, began.stages);
+  const stages = recordStages(now, began.stages);
   const warnings: string[] = [];
   const update = (change: Partial<RunRecord>): void => {
-    run = { ...run, ...change, stages: recorder.stages() };
+    run = { ...run, ...change, stages: stages.stages() };
   };
   const end = (): { readonly at: string; readonly expiresAt: string } => {
-    recorder.end();
+    stages.end();
     update({ notes: [...run.notes, ...warnings] });
     const at = now();
     return { at: new Date(at).toISOString(), expiresAt: new Date(at + approvalExpires).toISOString() };
@@ -56,9 +96,9 @@ export async function carryOut(
   let sync: Sync | undefined;
   try {
     interruption.stop.throwIfAborted();
-    sync = await means.open(run.sync);
+    sync = await context.open(run.sync);
     const result = await runSync(sync, {
-      ...wanted,
+      ...options,
       id: run.id,
       apply: true,
       folder,
@@ -66,10 +106,10 @@ export async function carryOut(
       interruption,
       now: now(),
       progress: (stage, records) => {
-        recorder.progress(stage, records);
+        stages.progress(stage, records);
         update({});
         if (records === undefined) journal.put(run).catch(() => undefined);
-        emit({ type: "stage", id: run.id, sync: run.sync, stage, ...(records === undefined ? {} : { records }) });
+        emit({ type: "stage", id: run.id, sync: run.sync, stage, records });
         watcher.progress?.(stage, records);
       },
       warn: (message) => {
@@ -79,20 +119,18 @@ export async function carryOut(
       report: async (report) => {
         const { plan, limits, waiting, subjects } = report;
         const notes = [...report.notes, ...remarks];
-        const said = { notes, ...(subjects === undefined ? {} : { subjects }) };
-        update({ digest: plan.digest, counts: plan.counts, limits, waiting, ...said });
+        update({ digest: plan.digest, counts: plan.counts, limits, waiting, notes, subjects });
         await watcher.report?.({ ...report, notes });
       },
-      ...(storedAs === undefined
-        ? {}
-        : {
-            keep: async ({ connection }, planned) => {
-              await store.keep(storedAs, connection, planned);
+      keep:
+        storeAs === undefined
+          ? undefined
+          : async ({ connection }, planned) => {
+              await store.keep(storeAs, connection, planned);
               update({ kept: true });
             },
-          }),
       applying: async () => {
-        update({ sentAt: new Date(now()).toISOString() });
+        update({ sentAt: timestamp(context) });
         await journal.put(run);
       },
     });
@@ -101,60 +139,49 @@ export async function carryOut(
   } catch (error) {
     const { at, expiresAt } = end();
     run = endedByError(run, error, at, expiresAt);
-    // What waits is what was shown, not the part of it that was tried.
-    if (isOpen(run) && began.expiresAt !== undefined) run = { ...run, ...plannedBy(began) };
-    if (run.sentAt !== undefined && run.state === "failed") run = await means.findEnd(run, storedAs ?? run.id);
+    // A pending run keeps the whole plan, even after a partial approval failed.
+    if (isOpen(run) && began.expiresAt !== undefined) run = { ...run, ...planOf(began) };
+    if (run.sentAt !== undefined && run.state === "failed") run = await findOutcome(context, run, storeAs ?? run.id);
   } finally {
     await sync?.target.close();
   }
-  if (run.state === "applied" && storedAs !== undefined && storedAs !== run.id) await store.replaceByPart(run.id);
+  if (run.state === "applied" && storeAs !== undefined && storeAs !== run.id) await store.replaceByPart(run.id);
   if (hasSucceeded(run)) {
-    const exported = await means.after?.(run.sync, run.state);
+    const exported = await context.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };
   }
-  return conclude(run, means).catch((error: unknown) => {
-    const lost = notWrittenDown(run, error, new Date(now()).toISOString());
+  return finish(context, run).catch((error: unknown) => {
+    const lost = endNotWritten(run, error, timestamp(context));
     emit({ type: "run", run: lost });
     return lost;
   });
 }
 
-function plannedBy({ digest, counts, limits, waiting, notes, kept }: RunRecord): Partial<RunRecord> {
-  return {
-    ...(digest === undefined ? {} : { digest }),
-    ...(counts === undefined ? {} : { counts }),
-    limits,
-    waiting,
-    notes,
-    kept,
-  };
+function planOf({ digest, counts, limits, waiting, notes, kept }: RunRecord): Partial<RunRecord> {
+  return { digest, counts, limits, waiting, notes, kept };
 }
 
-/** Notes down when the stages of a run begin and end. */
-export interface Recorder {
-  /** A stage begins; or, with `records`, so many have been read in it. */
+/** Records when the stages of a run begin and end. */
+interface StageRecorder {
+  /** A stage begins; or, with `records`, that many have been read in it so far. */
   progress(stage: Stage, records?: number): void;
-  /** The stages so far; the last one may be under way. */
+  /** The stages so far; the last one may not have ended. */
   stages(): readonly StageRecord[];
-  /** The stage that is under way has ended. */
+  /** Ends the current stage. */
   end(): void;
 }
 
-/** @param now the time, in epoch milliseconds */
-export function createRecorder(now: () => number, before: readonly StageRecord[] = []): Recorder {
+/**
+ * @param now the time, in epoch milliseconds
+ * @param before the stages of an earlier attempt
+ */
+export function recordStages(now: () => number, before: readonly StageRecord[] = []): StageRecorder {
   const done: StageRecord[] = [...before];
   let current: { readonly stage: Stage; readonly began: number; records?: number } | undefined;
   const record = (milliseconds?: number): StageRecord[] => {
     if (current === undefined) return [];
     const { stage, began, records } = current;
-    return [
-      {
-        stage,
-        startedAt: new Date(began).toISOString(),
-        ...(milliseconds === undefined ? {} : { milliseconds }),
-        ...(records === undefined ? {} : { records }),
-      },
-    ];
+    return [{ stage, startedAt: new Date(began).toISOString(), milliseconds, records }];
   };
   const end = (): void => {
     if (current !== undefined) done.push(...record(now() - current.began));

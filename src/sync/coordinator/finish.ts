@@ -1,87 +1,79 @@
 import { errorDocument, HeldError } from "#errors.ts";
-import type { Queue } from "#queue.ts";
-import type { Audit } from "#sync/audit/audit.ts";
 import { auditOfEnd } from "#sync/audit/entry.ts";
-import type { AuditEntry } from "#sync/audit/entry.ts";
 import type { Journal } from "#sync/journal.ts";
-import type { Store } from "#sync/plans/stored.ts";
+import { hasSucceeded, isOpen, isUnfinished, without } from "#sync/record.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import type { RunResult } from "#sync/run.ts";
-import type { SyncEvent } from "./coordinator.ts";
+import { timestamp, writeAudit } from "./context.ts";
+import type { Context } from "./context.ts";
 
-export interface Books {
-  readonly journal: Journal;
-  readonly store: Store;
-  readonly audit: Pick<Audit, "append" | "head">;
-  readonly emit: (event: SyncEvent) => void;
-  /** In epoch milliseconds. */
-  readonly now: () => number;
-  /** Whether the process is being stopped: what fails then has not failed by itself. */
-  readonly isStopping: () => boolean;
-  /** Does one thing after the other: what is decided about runs, and how they end, must not come between each other. */
-  readonly inOrder: Queue;
-}
+export type FinishContext = Pick<Context, "journal" | "store" | "audit" | "emit" | "now" | "isStopping" | "decisions">;
 
 /**
- * Writes down how a run has ended, and what follows from it: it takes the place of what waited for approval before, or
- * is the same again; the sync has succeeded or failed; after a run was undone, nothing of that sync is applied by itself
- * until a person has approved something; and the oldest goes. What follows is written with the end, at once: no end is
- * ever known without it.
+ * Writes down how a run ended, and everything that follows from it, in one write of the journal: older waiting runs are
+ * superseded, or the run is the same as one that waits; the sync has succeeded or failed; after an undo, the sync needs
+ * approval until a person has approved a run.
  */
-export async function conclude(run: RunRecord, books: Books): Promise<RunRecord> {
-  return books.inOrder(async () => {
-    const { journal, now } = books;
-    // It was being approved, which has failed; that it waits is known.
-    if (isOpen(run) && journal.find(run.id)?.expiresAt !== undefined) return close(run, books);
-    const at = new Date(now()).toISOString();
+export function finish(context: FinishContext, run: RunRecord): Promise<RunRecord> {
+  return context.decisions(async () => {
+    const { journal } = context;
+    // Its approval failed, and it waits again.
+    if (isOpen(run) && journal.find(run.id)?.expiresAt !== undefined) return writeEnd(context, run);
+    const at = timestamp(context);
     const twin = isOpen(run) ? journal.document.runs.find((other) => isTwin(run, other)) : undefined;
-    if (twin === undefined) return close(run, books, supersededBy(run, journal, at));
+    if (twin === undefined) return writeEnd(context, run, supersededBy(run, journal, at));
     const foundAgain = { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at };
     const again = { ...without(twin, ["error"]), ...errorOf(run, twin.id), foundAgain };
     const same = without(run, ["expiresAt", "heldBy", "error"]);
-    return write({ ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again], books);
+    return write(context, { ...same, state: "superseded", sameAs: twin.id, endedAt: at, kept: false }, [again]);
   });
 }
 
-/** Writes down how a run has ended, and others by it, if any. To be called in order. */
-export async function close(run: RunRecord, books: Books, superseded: readonly RunRecord[] = []): Promise<RunRecord> {
-  for (const each of [...superseded, run]) {
-    const entry = auditOfEnd(each);
-    if (entry !== undefined) await tell(entry, books);
+/** Marks the runs as expired that nobody has approved in time. Call it in the queue of decisions. */
+export async function expire(context: FinishContext): Promise<void> {
+  for (const run of context.journal.document.runs) {
+    if (!isOpen(run) || run.expiresAt === undefined || Date.parse(run.expiresAt) > context.now()) continue;
+    await writeEnd(context, { ...run, state: "expired", endedAt: timestamp(context) });
   }
-  return write(run, superseded, books);
 }
 
-async function write(run: RunRecord, others: readonly RunRecord[], books: Books): Promise<RunRecord> {
-  const { journal, emit, now, isStopping } = books;
-  const at = new Date(now()).toISOString();
+/** Writes down how a run ended, and the runs that it supersedes. Call it in the queue of decisions. */
+export async function writeEnd(
+  context: FinishContext,
+  run: RunRecord,
+  superseded: readonly RunRecord[] = [],
+): Promise<RunRecord> {
+  for (const each of [...superseded, run]) {
+    const entry = auditOfEnd(each);
+    if (entry !== undefined) await writeAudit(context, entry);
+  }
+  return write(context, run, superseded);
+}
+
+async function write(context: FinishContext, run: RunRecord, others: readonly RunRecord[]): Promise<RunRecord> {
+  const { journal, emit, now, isStopping } = context;
+  const at = timestamp(context);
   const failed = run.state === "failed";
   const { failures } = journal.state(run.sync);
   const change = (state: SyncState): SyncState => (failed && isStopping() ? state : stateAfter(state, run, at));
   await journal.put([...others, run], { sync: run.sync, change });
   for (const other of others) if (other.state === "superseded") emit({ type: "run", run: other });
-  emit({ type: "run", run, ...(failures !== undefined && hasSucceeded(run) ? { recovered: true } : {}) });
+  emit({ type: "run", run, recovered: failures !== undefined && hasSucceeded(run) ? true : undefined });
   await journal.prune(now());
-  await tidy(books);
+  await removeUnneededPlans(context);
   return run;
 }
 
-/** Removes the lists that no run of the journal needs any more. */
-export async function tidy({ journal, store }: Pick<Books, "journal" | "store">): Promise<void> {
+/** Removes the stored plans that no run of the journal needs any more. */
+export async function removeUnneededPlans({ journal, store }: Pick<Context, "journal" | "store">): Promise<void> {
   const { runs } = journal.document;
   await store.prune({
     ended: runs.filter(({ kept }) => kept).map(({ id }) => id),
-    underWay: runs.filter(isUnderWay).map(({ id }) => id),
+    underWay: runs.filter(isUnfinished).map(({ id }) => id),
   });
 }
 
-/** Appends to the audit file. The journal remembers how far it goes with what is written to it next. */
-export async function tell(entry: AuditEntry, { audit, journal }: Pick<Books, "audit" | "journal">): Promise<void> {
-  await audit.append(entry);
-  journal.audited(audit.head());
-}
-
-/** Does an earlier run of the sync wait for the same? */
+/** Whether `other` is an earlier run of the sync that waits with the same plan. */
 function isTwin(run: RunRecord, other: RunRecord): boolean {
   return (
     other.id < run.id &&
@@ -94,7 +86,7 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
   );
 }
 
-/** Why it waits; what came of an attempt to approve it is over. */
+/** Why the run waits, in terms of its twin: an error of an attempt to approve the twin no longer matters. */
 function errorOf({ id, error }: RunRecord, twin: string): Pick<RunRecord, "error"> {
   if (error === undefined) return {};
   return { error: { ...error, problems: error.problems.map((problem) => problem.replaceAll(id, twin)) } };
@@ -107,9 +99,9 @@ function supersededBy(run: RunRecord, { document }: Journal, endedAt: string): R
 }
 
 /**
- * Is what another run has planned no longer what is to be done? It is not when something else was applied, nor when it was
- * planned anew with another result, be it that the same changes are held now, or that a source which had lost too much
- * has everything again: both plans are empty. The way back from a run, and what the sources say, are not the same.
+ * Whether `run` makes the plan of `other` obsolete: something was applied since, or a newer plan has another result (the
+ * same changes are held now, or a source that had lost too much is complete again: both plans are empty). An undo and a
+ * plan from the sources do not supersede each other.
  */
 function supersedes(run: RunRecord, other: RunRecord): boolean {
   if (other.sync !== run.sync || other.id === run.id || run.state === "failed") return false;
@@ -118,30 +110,25 @@ function supersedes(run: RunRecord, other: RunRecord): boolean {
   return other.id < run.id && other.undoes === run.undoes && (other.digest !== run.digest || takesItsPlace);
 }
 
-function isUnderWay({ state, endUnknown }: RunRecord): boolean {
-  return state === "running" || endUnknown === true;
-}
-
 function stateAfter(state: SyncState, run: RunRecord, at: string): SyncState {
   const { failures, caution, overdueSince: _, ...rest } = state;
   if (run.state === "failed")
     return { ...state, failures: { count: (failures?.count ?? 0) + 1, since: failures?.since ?? at } };
-  // What waits, or has waited for too long, is no success: of a failure before it nothing is over.
+  // A run that waits, or has expired, is no success: earlier failures still count.
   if (!hasSucceeded(run)) return state;
-  const cautious = caution === undefined ? {} : { caution };
-  return { ...rest, ...cautionAfter(cautious, run, at), lastSuccessAt: run.endedAt ?? at };
+  return { ...rest, caution: cautionAfter(caution, run, at), lastSuccessAt: run.endedAt ?? at };
 }
 
-function cautionAfter(before: Pick<SyncState, "caution">, run: RunRecord, at: string): Pick<SyncState, "caution"> {
+function cautionAfter(before: SyncState["caution"], run: RunRecord, at: string): SyncState["caution"] {
   if (run.state !== "applied") return before;
   const approved = run.decisions.findLast(({ decision }) => decision === "approved");
-  if (run.undoes === undefined) return approved === undefined ? before : {};
-  return { caution: { since: at, reason: `${(approved?.by ?? run.by).name} has undone the run ${run.undoes}` } };
+  if (run.undoes === undefined) return approved === undefined ? before : undefined;
+  return { since: at, reason: `${(approved?.by ?? run.by).name} has undone the run ${run.undoes}` };
 }
 
 /**
- * How a run stands after what it returned.
- * @param expiresAt until when it can be approved where it must be, ISO 8601
+ * The record of a run that returned a result.
+ * @param expiresAt until when it can be approved if it must be, ISO 8601
  */
 export function endedWith(run: RunRecord, result: RunResult, at: string, expiresAt: string): RunRecord {
   const { outcome, digest, counts, limits, waiting } = result;
@@ -151,8 +138,8 @@ export function endedWith(run: RunRecord, result: RunResult, at: string, expires
 }
 
 /**
- * How a run stands after an error. What is held by limits can still be approved; what was being approved still awaits
- * that, unless something has been applied.
+ * The record of a run that ended with an error. A run held by limits can still be approved. A run whose approval failed
+ * waits again, unless something may have been applied.
  */
 export function endedByError(run: RunRecord, error: unknown, at: string, expiresAt: string): RunRecord {
   const failed = { ...run, error: errorDocument(error) };
@@ -164,10 +151,10 @@ export function endedByError(run: RunRecord, error: unknown, at: string, expires
 }
 
 /**
- * How a run stands whose end cannot be written down: it has failed, whatever it has done, and the next one finds out about
- * it. What is kept of it says that it is still under way.
+ * The record of a run whose end cannot be written down: it failed, whatever it has done. The journal still says that it
+ * is running, so the next run finds out how it ended.
  */
-export function notWrittenDown(run: RunRecord, error: unknown, at: string): RunRecord {
+export function endNotWritten(run: RunRecord, error: unknown, at: string): RunRecord {
   const { message, advice } = errorDocument(error);
   const became =
     run.error?.message ??
@@ -177,25 +164,9 @@ export function notWrittenDown(run: RunRecord, error: unknown, at: string): RunR
     state: "failed",
     endedAt: at,
     error: {
-      message: `${became}. That cannot be written down: ${message}`,
+      message: `${became}, but the journal could not be written: ${message}`,
       problems: run.error?.problems ?? [],
       advice,
     },
   };
-}
-
-/** A record without some of what it may have. */
-export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
-  return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;
-}
-
-/** A run that can be approved: its plan is kept, and it is pending or held by limits. */
-export function isOpen({ state, heldBy }: RunRecord): boolean {
-  return state === "pending" || (state === "held" && heldBy === "limits");
-}
-
-/** There was nothing to do, or it has been done and proven. */
-export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "applied" | "no change" } {
-  const { state } = run;
-  return state === "applied" || state === "no change";
 }

@@ -10,7 +10,7 @@ import { membershipsOf } from "#principals/membership.ts";
 import type { DirectMembership } from "#principals/membership.ts";
 import type { Kind } from "#principals/principal.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
-import { isOpen } from "#sync/coordinator/finish.ts";
+import { isOpen } from "#sync/record.ts";
 import { watch } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { readJournal } from "#sync/journal.ts";

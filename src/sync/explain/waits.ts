@@ -4,8 +4,8 @@ import { literal } from "#duckdb/database.ts";
 import { measures } from "#plan/limits.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
-import { isOpen } from "#sync/coordinator/finish.ts";
-import { passedOver } from "#sync/coordinator/refusals.ts";
+import { isOpen } from "#sync/record.ts";
+import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Store } from "#sync/plans/stored.ts";
@@ -105,7 +105,7 @@ function hasWaited(run: RunRecord): boolean {
 
 /** What a person can do about a run that is open. */
 function commandsOf(run: RunRecord): string[] {
-  const beyond = run.state === "held" ? passedOver(run) : [];
+  const beyond = run.state === "held" ? trippedLimits(run) : [];
   const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
   return [`rollcall show ${run.id}`, `rollcall approve ${run.id}${override}`];
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { hasSucceeded } from "#sync/coordinator/finish.ts";
+import { hasSucceeded } from "#sync/record.ts";
 import { request } from "./webhook.ts";
 import type { PostTimeouts } from "./webhook.ts";
 

@@ -19,7 +19,7 @@ import type { Store } from "./stored.ts";
  * changed is to be what they were. What others have changed since stays, and so does what is protected.
  * @param ids the run, and the later ones of its sync that were applied, oldest first
  */
-export function planTheWayBack(store: Store, ids: readonly string[]): Planner {
+export function planUndo(store: Store, ids: readonly string[]): Planner {
   return async (sync, workbench, options) => {
     const { connection } = workbench;
     const { signal, progress, history, overrides = [], now = Date.now() } = options;

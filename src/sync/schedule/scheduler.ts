@@ -1,6 +1,6 @@
 import { messageOf } from "#errors.ts";
 import type { Coordinator, SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { hasSucceeded } from "#sync/coordinator/finish.ts";
+import { hasSucceeded } from "#sync/record.ts";
 import type { Actor, Cause, RunRecord, SyncState } from "#sync/record.ts";
 import { lastSlot, nextSlot, slotDelay } from "./slots.ts";
 import type { Slots } from "./slots.ts";

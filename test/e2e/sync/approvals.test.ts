@@ -208,7 +208,7 @@ describe("the way back", () => {
     expect(next).toMatchObject({
       state: "pending",
       notes: expect.arrayContaining([
-        `ada has undone the run ${changed.id}: until somebody approves a run, none is applied without`,
+        `ada has undone the run ${changed.id}: every run needs approval until somebody approves one`,
       ]),
     });
     expect(coordinator.state("staff").caution).toBeDefined();
@@ -266,9 +266,9 @@ describe("the way back", () => {
     await staff.people("ada");
     const first = await run();
     const nothing = await run();
-    await expect(undo(nothing.id)).rejects.toThrow(/has applied nothing \(it is no change\)/);
+    await expect(undo(nothing.id)).rejects.toThrow(/applied nothing \(it is no change\)/);
     await staff.people("ada", "grace");
     await run();
-    await expect(undo(first.id)).rejects.toThrow(/is no longer kept \(see journal\.lists in the configuration\)/);
+    await expect(undo(first.id)).rejects.toThrow(/are no longer stored \(see journal\.lists in the configuration\)/);
   });
 });

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { afterEach } from "vitest";
 import { openAudit } from "#sync/audit/audit.ts";
 import { openCoordinator } from "#sync/coordinator/open.ts";
-import type { CoordinatorOptions, LocalCoordinator, SyncSettings } from "#sync/coordinator/open.ts";
+import type { CoordinatorOptions, SyncSettings } from "#sync/coordinator/context.ts";
+import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { Approval, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -43,7 +44,7 @@ export async function coordinated(
   let ahead = 0;
   const events: SyncEvent[] = [];
   const never = new AbortController().signal;
-  const coordinator = await openCoordinator({
+  const coordinator = openCoordinator({
     folder,
     memory: 256 * 1024 * 1024,
     interruption: { stop: never, abandon: never },

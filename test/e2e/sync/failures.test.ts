@@ -2,28 +2,28 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { conclude } from "#sync/coordinator/finish.ts";
+import { finish } from "#sync/coordinator/finish.ts";
 import { createQueue } from "#queue.ts";
-import type { Books } from "#sync/coordinator/finish.ts";
+import type { FinishContext } from "#sync/coordinator/finish.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { appliedRun } from "../../support/runs.ts";
 
 let folder: string;
-let books: Books;
+let context: FinishContext;
 let events: SyncEvent[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-failures-"));
   events = [];
-  books = {
+  context = {
     journal: await openJournal(folder, { keep: 86_400_000, runs: 100, lists: 10 }),
     store: openStore(folder),
     audit: { append: async () => {}, head: () => ({ sequence: 1, hash: "" }) },
     emit: (event) => events.push(event),
     now: () => Date.parse("2026-11-21T12:00:00.000Z"),
     isStopping: () => false,
-    inOrder: createQueue(),
+    decisions: createQueue(),
   };
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
@@ -34,21 +34,21 @@ test.each(["pending", "held", "expired", "rejected"] as const)(
   "a run that is %s ends no failures: only a success does",
   async (state) => {
     const error = { message: "no answer", problems: [], advice: "retry" };
-    await conclude(appliedRun({ id: "20261121-110000-000000", state: "failed", error, kept: false }), books);
-    await conclude(appliedRun({ id: "20261121-111000-000000", state, kept: false }), books);
+    await finish(context, appliedRun({ id: "20261121-110000-000000", state: "failed", error, kept: false }));
+    await finish(context, appliedRun({ id: "20261121-111000-000000", state, kept: false }));
     expect(isRecovered()).toBeUndefined();
-    expect(books.journal.state("staff").failures).toEqual({ count: 1, since: "2026-11-21T12:00:00.000Z" });
-    await conclude(appliedRun({ id: "20261121-112000-000000", state: "no change", kept: false }), books);
+    expect(context.journal.state("staff").failures).toEqual({ count: 1, since: "2026-11-21T12:00:00.000Z" });
+    await finish(context, appliedRun({ id: "20261121-112000-000000", state: "no change", kept: false }));
     expect(isRecovered()).toBe(true);
-    expect(books.journal.state("staff").failures).toBeUndefined();
+    expect(context.journal.state("staff").failures).toBeUndefined();
   },
 );
 
 test.each(["no change", "pending"] as const)(
   "a held run is superseded by one that finds the same and is %s",
   async (state) => {
-    await conclude(appliedRun({ id: "20261121-110000-000000", state: "held", heldBy: "limits", kept: true }), books);
-    await conclude(appliedRun({ id: "20261121-111000-000000", state, kept: false }), books);
-    expect(books.journal.find("20261121-110000-000000")).toMatchObject({ state: "superseded" });
+    await finish(context, appliedRun({ id: "20261121-110000-000000", state: "held", heldBy: "limits", kept: true }));
+    await finish(context, appliedRun({ id: "20261121-111000-000000", state, kept: false }));
+    expect(context.journal.find("20261121-110000-000000")).toMatchObject({ state: "superseded" });
   },
 );

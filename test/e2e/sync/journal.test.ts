@@ -37,7 +37,9 @@ describe("a journal that is damaged", () => {
       expect(run).toMatchObject({
         state: "pending",
         caution: reason,
-        notes: expect.arrayContaining([expect.stringContaining("until somebody approves a run")]),
+        notes: expect.arrayContaining([
+          expect.stringContaining("every run needs approval until somebody approves one"),
+        ]),
         counts: { users: { create: 1, delete: 1 } },
       });
       expect(sides.before).toEqual(after);

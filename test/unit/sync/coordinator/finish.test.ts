@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { createQueue } from "#queue.ts";
-import { close, conclude } from "#sync/coordinator/finish.ts";
-import type { Books } from "#sync/coordinator/finish.ts";
+import { finish, writeEnd } from "#sync/coordinator/finish.ts";
+import type { FinishContext } from "#sync/coordinator/finish.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
@@ -18,14 +18,14 @@ const [mine, other] = ["a".repeat(64), "b".repeat(64)];
 const error = { message: "the server did not answer", problems: [], advice: "retry" };
 
 let folder: string;
-let books: Books;
+let context: FinishContext;
 let told: AuditEntry[];
 let events: Extract<SyncEvent, { type: "run" }>[];
 let stopping: boolean;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "rollcall-conclusions-"));
+  folder = await mkdtemp(join(tmpdir(), "rollcall-finish-"));
   [told, events, stopping] = [[], [], false];
-  books = {
+  context = {
     journal: await openJournal(folder, { keep: 90 * 86_400_000, runs: 100, lists: 20 }),
     store: openStore(folder),
     audit: {
@@ -39,7 +39,7 @@ beforeEach(async () => {
     },
     now: () => now,
     isStopping: () => stopping,
-    inOrder: createQueue(),
+    decisions: createQueue(),
   };
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
@@ -50,15 +50,15 @@ const run = async (...records: readonly RunRecord[]): Promise<RunRecord> => {
   let last: RunRecord | undefined;
   for (const record of records) {
     const { expiresAt: _, ...running } = { ...record, state: "running" as const };
-    await books.journal.put(running);
-    last = await conclude(record, books);
+    await context.journal.put(running);
+    last = await finish(context, record);
   }
   if (last === undefined) throw new Error("no run");
   return last;
 };
 const states = (): Record<string, RunState> =>
-  Object.fromEntries(books.journal.document.runs.map(({ id, state }) => [id, state]));
-const state = () => books.journal.state("staff");
+  Object.fromEntries(context.journal.document.runs.map(({ id, state }) => [id, state]));
+const state = () => context.journal.state("staff");
 
 describe("the same plan found again", () => {
   test.each(["pending", "held"] as const)("is no second one that is %s: it is counted at the first", async (which) => {
@@ -71,7 +71,7 @@ describe("the same plan found again", () => {
     const second = await run(waiting("2", again));
     expect(second).toMatchObject({ state: "superseded", sameAs: "1", kept: false, endedAt: at });
     await run(waiting("3", again));
-    expect(books.journal.find("1")).toMatchObject({ state: which, foundAgain: { count: 2, lastAt: at }, ...heldBy });
+    expect(context.journal.find("1")).toMatchObject({ state: which, foundAgain: { count: 2, lastAt: at }, ...heldBy });
     expect(events.map(({ run }) => `${run.id} ${run.state}`)).toEqual([`1 ${which}`, "2 superseded", "3 superseded"]);
     // What is the same again is told to nobody.
     expect(told.map((entry) => "run" in entry && entry.run)).toEqual(which === "held" ? ["1"] : []);
@@ -79,9 +79,9 @@ describe("the same plan found again", () => {
 
   test("what came of an attempt to approve it is over then", async () => {
     await run(waiting("1"));
-    await books.journal.put(waiting("1", { error }));
+    await context.journal.put(waiting("1", { error }));
     await run(waiting("2"));
-    expect(books.journal.find("1")?.error).toBeUndefined();
+    expect(context.journal.find("1")?.error).toBeUndefined();
   });
 
   test("is another one when it is held where it was pending, of another sync, no longer kept, or the way back", async () => {
@@ -91,7 +91,7 @@ describe("the same plan found again", () => {
       waiting("3", { state: "held", heldBy: "limits" }),
     ];
     await run(...others);
-    await books.journal.put(waiting("4", { kept: false, digest: other, sync: "third" }));
+    await context.journal.put(waiting("4", { kept: false, digest: other, sync: "third" }));
     expect((await run(waiting("5"))).state).toBe("pending");
     expect((await run(waiting("6", { digest: other, sync: "third" }))).state).toBe("pending");
   });
@@ -142,7 +142,7 @@ describe("how a sync fares", () => {
     "what is %s says nothing of that, nor supersedes anything",
     async (end) => {
       await run(waiting("1"), waiting("2", { undoes: "0" }), endedRun({ id: "3", state: "failed", error }));
-      await close(waiting("2", { state: end }), books);
+      await writeEnd(context, waiting("2", { state: end }));
       expect(state().failures?.count).toBe(1);
       expect(events.at(-1)).toMatchObject({ run: { id: "2", state: end } });
       expect(events.at(-1)?.recovered).toBeUndefined();
@@ -158,8 +158,8 @@ describe("how a sync fares", () => {
     );
     const decisions = [{ decision: "approved", at, by: waiting("2").by, digest: other }] as const;
     const tried = waiting("2", { undoes: "0", digest: other, decisions, error });
-    await books.journal.put({ ...tried, state: "running" });
-    expect(await conclude(tried, books)).toEqual(tried);
+    await context.journal.put({ ...tried, state: "running" });
+    expect(await finish(context, tried)).toEqual(tried);
     expect(states()).toMatchObject({ "1": "pending", "2": "pending" });
     expect(state().failures?.count).toBe(1);
     expect(events.at(-1)?.recovered).toBeUndefined();
@@ -180,8 +180,8 @@ describe("how a sync fares", () => {
 
 test("what a run that is under way has kept stays, although the journal does not know of it yet", async () => {
   for (const name of ["1", "2.partial", "3"]) await mkdir(join(folder, "runs", name), { recursive: true });
-  await books.journal.put(endedRun({ id: "1", state: "running", sync: "other" }));
-  await books.journal.put(endedRun({ id: "2", state: "running", sync: "third" }));
+  await context.journal.put(endedRun({ id: "1", state: "running", sync: "other" }));
+  await context.journal.put(endedRun({ id: "2", state: "running", sync: "third" }));
   await run(endedRun({ id: "4" }));
   expect((await readdir(join(folder, "runs"))).toSorted()).toEqual(["1", "2.partial"]);
 });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { HeldError, UnavailableError } from "#errors.ts";
 import { endedByError } from "#sync/coordinator/finish.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { refuseOtherTarget, refuseUnapprovable, refuseUndoing } from "#sync/coordinator/refusals.ts";
+import { checkSameTarget, checkApprovable, checkUndoable } from "#sync/coordinator/refusals.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";
 
 const digest = "d".repeat(64);
@@ -19,7 +19,7 @@ describe("who can approve what", () => {
     [
       "found before",
       endedRun({ id: "r", state: "superseded", sameAs: "q" }),
-      "it is superseded (2026-11-21T10:12:40.000Z), and the run q stands for it.",
+      "it is superseded (2026-11-21T10:12:40.000Z), and the run q waits with the same plan",
     ],
     ["running", endedRun({ id: "r", state: "running" }), "it is running"],
     [
@@ -29,36 +29,35 @@ describe("who can approve what", () => {
     ],
   ])("not what is %s", (_, run, words) => {
     expect(() => {
-      refuseUnapprovable(run, {});
+      checkApprovable(run, {});
     }).toThrow(words);
   });
 
   test("another digest, and limits that are not named, say what to do", () => {
     expect(() => {
-      refuseUnapprovable(pending, { digest: "e".repeat(64) });
+      checkApprovable(pending, { digest: "e".repeat(64) });
     }).toThrow(/the run r has another plan: its digest is d+, not e+; look at it again: rollcall show r/);
-    const words =
-      "the run r is held by limits: name those that do not count for this plan: rollcall approve r --override deletes";
+    const words = "the run r is held by limits; approve it despite them: rollcall approve r --override deletes";
     for (const overrides of [[], ["updates"]] as const)
       expect(() => {
-        refuseUnapprovable(held, { overrides });
+        checkApprovable(held, { overrides });
       }).toThrow(words);
   });
 
   test("a pending run, a held one with its limits named, and a part of a held one, whose limits are found out", () => {
-    refuseUnapprovable(pending, { digest });
-    refuseUnapprovable({ ...pending, limits: [trippedLimit()] }, {});
-    refuseUnapprovable(held, { overrides: ["deletes"] });
-    refuseUnapprovable(held, { selection: { only: ["create"] } });
+    checkApprovable(pending, { digest });
+    checkApprovable({ ...pending, limits: [trippedLimit()] }, {});
+    checkApprovable(held, { overrides: ["deletes"] });
+    checkApprovable(held, { selection: { only: ["create"] } });
     expect(() => {
-      refuseUnapprovable(held, { selection: { except: [] } });
+      checkApprovable(held, { selection: { except: [] } });
     }).toThrow(/held by limits/);
   });
 
   test("not for another target than it was planned for", () => {
-    refuseOtherTarget(pending, "analytics", "approved");
+    checkSameTarget(pending, "analytics", "approved");
     expect(() => {
-      refuseOtherTarget(pending, "elsewhere", "approved");
+      checkSameTarget(pending, "elsewhere", "approved");
     }).toThrow("it was for the target analytics, and staff has another one now (elsewhere)");
   });
 });
@@ -66,13 +65,13 @@ describe("who can approve what", () => {
 describe("what can be undone", () => {
   test("not what has applied nothing, nor where a list on the way is no longer kept", () => {
     expect(() => {
-      refuseUndoing(pending, []);
-    }).toThrow("the run r has applied nothing (it is pending): there is nothing to undo");
+      checkUndoable(pending, []);
+    }).toThrow("the run r applied nothing (it is pending), so there is nothing to undo");
     const run = endedRun({ id: "r", state: "applied", kept: true });
-    refuseUndoing(run, [run]);
+    checkUndoable(run, [run]);
     expect(() => {
-      refuseUndoing(run, [run, endedRun({ id: "s", state: "applied" })]);
-    }).toThrow("what the run s has changed is no longer kept (see journal.lists in the configuration)");
+      checkUndoable(run, [run, endedRun({ id: "s", state: "applied" })]);
+    }).toThrow("the changes of run s are no longer stored (see journal.lists in the configuration)");
   });
 });
 

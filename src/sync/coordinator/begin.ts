@@ -1,0 +1,62 @@
+import type { AuditEntry } from "#sync/audit/entry.ts";
+import { idAfter } from "#sync/journal.ts";
+import type { Decision, RunRecord } from "#sync/record.ts";
+import { timestamp } from "./context.ts";
+import type { Context } from "./context.ts";
+import type { Begun, RunRequest, Watcher } from "./coordinator.ts";
+import { start } from "./execute.ts";
+import { expire } from "./finish.ts";
+
+export async function begin(
+  context: Context,
+  { sync, cause, by, digest, overrides = [] }: RunRequest,
+  watcher?: Watcher,
+): Promise<Begun> {
+  const settings = context.settingsOf(sync);
+  await expire(context);
+  const approved: Decision[] =
+    digest === undefined
+      ? []
+      : [{ decision: "approved", at: timestamp(context), by, digest, overrides: unlessEmpty(overrides) }];
+  const { caution } = context.journal.state(sync);
+  const isCautious = caution !== undefined && settings.approval !== "required" && digest === undefined;
+  const reason = isCautious ? caution.reason : undefined;
+  const run = newRun(context, sync, { cause, by, decisions: approved, caution: reason });
+  const of = { by, sync, run: run.id };
+  const entries: AuditEntry[] = cause === "demand" ? [{ event: "asked", ...of, cause, digest }] : [];
+  if (digest !== undefined && overrides.length > 0) entries.push({ event: "overridden", ...of, digest, overrides });
+  const options = {
+    approval: caution === undefined ? settings.approval : "required",
+    approvalExpires: settings.approvalExpires,
+    digest,
+    overrides,
+    storeAs: run.id,
+    notes: reason === undefined ? [] : [`${reason}: every run needs approval until somebody approves one`],
+  } as const;
+  return start(context, run, options, entries, watcher);
+}
+
+/** The record of a run that begins now. */
+export function newRun(
+  context: Context,
+  sync: string,
+  rest: Pick<RunRecord, "cause" | "by" | "undoes" | "decisions" | "caution">,
+): RunRecord {
+  return {
+    id: idAfter(context.journal.document.runs.at(-1)?.id, context.now()),
+    sync,
+    target: context.settingsOf(sync).target,
+    startedAt: timestamp(context),
+    state: "running",
+    stages: [],
+    limits: [],
+    waiting: [],
+    notes: [],
+    kept: false,
+    ...rest,
+  };
+}
+
+function unlessEmpty<Item>(items: readonly Item[]): readonly Item[] | undefined {
+  return items.length === 0 ? undefined : items;
+}

@@ -1,0 +1,32 @@
+import { planUndo } from "#sync/plans/undo.ts";
+import type { Actor } from "#sync/record.ts";
+import { newRun } from "./begin.ts";
+import { findRun } from "./context.ts";
+import type { Context } from "./context.ts";
+import type { Begun, Watcher } from "./coordinator.ts";
+import { start } from "./execute.ts";
+import { expire } from "./finish.ts";
+import { checkSameTarget, checkUndoable, hasApplied } from "./refusals.ts";
+
+export async function undo(
+  context: Context,
+  id: string,
+  { by }: { readonly by: Actor },
+  watcher?: Watcher,
+): Promise<Begun> {
+  await expire(context);
+  const { journal, store, settingsOf } = context;
+  const undone = findRun(context, id);
+  const { sync } = undone;
+  const later = journal.document.runs.filter((other) => other.sync === sync && other.id >= id && hasApplied(other));
+  checkUndoable(undone, later);
+  const { target, approvalExpires } = settingsOf(sync);
+  for (const each of later) checkSameTarget(each, target, "undone");
+  const run = newRun(context, sync, { cause: "undo", by, undoes: id, decisions: [] });
+  const planner = planUndo(
+    store,
+    later.map((each) => each.id),
+  );
+  const options = { approval: "required", approvalExpires, storeAs: run.id, planner } as const;
+  return start(context, run, options, [{ event: "undone", by, sync, run: run.id, undoes: id }], watcher);
+}
