@@ -1,5 +1,6 @@
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import program from "../../../package.json" with { type: "json" };
 import { call, login, post, startService } from "../../support/service.ts";
 import { parseExposition } from "../../support/exposition.ts";
 import type { Exposition } from "../../support/exposition.ts";
@@ -29,7 +30,7 @@ test("what is served is to the letter of the text format, and says what is runni
   const answer = await call(`${service.url}/metrics`);
   expect(answer.headers["content-type"]).toBe("text/plain; version=0.0.4; charset=utf-8");
   const { value } = parseExposition(answer.text);
-  expect(value("rollcall_build_info", { version: "0.1.0" })).toBe(1);
+  expect(value("rollcall_build_info", { version: program.version })).toBe(1);
   expect(value("process_resident_memory_bytes")).toBeGreaterThan(1e6);
   expect(value("nodejs_eventloop_active_seconds_total")).toBeGreaterThan(0);
 });

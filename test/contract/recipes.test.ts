@@ -1,0 +1,126 @@
+import { copyFile, mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { loadConfiguration } from "#config/load.ts";
+import { connectors } from "#connectors/index.ts";
+import { adContainers, adGroup, adUser, domainUsers } from "../support/active-directory-entries.ts";
+import { adReader, startActiveDirectory } from "../support/active-directory.ts";
+import type { ActiveDirectory } from "../support/active-directory.ts";
+import { ldifEntry } from "../support/ldif.ts";
+import { base, noOpenLdap, reader, startOpenLdap } from "../support/openldap.ts";
+import type { OpenLdap } from "../support/openldap.ts";
+import { startRollcall } from "../support/rollcall.ts";
+import { startScim } from "../support/scim.ts";
+import type { ScimServer } from "../support/scim.ts";
+import { administrator, startService } from "../support/service.ts";
+import type { TestService } from "../support/service.ts";
+
+const recipes = fileURLToPath(new URL("../../docs/guide/recipes/", import.meta.url));
+const names = (await readdir(recipes)).filter((name) => name !== "README.md");
+const withoutOpenLdap = await noOpenLdap();
+
+/** What the sources of the recipes call their servers, and the servers that answer in their place. */
+let directory: ActiveDirectory;
+let openLdap: OpenLdap | undefined;
+let scim: ScimServer;
+let remote: TestService;
+
+beforeAll(async () => {
+  const ada = adUser({ name: "Ada Lovelace", rid: 2_001, attributes: { mail: ["ada@example.com"] } });
+  directory = await startActiveDirectory({
+    entries: [...adContainers(), ada, adGroup("Domain Users", domainUsers, []), adGroup("Research", 3_001, [ada.dn])],
+  });
+  openLdap = withoutOpenLdap === undefined ? await startOpenLdap({ ldif: people }) : undefined;
+  scim = await startScim(
+    {
+      users: ["ada", "grace"].map((id) => ({
+        id,
+        userName: id,
+        displayName: id,
+        active: true,
+        emails: [{ value: `${id}@example.com`, primary: true }],
+      })),
+      groups: [{ id: "research", displayName: "Research", members: [{ value: "ada" }] }],
+    },
+    { authorization: () => "Bearer token-of-the-recipe" },
+  );
+  remote = await startService();
+});
+
+afterAll(async () => {
+  await Promise.all([directory[Symbol.asyncDispose](), openLdap?.[Symbol.asyncDispose](), scim.close(), remote.stop()]);
+});
+
+const environment = {
+  ROLLCALL_ADMIN_PASSWORD: "administrator-secret",
+  AD_PASSWORD: adReader.password,
+  LDAP_PASSWORD: reader.password,
+  SCIM_TOKEN: "token-of-the-recipe",
+  ANALYTICS_PASSWORD: administrator.password,
+};
+
+const people = [
+  ldifEntry(`ou=people,${base}`, { objectClass: "organizationalUnit", ou: "people" }),
+  ldifEntry(`ou=groups,${base}`, { objectClass: "organizationalUnit", ou: "groups" }),
+  ldifEntry(`uid=grace,ou=people,${base}`, {
+    objectClass: "inetOrgPerson",
+    uid: "grace",
+    cn: "Grace Hopper",
+    sn: "Hopper",
+    mail: "grace@example.com",
+    title: "Admiral",
+    departmentNumber: "research",
+  }),
+  ldifEntry(`cn=engines,ou=groups,${base}`, {
+    objectClass: "groupOfNames",
+    cn: "engines",
+    description: "Those who build engines",
+    member: `uid=grace,ou=people,${base}`,
+  }),
+].join("");
+
+describe.each(names)("%s", (name) => {
+  test("is a valid configuration", async () => {
+    const folder = await folderOf(name);
+    const configuration = await loadConfiguration(join(folder, "rollcall.yaml"), { connectors, environment });
+    expect(Object.keys(configuration.syncs)).not.toEqual([]);
+  });
+
+  test("its dry run finds users, and is sure of every record", async ({ skip }) => {
+    const folder = await folderOf(name);
+    const text = await readFile(join(folder, "rollcall.yaml"), "utf8");
+    skip(openLdap === undefined && text.includes("ldap.example.com"), withoutOpenLdap);
+    if (openLdap !== undefined) await copyFile(openLdap.caFile, join(folder, "company-ca.pem"));
+    const here = text
+      .replaceAll("127.0.0.1:8442", "127.0.0.1:0")
+      .replaceAll("ldaps://dc1.example.com", directory.url)
+      .replaceAll("ldaps://ldap.example.com", openLdap?.ldapsUrl ?? "")
+      .replaceAll("https://idp.example.com/scim/v2", scim.url)
+      .replaceAll("https://analytics.example.com", remote.url);
+    await writeFile(join(folder, "rollcall.yaml"), here);
+    const { syncs } = await loadConfiguration(join(folder, "rollcall.yaml"), { connectors, environment });
+    for (const sync of Object.keys(syncs)) {
+      const { code, stdout, stderr } = await startRollcall(["plan", sync, "--json"], { cwd: folder, env: environment })
+        .ended;
+      expect(code, stdout + stderr).toBe(2);
+      const { runs } = JSON.parse(stdout) as {
+        runs: { plan: { counts: { users: { create: number } } }; notes: object[] }[];
+      };
+      expect(runs[0]?.plan.counts.users.create, stdout).toBeGreaterThan(0);
+      expect(runs[0]?.notes, stdout).toEqual([]);
+    }
+  });
+});
+
+/** A folder with the files that a recipe shows: its blocks with a name. */
+async function folderOf(name: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-recipe-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const text = await readFile(join(recipes, name), "utf8");
+  for (const { groups } of text.matchAll(/^```\w+ (?<file>\S+)\n(?<content>[\s\S]*?)^```$/gm)) {
+    await writeFile(join(folder, groups?.["file"] ?? ""), groups?.["content"] ?? "");
+  }
+  return folder;
+}
