@@ -20,5 +20,6 @@ if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
   // second start on. It must be there before the first line of TypeScript, or Node loads a compiler of 14 MiB for it at
   // every start. $NODE_COMPILE_CACHE names another folder. Where it cannot be written, there is none.
   module.enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/compile", import.meta.url)));
-  await import("../src/main.ts");
+  const { main } = await import("../src/main.ts");
+  process.exitCode = await main(process.argv);
 }

@@ -1,11 +1,12 @@
 import { connectors, loadConnector } from "#connectors/index.ts";
+import type { Composition } from "./cli/composition.ts";
 import { runProgram } from "./cli/program.ts";
 import { loadPinboards } from "./config/pinboards.ts";
 
 import description from "../package.json" with { type: "json" };
 
 /** The composition root: the one place that knows the connectors, the service and the commands. */
-process.exitCode = await runProgram(process.argv, {
+const composition: Composition = {
   version: description.version,
   connectors,
   loadConnector,
@@ -26,4 +27,9 @@ process.exitCode = await runProgram(process.argv, {
       ...rest,
     });
   },
-});
+};
+
+/** Runs the command line `argv`, which begins with the runtime and the program. Returns the exit code. */
+export function main(argv: readonly string[]): Promise<number> {
+  return runProgram(argv, composition);
+}

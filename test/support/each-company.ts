@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect } from "vitest";
 import { makeCompany } from "./company.ts";
 import type { CompanyFolder } from "./company.ts";
+import { rollcall } from "./command.ts";
 import { startRollcall } from "./rollcall.ts";
 import type { Ended, Running } from "./rollcall.ts";
 
@@ -67,7 +68,10 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
       behind = undefined;
       return each;
     },
-    command: (...args) => self.begin(...args).ended,
+    command: (...args) => {
+      behind = undefined;
+      return rollcall([...args, "--config", company.config], { env: self.env });
+    },
     applied: async () => {
       if (behind === undefined) throw new Error("applied() comes before every other command");
       const all = [...behind, await textsIn(company.folder)];

@@ -90,11 +90,3 @@ export async function stopRollcall({ process, ended }: Running): Promise<Ended> 
   if (end.code !== 0) throw new Error(`rollcall did not end well: ${JSON.stringify(end, undefined, 2)}`);
   return end;
 }
-
-/** Runs `rollcall` to its end. */
-export function rollcall(
-  args: readonly string[],
-  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
-): Promise<Ended> {
-  return startRollcall(args, options).ended;
-}

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { people } from "../../support/company.ts";
 import { companyOfEachTest } from "../../support/each-company.ts";
-import { rollcall } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/command.ts";
 
 let yaml: string;
 const company = companyOfEachTest((text) => (yaml = text));

@@ -7,7 +7,8 @@ import { group, startExporting, user } from "../../support/exporting.ts";
 import type { Exporting, Principal } from "../../support/exporting.ts";
 import { startGate } from "../../support/proxy.ts";
 import type { Gate } from "../../support/proxy.ts";
-import { rollcall, startRollcall } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/command.ts";
+import { startRollcall } from "../../support/rollcall.ts";
 import type { Ended } from "../../support/rollcall.ts";
 
 let exporting: Exporting;

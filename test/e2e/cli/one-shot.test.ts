@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { people } from "../../support/company.ts";
 import { companyOfEachTest } from "../../support/each-company.ts";
-import { rollcall } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/command.ts";
 
 const company = companyOfEachTest();
 

@@ -2,7 +2,8 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { rollcall, startRollcall } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/command.ts";
+import { startRollcall } from "../../support/rollcall.ts";
 import type { Ended } from "../../support/rollcall.ts";
 import { call, login } from "../../support/service.ts";
 

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { rollcall, startRollcall, stopRollcall } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/command.ts";
+import { startRollcall, stopRollcall } from "../../support/rollcall.ts";
 import type { Ended, Running } from "../../support/rollcall.ts";
 
 /**
