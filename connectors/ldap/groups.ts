@@ -10,7 +10,7 @@ import { partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
 import { lookUp, queryOf, searchEverywhere } from "./search.ts";
 import type { Session } from "./session.ts";
-import { turns } from "./turns.ts";
+import { createYielder } from "#principals/yield.ts";
 
 const kind: Kind = "group";
 
@@ -22,7 +22,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const { options } = session;
   const dnKey = dnKeys();
   const builder = nestingBuilder();
-  const others = turns();
+  const yielder = createYielder();
   const bases = partOptions(kind, options).base;
   for (const base of bases) {
     for await (const { entries } of searchEverywhere(session, queryOf(kind, options, base, ["1.1"]))) {
@@ -41,7 +41,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
         for (const list of lists) {
           for (const references of referencesIn(message, list, reader, 1_000)) {
             for (const { key } of references) builder.add(key, own);
-            await others();
+            if (yielder.isDue()) await yielder.yield();
           }
         }
         for (const one of rest) {

@@ -16,7 +16,7 @@ import type { Options } from "./options.ts";
 import { queryOf, searchEverywhere } from "./search.ts";
 import { openSession } from "./session.ts";
 import type { Session } from "./session.ts";
-import { turns } from "./turns.ts";
+import { createYielder } from "#principals/yield.ts";
 
 /** Users, groups and memberships from LDAP servers, Active Directory among them. Its options: `README.md` beside this file. */
 const ldap: Connector<Options> = {
@@ -118,7 +118,7 @@ const longestBatch = { records: 500, references: 5_000 };
 function createBatch() {
   let records: SourceRecord[] = [];
   let references = 0;
-  const others = turns();
+  const yielder = createYielder();
   return {
     add: (more: readonly SourceRecord[]): void => {
       for (const record of more) {
@@ -129,7 +129,7 @@ function createBatch() {
     isFull: () => records.length >= longestBatch.records || references >= longestBatch.references,
     isEmpty: () => records.length === 0,
     take: async (): Promise<readonly SourceRecord[]> => {
-      await others();
+      if (yielder.isDue()) await yielder.yield();
       const taken = records;
       records = [];
       references = 0;

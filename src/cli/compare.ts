@@ -1,22 +1,21 @@
 import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { Configuration } from "#config/configuration.ts";
-import { InputError, errorDocument } from "#errors.ts";
+import { errorDocument, InputError } from "#errors.ts";
 import { renderJson } from "#plan/render/json.ts";
-import type { Words } from "#plan/render/sections.ts";
+import type { Words } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
-import { told } from "#sync/planning/note.ts";
-import { notesOf } from "#sync/planning/notes.ts";
 import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
+import { notesOf, told } from "#sync/planning/notes.ts";
 import type { Sync } from "#sync/sync.ts";
 import { chosenSyncs } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
-import { progressOf } from "./plan.ts";
-import { openParts, openSync } from "./wiring.ts";
+import { daemonFolder } from "./data-folder.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
+import { progressOf } from "./plan.ts";
+import { openParts, openSync } from "./wiring.ts";
 
 const words: Words = { create: "entering", update: "changing", delete: "leaving" };
 

@@ -3,7 +3,7 @@ import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
-import { describeCheck } from "#plan/render/limits.ts";
+import { describeCheck } from "#plan/render/shared.ts";
 import { quoteIfNeeded, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";

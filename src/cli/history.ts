@@ -1,10 +1,10 @@
 import { basename } from "node:path";
 import type { Change } from "#plan/change.ts";
-import { changeLine, painter } from "#plan/render/change-line.ts";
+import { changeLine, painter } from "#plan/render/text.ts";
 import { patternMatching } from "#plan/protect.ts";
 import { counted, number, quoteIfNeeded, visible } from "#text.ts";
-import { readTraces } from "#plan/traces.ts";
-import type { Trace } from "#plan/traces.ts";
+import { readTraces } from "#plan/stored.ts";
+import type { Trace } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";

@@ -1,5 +1,5 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
-import type { Fact } from "#plan/render/sections.ts";
+import type { Fact } from "#plan/render/shared.ts";
 import { number } from "#text.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";

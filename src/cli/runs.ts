@@ -4,7 +4,7 @@ import type { Context } from "./context.ts";
 import { exactly, lasting, relatively, renderTable } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { painter } from "#plan/render/change-line.ts";
+import { painter } from "#plan/render/text.ts";
 import { readJournal } from "#sync/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { counted } from "#text.ts";

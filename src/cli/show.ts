@@ -10,7 +10,7 @@ import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
-import type { Fact } from "#plan/render/sections.ts";
+import type { Fact } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { TextOptions } from "#plan/render/text.ts";
 import { openStored } from "#plan/stored.ts";

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { Change } from "#plan/change.ts";
-import { inChunks } from "#plan/render/sections.ts";
+import { inChunks } from "#plan/render/shared.ts";
 import { HeldError, InputError, RefusedError, RollcallError, UnavailableError, messageOf } from "#errors.ts";
 
 type Advice = RollcallError["advice"];

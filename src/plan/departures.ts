@@ -1,8 +1,8 @@
 import type { Kind } from "#principals/principal.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { createMoves, holdMoves } from "./moves.ts";
-import type { Found, NamePolicies, Rename, ReusedName } from "./moves.ts";
+import { createMoves, holdMoves } from "./renames.ts";
+import type { Found, NamePolicies, Rename, ReusedName } from "./renames.ts";
 
 /** When principals of a sync leave the target, and which never do. */
 export interface DepartureRules extends NamePolicies {

@@ -1,4 +1,4 @@
-import { ownSource } from "#principals/relation.ts";
+import { ownSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 

@@ -1,5 +1,5 @@
 import { InputError } from "#errors.ts";
-import { keepBits, ownSource } from "#principals/relation.ts";
+import { keepBits, ownSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 

@@ -1,8 +1,9 @@
-import type { Kind } from "#principals/principal.ts";
-import type { Action, AttributeChange, Change, Counts, KindCounts, Plan } from "./change.ts";
 import { literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { countMemberships, readChanges } from "./plan.ts";
+import type { Kind } from "#principals/principal.ts";
+import type { Action, AttributeChange, Change, Counts, KindCounts, Plan } from "./change.ts";
+import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
+import type { ChangeRow } from "./diff.ts";
 import { matches } from "./protect.ts";
 
 /** What of a principal can be asked for. */
@@ -76,7 +77,7 @@ export async function* storedChanges(
 }
 
 /** Files of changes, as SQL reads them: their columns, and `filename`. */
-export function parquet(files: readonly string[]): string {
+function parquet(files: readonly string[]): string {
   return `read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true)`;
 }
 
@@ -108,4 +109,29 @@ async function countShown(connection: Connection, which: string, whole: Counts):
     return { ...whole[`${kind}s`], create: count("create"), update: count("update"), delete: count("delete") };
   };
   return { users: of("user"), groups: of("group"), ...(await countMemberships(connection, which)) };
+}
+
+/** What a file of changes has of a principal. */
+export interface Trace {
+  readonly file: string;
+  readonly change: Change;
+}
+
+/**
+ * The changes of every principal with a name, users and groups, in files with the columns of `change_sides`: in the
+ * order of the files' names, the last first.
+ * @param name in which `*` stands for any characters
+ * @throws the library's error when a file is not there, or damaged
+ */
+export async function* readTraces(
+  connection: Connection,
+  files: readonly string[],
+  name: string,
+): AsyncIterable<Trace> {
+  if (files.length === 0) return;
+  const batches = connection.batches<ChangeRow & { filename: string }>(`
+    SELECT filename, action::VARCHAR AS action, kind::VARCHAR AS kind, before, after FROM ${parquet(files)}
+    WHERE ${matches("name", [name])} ORDER BY filename DESC, name, kind`);
+  for await (const rows of batches)
+    for (const { filename, ...row } of rows) yield { file: filename, change: changeOfRow(row) };
 }

@@ -1,9 +1,11 @@
 import type { CompiledRules } from "./compile.ts";
-import { resolutionTables, resolve } from "./resolution.ts";
-import type { Resolution } from "./resolution.ts";
+import type { Kind } from "./principal.ts";
 import type { Statements } from "./quarantine.ts";
+import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
+import { createLinks, unresolvedLinks } from "./references.ts";
 import { stage, stagedTables } from "./stage.ts";
 import type { Observer, OpenSource, StageConnection, Staged } from "./stage.ts";
+import { assembledDdl } from "./tables.ts";
 
 /** What assembly needs of a DuckDB connection. Nothing else may use it meanwhile. */
 export interface AssemblyConnection extends StageConnection {
@@ -73,4 +75,119 @@ export async function assemble(
 
 async function drop(connection: Statements, tables: readonly string[]): Promise<void> {
   await connection.run(tables.map((table) => `DROP TABLE IF EXISTS ${table};`).join(" "));
+}
+
+/** A source's record that does not become a principal, and why. */
+export interface Finding {
+  readonly kind: Kind;
+  /** The principal's name, when that much is known. */
+  readonly name?: string;
+  readonly source: string;
+  readonly sourceId: string;
+  readonly origin: string;
+  readonly reason: string;
+}
+
+/** What the staged records amount to. */
+export interface Resolution {
+  readonly users: number;
+  readonly groups: number;
+  /** Entries of which it is unknown what they become. */
+  readonly quarantined: { readonly count: number; readonly examples: readonly Finding[] };
+  /** References that make no membership, a line for each example. */
+  readonly unresolved: { readonly count: number; readonly examples: readonly string[] };
+}
+
+/** How many examples of each are given. */
+const examples = 20;
+/** How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. */
+const slice = 100_000;
+
+/** The temporary tables that `resolve` makes. */
+const resolutionTables = ["key_owner", "link", "held", "membership", "held_group", "default_group"];
+
+/**
+ * Makes the tables `target`, `contributor` and `quarantined` of the staged ones.
+ * @param target an SQL identifier
+ */
+async function resolve(
+  connection: Statements,
+  target: string,
+  { defaultGroups, joins }: Pick<CompiledRules, "defaultGroups" | "joins">,
+  keepLinks = false,
+): Promise<Resolution> {
+  await createHeld(connection);
+  if (joins) await holdAmbiguousJoins(connection);
+  await createLinks(connection, keepLinks);
+  await holdAmbiguous(connection);
+  const unresolved = await unresolvedLinks(connection, examples);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE membership AS
+    SELECT DISTINCT member, grp FROM link
+    WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
+    ${keepLinks ? "" : "DROP TABLE link"}`);
+  await createPrincipals(connection, target, defaultGroups);
+  await connection.run(`
+    CREATE OR REPLACE TABLE contributor AS
+    SELECT e.kind, e.name, s.name AS source, j.source_id
+    FROM joined_record j JOIN staged_entry e USING (seq) JOIN staged_source s ON s.source = j.source
+    WHERE j.seq NOT IN (SELECT seq FROM held);
+    CREATE OR REPLACE TABLE quarantined AS
+    SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
+    FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h
+    JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
+    ORDER BY e.seq`);
+  const [counts] = await connection.rows<Record<"users" | "groups" | "quarantined", bigint>>(`
+    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups,
+      (SELECT count(*) FROM quarantined) AS quarantined
+    FROM ${target}`);
+  return {
+    users: Number(counts?.users ?? 0),
+    groups: Number(counts?.groups ?? 0),
+    quarantined: { count: Number(counts?.quarantined ?? 0), examples: await findings(connection) },
+    unresolved,
+  };
+}
+
+async function createPrincipals(
+  connection: Statements,
+  target: string,
+  defaultGroups: readonly string[],
+): Promise<void> {
+  const defaults = defaultGroups.map((name) => `'${name.replaceAll("'", "''")}'`).join(", ");
+  await connection.run(`
+    CREATE OR REPLACE TABLE ${target} (${assembledDdl});
+    CREATE OR REPLACE TEMP TABLE held_group AS
+    SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
+    CREATE OR REPLACE TEMP TABLE default_group AS
+    SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
+  const [last] = await connection.rows<{ seq: number | null; named: boolean }>(
+    "SELECT max(seq) AS seq, EXISTS (FROM staged_group_name) OR EXISTS (FROM default_group) AS named FROM staged_entry",
+  );
+  // No two groups that count have one name: only a name that stands in a rule may be there twice.
+  const distinct = last?.named === true ? "DISTINCT " : "";
+  for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
+    const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
+    await connection.run(`
+      INSERT INTO ${target}
+      WITH group_name AS (
+        SELECT m.member, g.name FROM membership m JOIN staged_entry g ON g.seq = m.grp WHERE ${within("m.member")}
+        UNION ALL
+        SELECT n.member, n.name FROM staged_group_name n
+        WHERE ${within("n.member")} AND n.name NOT IN (FROM held_group)
+        UNION ALL
+        SELECT e.seq, d.name FROM staged_entry e, default_group d WHERE ${within("e.seq")} AND e.kind = 'user'),
+      gathered AS (
+        SELECT member, list(${distinct}name ORDER BY name) AS names FROM group_name GROUP BY member)
+      SELECT e.kind, e.name, e.display_name, e.description, e.mail, coalesce(g.names, []), s.name, e.source_id, e.origin,
+        e.kept
+      FROM staged_entry e JOIN staged_source s USING (source) LEFT JOIN gathered g ON g.member = e.seq
+      WHERE ${within("e.seq")} AND e.seq NOT IN (SELECT seq FROM held)`);
+  }
+}
+
+async function findings(connection: Statements): Promise<Finding[]> {
+  const rows = await connection.rows<Omit<Finding, "name"> & { name: string | null }>(`
+    SELECT kind, name, source, source_id AS "sourceId", origin, reason FROM quarantined LIMIT ${examples}`);
+  return rows.map(({ name, ...rest }) => (name === null ? rest : Object.assign(rest, { name })));
 }

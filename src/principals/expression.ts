@@ -1,10 +1,9 @@
 import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } from "@marcbachmann/cel-js";
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
-import type { Entry } from "./entry.ts";
-import { registerFunctions } from "./functions.ts";
-import { objectionToPattern } from "./patterns.ts";
 import { normal } from "#text.ts";
+import type { Entry } from "./entry.ts";
+import { objectionToPattern, registerFunctions } from "./functions.ts";
 
 type Attributes = Entry["attributes"];
 

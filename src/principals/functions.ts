@@ -1,16 +1,11 @@
-import { createRequire } from "node:module";
 import { EvaluationError } from "@marcbachmann/cel-js";
 import type { Environment } from "@marcbachmann/cel-js";
-import type * as anyAscii from "any-ascii";
-import { momentOf } from "./dates.ts";
+import anyAscii from "any-ascii";
+import { RE2JS } from "re2js";
+import { firstLineOf } from "#errors.ts";
+import { shown } from "#text.ts";
 import { parentOf, parseDn } from "./dn.ts";
 import type { Rdn } from "./dn.ts";
-import { extract, matches } from "./patterns.ts";
-import { shown } from "#text.ts";
-
-/** Loaded when a rule uses it: its tables are half a megabyte. */
-const load = createRequire(import.meta.url);
-const toAscii = (text: string): string => (load("any-ascii") as typeof anyAscii).default(text);
 
 /**
  * The functions that rules have beside CEL's own. All take null for what an entry may lack, and give null for it, so
@@ -34,7 +29,7 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
         .join(""),
     ),
   /** In ASCII, whatever the script: `Zoë Łódź` is `Zoe Lodz`. What becomes of a letter is the same everywhere. */
-  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, toAscii),
+  "ascii(dyn): dyn": (value: unknown) => withText("ascii", value, anyAscii),
   /** What a regular expression's first group matches, or the whole of it without a group; null where it does not match. */
   "extract(dyn, string): dyn": (value: unknown, pattern: string) =>
     withText("extract", value, (text) => extract(text, pattern)),
@@ -138,4 +133,80 @@ function valuesOf(value: unknown): unknown[] {
 
 function coalesce(...values: readonly unknown[]): unknown {
   return values.find((value) => value !== null) ?? null;
+}
+
+/**
+ * Regular expressions of rules, by their text. They are RE2's: a match takes time linear in the length of the text,
+ * whatever pattern and text are. Only what stands in a rule is compiled, so that there are few.
+ */
+const compiled = new Map<string, RE2JS>();
+
+/** What keeps a text from being a regular expression; undefined when it is one. */
+export function objectionToPattern(pattern: string): string | undefined {
+  try {
+    patternOf(pattern);
+    return undefined;
+  } catch (error) {
+    return `${firstLineOf(error).replace(/^error parsing regexp: /, "the regular expression is not valid: ")} (see https://github.com/google/re2/wiki/Syntax)`;
+  }
+}
+
+/** Does the pattern match anywhere in the text? */
+function matches(text: string, pattern: string): boolean {
+  return patternOf(pattern).matcher(text).find();
+}
+
+/** What the first group of the first match holds; the whole match when the pattern has no group; null for no match. */
+function extract(text: string, pattern: string): string | null {
+  const expression = patternOf(pattern);
+  const matcher = expression.matcher(text);
+  if (!matcher.find()) return null;
+  return matcher.group(Math.min(1, expression.groupCount()));
+}
+
+function patternOf(pattern: string): RE2JS {
+  let found = compiled.get(pattern);
+  if (found === undefined) compiled.set(pattern, (found = RE2JS.compile(pattern)));
+  return found;
+}
+
+/** Between 1601, where FILETIME begins, and 1970, in milliseconds. */
+const filetimeEpoch = 11_644_473_600_000;
+/** What Active Directory writes for "never". */
+const never = new Set(["0", "9223372036854775807"]);
+
+const forms = {
+  iso: /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i,
+  generalized: /^(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)?(\d\d)?(?:[.,](\d{1,9}))?(Z|[+-]\d\d(?:\d\d)?))?$/,
+};
+
+/**
+ * The moment that a text tells: LDAP's GeneralizedTime (`20240131120000Z`), ISO 8601 (`2024-01-31`,
+ * `2024-01-31T12:00:00+01:00`), or Active Directory's FILETIME (100 ns since 1601). Without a zone it is in UTC, a date
+ * alone is its beginning.
+ * @returns null for FILETIME's two ways to say never; undefined when the text is none of these
+ */
+function momentOf(text: string): Date | null | undefined {
+  if (never.has(text)) return null;
+  if (/^\d{16,19}$/.test(text)) return new Date(Number(BigInt(text) / 10_000n) - filetimeEpoch);
+  const match = forms.iso.exec(text) ?? forms.generalized.exec(text);
+  if (match === null) return undefined;
+  const [, year, month, day, hours = 0, minutes, seconds, fraction, zone = "Z"] = match;
+  const date = new Date(0);
+  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
+  if (date.getUTCMonth() !== Number(month) - 1 || date.getUTCDate() !== Number(day)) return undefined;
+  // A leap second is the second after it.
+  if (Number(hours) > 23 || Number(minutes ?? 0) > 59 || Number(seconds ?? 0) > 60) return undefined;
+  const part = fraction === undefined ? 0 : Number(`0.${fraction}`);
+  // A fraction is one of the smallest unit that is given.
+  const unit = seconds !== undefined ? 1000 : minutes !== undefined ? 60_000 : 3_600_000;
+  date.setUTCHours(Number(hours), Number(minutes ?? 0), Number(seconds ?? 0), Math.floor(part * unit));
+  return new Date(date.getTime() - offsetOf(zone));
+}
+
+/** How far a zone is ahead of UTC, in milliseconds. */
+function offsetOf(zone: string): number {
+  if (zone.toUpperCase() === "Z") return 0;
+  const [hours, minutes] = [Number(zone.slice(1, 3)), Number(zone.slice(3).replace(":", "") || 0)];
+  return (zone.startsWith("-") ? -1 : 1) * (hours * 60 + minutes) * 60_000;
 }

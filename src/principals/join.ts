@@ -3,7 +3,7 @@ import type { Entry } from "./entry.ts";
 import type { Statements } from "./quarantine.ts";
 import type { Rows } from "#duckdb/insert.ts";
 import type { StageTable, Stager } from "./stage.ts";
-import type { Turns } from "./turns.ts";
+import type { Yielder } from "./yield.ts";
 
 /** The temporary tables that `joinRecords` makes. */
 export const joinTables = ["superseded", "ambiguous_key", "person"];
@@ -36,14 +36,14 @@ export async function joinRecords(
   rows: Rows<StageTable>,
   stager: Stager,
   rules: CompiledRules,
-  turns: Turns,
+  yielder: Yielder,
 ): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE person AS
     SELECT r.*, r.seq AS person, row_number() OVER (ORDER BY r.seq) - 1 AS place FROM staged_raw r
     SEMI JOIN (SELECT kind, join_key, source FROM staged_raw WHERE join_key IS NOT NULL GROUP BY ALL HAVING count(*) > 1)
       USING (kind, join_key, source)`);
-  for await (const [row] of persons(connection, turns)) {
+  for await (const [row] of persons(connection, yielder)) {
     if (row === undefined) continue;
     const { verdict } = rules.judge(entryOf([row]));
     rows.append("staged_alone", row.seq, verdict === "excluded" ? 1 : 0);
@@ -64,7 +64,7 @@ export async function joinRecords(
       SELECT c.*, CASE WHEN a.join_key IS NULL THEN coalesce(f.person, c.seq) ELSE c.seq END AS person
       FROM candidate c LEFT JOIN ambiguous_key a USING (kind, join_key) LEFT JOIN first_of f USING (kind, join_key))
     SELECT *, row_number() OVER (ORDER BY person, source) - 1 AS place FROM chosen ORDER BY person, source`);
-  for await (const records of persons(connection, turns)) {
+  for await (const records of persons(connection, yielder)) {
     const [first] = records;
     if (first === undefined) continue;
     const entry = entryOf(records);
@@ -79,7 +79,7 @@ export async function joinRecords(
 }
 
 /** The records of each person in turn, in the order of their sources. */
-async function* persons(connection: Statements, turns: Turns): AsyncGenerator<readonly RawRow[]> {
+async function* persons(connection: Statements, yielder: Yielder): AsyncGenerator<readonly RawRow[]> {
   let records: RawRow[] = [];
   for (let from = 0; ; from += page) {
     const rows = await connection.rows<RawRow>(`
@@ -91,7 +91,7 @@ async function* persons(connection: Statements, turns: Turns): AsyncGenerator<re
         records = [];
       }
       records.push(row);
-      if (turns.isOver()) await turns.next();
+      if (yielder.isDue()) await yielder.yield();
     }
     if (rows.length < page) break;
   }

@@ -1,15 +1,14 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
-import { RollcallError, messageOf } from "#errors.ts";
-import type { CompiledRules, JoinKey } from "./compile.ts";
-import type { Entry, SourceRecord } from "./entry.ts";
-import { joinRecords, joinTables } from "./join.ts";
-import type { Verdict } from "./judge.ts";
-import type { Statements } from "./quarantine.ts";
-import { keepBits, ownSource } from "./relation.ts";
 import { openRows } from "#duckdb/insert.ts";
 import type { Rows } from "#duckdb/insert.ts";
+import { messageOf, RollcallError } from "#errors.ts";
 import { normal, quoted } from "#text.ts";
-import { takeTurns } from "./turns.ts";
+import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
+import type { Entry, SourceRecord } from "./entry.ts";
+import { joinRecords, joinTables } from "./join.ts";
+import type { Statements } from "./quarantine.ts";
+import { keepBits, ownSource } from "./tables.ts";
+import { createYielder } from "./yield.ts";
 
 /** What staging needs of a DuckDB connection. */
 export interface StageConnection extends Statements {
@@ -89,14 +88,14 @@ export async function stage(
   return connection.transaction(async () => {
     const rows = await openRows(connection.raw, columns);
     try {
-      const turns = takeTurns(signal);
+      const yielder = createYielder(signal);
       const stager = createStager(rows, rules, observer);
       let read = 0;
       const readSource = async (source: OpenSource): Promise<void> => {
         for await (const batch of delivered(source, signal)) {
           for (const record of batch) {
             stager.add(record);
-            if (turns.isOver()) await turns.next();
+            if (yielder.isDue()) await yielder.yield();
           }
           await rows.room();
           signal.throwIfAborted();
@@ -120,7 +119,7 @@ export async function stage(
       }
       stager.addStaticGroups();
       await rows.flush();
-      if (rules.joins) await joinRecords(connection, rows, stager, rules, turns);
+      if (rules.joins) await joinRecords(connection, rows, stager, rules, yielder);
       await rows.flush();
       return { ...stager.staged(), unread };
     } finally {

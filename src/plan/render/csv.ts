@@ -1,5 +1,5 @@
 import type { Change, Plan } from "#plan/change.ts";
-import { inChunks } from "./sections.ts";
+import { inChunks } from "./shared.ts";
 import { visible } from "#text.ts";
 
 /** What OWASP names as the beginnings of formulas ("CSV injection"), the wide forms of East Asian keyboards included. */

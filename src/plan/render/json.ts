@@ -1,6 +1,6 @@
 import type { Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { inChunks } from "./sections.ts";
+import { inChunks } from "./shared.ts";
 
 /**
  * A plan as one JSON document, without a newline at its end, every change on a line of its own:

@@ -1,8 +1,7 @@
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
-import { describeCheck, verdictOf, worthShowing } from "./limits.ts";
-import { changesOf, inChunks, isEmpty, sectionsOf } from "./sections.ts";
-import type { RenderOptions } from "./sections.ts";
 import { excerpts, number, sizes, visible } from "#text.ts";
+import { changesOf, describeCheck, inChunks, isEmpty, sectionsOf, verdictOf, worthShowing } from "./shared.ts";
+import type { RenderOptions } from "./shared.ts";
 
 const groupsShown = 20;
 

@@ -1,4 +1,4 @@
-import { comparedColumns, principalColumns } from "#principals/relation.ts";
+import { comparedColumns, principalColumns } from "#principals/tables.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { hashPassword } from "./passwords.ts";
 import { listed } from "./listed.ts";

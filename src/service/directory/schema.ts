@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { principalColumns, principalDdl } from "#principals/relation.ts";
+import { principalColumns, principalDdl } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { hashPassword, verifyPassword } from "./passwords.ts";

@@ -3,7 +3,7 @@ import { InputError } from "#errors.ts";
 import { createChanges } from "#plan/diff.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { principalColumns } from "#principals/relation.ts";
+import { principalColumns } from "#principals/tables.ts";
 import type { Answers } from "./answers.ts";
 import { applyChanges } from "./apply.ts";
 import { checkList } from "./checks.ts";

@@ -5,7 +5,7 @@ import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { changes } from "#plan/change.ts";
 import { writePrincipals } from "#plan/lists.ts";
-import { createPlan } from "#plan/plan.ts";
+import { createPlan } from "#plan/diff.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { listTarget } from "#sync/planning/desired.ts";

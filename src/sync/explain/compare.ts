@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { once } from "node:events";
 import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
 import type { Plan } from "#plan/change.ts";
-import { createPlan } from "#plan/plan.ts";
+import { createPlan } from "#plan/diff.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { makeDesired } from "#sync/planning/desired.ts";

@@ -1,4 +1,4 @@
-import { describeCheck } from "#plan/render/limits.ts";
+import { describeCheck } from "#plan/render/shared.ts";
 import { visible } from "#text.ts";
 import type { Letter, Notice } from "./notice.ts";
 import { moment } from "./notice.ts";

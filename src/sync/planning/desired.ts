@@ -10,7 +10,7 @@ import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { Observer } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
-import { beginReading } from "./reads.ts";
+import { beginReading } from "./last-read.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
 
 export interface DesiredOptions {

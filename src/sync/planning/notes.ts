@@ -1,10 +1,10 @@
 import { messageOf } from "#errors.ts";
+import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
-import { counted } from "#text.ts";
-import { departureNotes } from "./departure-notes.ts";
+import type { Kind } from "#principals/principal.ts";
+import type { NoteSubject } from "#sync/record.ts";
+import { counted, number, quoteIfNeeded } from "#text.ts";
 import type { Desired } from "./desired.ts";
-import { about, unnamed } from "./note.ts";
-import type { Note } from "./note.ts";
 
 /** What limits say of the plan of a sync. */
 interface Limited {
@@ -73,3 +73,94 @@ const waitingWords: Record<Measure, string> = {
   membershipsLost: "losses of memberships",
   blanked: "attributes that become empty",
 };
+
+/** What is said of those who leave later or never, and of changed names: a line each, examples below it. */
+export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): Note[] {
+  const notes: Note[] = [];
+  if (renames.count > 0) {
+    notes.push(
+      `${counted(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
+        "a new one created, without its password and what was given to its name; memberships in groups of others go along",
+    );
+    for (const { kind, from, to, source, sourceId, held } of renames.examples) {
+      const waits = held ? "; it keeps its name for now" : "";
+      notes.push(
+        about(
+          kind,
+          [from, to],
+          `  ${kind} ${quoteIfNeeded(from)} is now ${quoteIfNeeded(to)} (${source} ${quoteIfNeeded(sourceId)})${waits}`,
+        ),
+      );
+    }
+    notes.push(...unnamed(renames));
+    if (renames.examples.some(({ held }) => held))
+      notes.push(
+        `  what is held by renames: hold is applied with --override renames: rollcall plan ${sync} --override renames`,
+      );
+  }
+  if (reused.count > 0) {
+    const waits = reused.examples.some(({ held }) => held);
+    notes.push(
+      `${counted(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
+        (waits
+          ? `They stay as they are; to take them over: rollcall plan ${sync} --override reusedNames`
+          : "They are taken over"),
+    );
+    for (const { kind, name, source, was, is } of reused.examples)
+      notes.push(
+        about(
+          kind,
+          [name],
+          `  ${kind} ${quoteIfNeeded(name)}: ${source} ${quoteIfNeeded(was)} before, ${quoteIfNeeded(is)} now`,
+        ),
+      );
+    notes.push(...unnamed(reused));
+  }
+  if (kept.count > 0) {
+    notes.push(`${counted(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
+    for (const { kind, name, because } of kept.examples) {
+      const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
+      notes.push(about(kind, [name], `  ${kind} ${quoteIfNeeded(name)}: ${why}`));
+    }
+    notes.push(...unnamed(kept));
+  }
+  if (leaving.count > 0) {
+    notes.push(`${counted(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
+    for (const { kind, name, on } of leaving.examples)
+      notes.push(about(kind, [name], `  ${kind} ${quoteIfNeeded(name)} is leaving on ${on}`));
+    notes.push(...unnamed(leaving));
+  }
+  return notes;
+}
+
+/** What a person should know: a line, or one about a single principal. */
+export type Note = string | { readonly text: string; readonly kind: Kind; readonly names: readonly string[] };
+
+/** @param names the principal's; of one with another name, both */
+function about(kind: Kind, names: readonly string[], text: string): Note {
+  return { text, kind, names };
+}
+
+/** The line below examples that says how many there are beside them; nothing where there is none. */
+export function unnamed({
+  count,
+  examples,
+}: {
+  readonly count: number;
+  readonly examples: readonly unknown[];
+}): Note[] {
+  return count > examples.length ? [`  … and ${number(count - examples.length)} more`] : [];
+}
+
+/** The lines, and which of them are about whom. */
+export function told(notes: readonly Note[]): {
+  readonly notes: readonly string[];
+  readonly subjects: readonly NoteSubject[];
+} {
+  return {
+    notes: notes.map((note) => (typeof note === "string" ? note : note.text)),
+    subjects: notes.flatMap((note, place) =>
+      typeof note === "string" ? [] : [{ note: place, kind: note.kind, names: note.names }],
+    ),
+  };
+}

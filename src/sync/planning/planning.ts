@@ -1,15 +1,16 @@
 import { join } from "node:path";
+import type { Connection } from "#duckdb/database.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable } from "#plan/limits.ts";
-import type { Workbench } from "#duckdb/workbench.ts";
+import { readSyncAnswer } from "#plan/lists.ts";
+import type { NoteSubject } from "#sync/record.ts";
+import type { Sync } from "#sync/sync.ts";
 import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
-import { planWithinLimits, scopeOfSources } from "./limited.ts";
-import type { LimitedPlan } from "./limited.ts";
-import type { NoteSubject } from "#sync/record.ts";
-import { told } from "./note.ts";
-import { notesOf } from "./notes.ts";
-import type { Sync } from "#sync/sync.ts";
+import { planWithinLimits, scopeOfSources } from "./limits.ts";
+import type { LimitedPlan } from "./limits.ts";
+import { notesOf, told } from "./notes.ts";
 
 /** A plan, and what there is to say about it. */
 export interface Planned extends LimitedPlan {
@@ -52,3 +53,27 @@ export const planFromSources: Planner = async (sync, workbench, options) => {
     departures: desired.departures,
   };
 };
+
+/**
+ * Compares the plan (table `changes`) with what the service answered to the same list (a file that holds the object of
+ * specification 2.8). The two are computed apart and must name the same principals.
+ * @returns what differs, one line each, the first twenty; empty when they agree
+ */
+export async function compareOpinions(
+  connection: Connection,
+  answer: string,
+  said: "would" | "did",
+): Promise<string[]> {
+  await readSyncAnswer(connection, answer, "opinion");
+  const rows = await connection.rows<{ who: "plan" | "service"; action: string; kind: string; name: string }>(`
+    SELECT 'plan' AS who, * FROM (SELECT action, kind, name FROM changes EXCEPT SELECT action, kind, name FROM opinion)
+    UNION ALL
+    SELECT 'service' AS who, * FROM (SELECT action, kind, name FROM opinion EXCEPT SELECT action, kind, name FROM changes)
+    ORDER BY kind, name, who LIMIT 20`);
+  const [does, doesNot] = said === "would" ? ["would", "would not"] : ["did", "did not"];
+  return rows.map(({ who, action, kind, name }) =>
+    who === "plan"
+      ? `the plan is to ${action} the ${kind} ${name}; the service ${doesNot}`
+      : `the service ${does} ${action} the ${kind} ${name}; that is not planned`,
+  );
+}

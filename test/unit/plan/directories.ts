@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Principal } from "#principals/principal.ts";
-import { principalDdl } from "#principals/relation.ts";
+import { principalDdl } from "#principals/tables.ts";
 
 /** Few names, so that two directories share some; awkward ones among them. */
 const names = fc.constantFrom(

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
-import { createPlan } from "#plan/plan.ts";
+import { createPlan } from "#plan/diff.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/memory.ts";
 import { byCodePoint, directory, fill, keyOf } from "./directories.ts";

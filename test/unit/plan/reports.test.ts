@@ -3,7 +3,7 @@ import { parse } from "csv-parse/sync";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Change, Counts, Plan } from "#plan/change.ts";
-import { createPlan } from "#plan/plan.ts";
+import { createPlan } from "#plan/diff.ts";
 import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
 import { visible } from "#text.ts";

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
 import { literal } from "#duckdb/database.ts";
-import { createPlan } from "#plan/plan.ts";
+import { createPlan } from "#plan/diff.ts";
 import { aspects, openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
 import { useConnection } from "../../support/memory.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { literal } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
-import { createPlan } from "#plan/plan.ts";
+import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { combineWayBack } from "#sync/plans/undo.ts";

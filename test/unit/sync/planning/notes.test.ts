@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { unnamed } from "#sync/planning/note.ts";
+import { unnamed } from "#sync/planning/notes.ts";
 
 test("a list that is cut says so, one that is whole does not", () => {
   expect(unnamed({ count: 1_203, examples: ["a", "b", "c"] })).toEqual(["  … and 1,200 more"]);

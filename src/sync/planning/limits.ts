@@ -3,9 +3,9 @@ import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
 import type { Amount, History, LimitCheck, Overridable, Measure, SourceSize } from "#plan/limits.ts";
-import { createPlan } from "#plan/plan.ts";
-import { describeCheck } from "#plan/render/limits.ts";
-import { waitingFor, withhold } from "#plan/withhold.ts";
+import { createPlan } from "#plan/diff.ts";
+import { describeCheck } from "#plan/render/shared.ts";
+import { waitingFor, withhold } from "#plan/selection.ts";
 import type { Sync } from "#sync/sync.ts";
 
 /** What the sources had, for the limits that are about it. */
