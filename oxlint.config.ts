@@ -26,7 +26,16 @@ const layers: Record<string, readonly string[]> = {
   "src/exports": ["client", "plan", "duckdb", "files"],
   "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening"],
   // What can be configured of limits, of the service and of channels is theirs to say.
-  "src/config": ["files", "http", "connector", "principals", "plan/limits", "service/settings", "sync/notify/options"],
+  "src/config": [
+    "files",
+    "http",
+    "connector",
+    "principals",
+    "plan/limits",
+    "plan/limit-options",
+    "service/options",
+    "sync/notify/options",
+  ],
   "src/control": ["sync", "client", "exports", "config", "plan", "principals", "duckdb", "files", "http", "wire"],
   "src/cli": [
     "control",

@@ -116,6 +116,19 @@ export const origin = text("a URL like https://analytics.example.com").transform
   return url.origin;
 });
 
+/** Where requests go: `https://host/path?query`. */
+export const webAddress = text("a URL like https://hooks.example.com/rollcall").transform((value, context) => {
+  const url = URL.parse(value);
+  const problem = (message: string): never => {
+    context.addIssue({ code: "custom", message });
+    return z.NEVER;
+  };
+  if (url === null || !["http:", "https:"].includes(url.protocol))
+    return problem("expected a URL like https://hooks.example.com/rollcall");
+  if (url.username !== "" || url.password !== "") return problem("a URL with a user or a password in it; remove them");
+  return url.href;
+});
+
 export const timezone = text("a time zone like Europe/Amsterdam").refine(isTimeZone, {
   error: ({ input }) => {
     const meant = nearest(String(input), Intl.supportedValuesOf("timeZone"));

@@ -1,8 +1,7 @@
 import { resolve } from "node:path";
-import type { Configuration, SourceConfiguration, SyncConfiguration, TargetConfiguration } from "./configuration.ts";
-import { buildLimits } from "./limits.ts";
-import { buildChannel } from "./notifications.ts";
-import type { File, Target } from "./schema.ts";
+import type { Configuration, SourceConfiguration, SyncConfiguration } from "./configuration.ts";
+import { buildLimits } from "#plan/limit-options.ts";
+import type { File } from "./schema.ts";
 import type { Sync } from "./syncs.ts";
 import type { Setting } from "./differences.ts";
 
@@ -24,41 +23,29 @@ export function build(
     data: resolve(folder, data),
     memory,
     control,
-    targets: mapValues(targets, (target) => buildTarget(target, folder)),
+    targets: mapValues(targets, (target) => (target === "embedded" ? target : withCa(target, folder))),
     syncs: mapValues(syncs, buildSync),
     journal,
-    notifications: mapValues(notifications, (channel) => buildChannel(channel, (path) => resolve(folder, path))),
+    notifications: mapValues(notifications, (channel) => withCa(channel, folder)),
     metrics,
   };
   if (service === undefined) return configuration;
-  const { listen, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, loads } = service;
-  const { tables, nodeAddress, pinboards, queries } = service;
+  const { data: _data, memory: _memory, administrator, tls, tables, pinboards, ...rest } = service;
+  const inFolder = (path: string | undefined) => (path === undefined ? undefined : resolve(folder, path));
   return {
     ...configuration,
     service: {
-      listen,
-      administrator: {
-        name: administrator.name,
-        ...(administrator.password ? { password: administrator.password } : {}),
-      },
-      ...(tls === undefined ? {} : { tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } }),
-      allowPlainHttp,
-      prefixes,
-      sessions,
-      logins,
-      privileges,
-      ...(tables === undefined ? {} : { tables: resolve(folder, tables) }),
-      ...(nodeAddress === undefined ? {} : { nodeAddress }),
-      loads,
-      ...(pinboards === undefined ? {} : { pinboards: resolve(folder, pinboards) }),
-      queries,
+      ...rest,
+      administrator: { ...administrator, password: administrator.password || undefined },
+      tls: tls && { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) },
+      tables: inFolder(tables),
+      pinboards: inFolder(pinboards),
     },
   };
 }
 
-function buildTarget(target: Target, folder: string): TargetConfiguration {
-  if (target === "embedded" || target.ca === undefined) return target;
-  return { ...target, ca: resolve(folder, target.ca) };
+function withCa<Server extends { readonly ca?: string }>(server: Server, folder: string): Server {
+  return server.ca === undefined ? server : { ...server, ca: resolve(folder, server.ca) };
 }
 
 function buildSync({
@@ -77,16 +64,16 @@ function buildSync({
     from: from.map((each) => (typeof each === "string" ? each : each.source)),
     optional: from.flatMap((each) => (typeof each === "object" && each.optional ? [each.source] : [])),
     rules: {
-      ...(join === undefined ? {} : { join }),
+      join,
       users,
-      ...(groups === undefined ? {} : { groups }),
+      groups,
       staticGroups: Object.entries(staticGroups).map(([name, { displayName = name, ...rest }]) =>
         Object.assign({ name, displayName }, rest),
       ),
       defaultGroups,
     },
     limits: buildLimits(limits, from),
-    ...(defaultPassword ? { defaultPassword } : {}),
+    defaultPassword: defaultPassword || undefined,
   };
 }
 

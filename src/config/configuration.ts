@@ -1,7 +1,7 @@
 import type { Connector } from "#connector.ts";
 import type { Limits } from "#plan/limits.ts";
 import type { Rules } from "#principals/rules.ts";
-import type { ServiceSettings } from "#service/settings.ts";
+import type { ServiceSettings } from "#service/options.ts";
 import type { Channel } from "#sync/notify/options.ts";
 import type { Setting } from "./differences.ts";
 
@@ -37,10 +37,10 @@ export interface Configuration {
   readonly settings: readonly Setting[];
 }
 
-interface ServiceConfiguration extends ServiceSettings {
+type ServiceConfiguration = ServiceSettings & {
   /** A folder, absolute: `loadPinboards` reads it. */
-  readonly pinboards?: string;
-}
+  readonly pinboards?: string | undefined;
+};
 
 /** `embedded` is the service of the same data folder. */
 export type TargetConfiguration = "embedded" | RemoteTarget;

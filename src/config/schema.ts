@@ -1,7 +1,7 @@
 import { z } from "zod";
 import * as values from "#values.ts";
-import { channel } from "./notifications.ts";
-import { data, memory, service } from "./service.ts";
+import { channel } from "#sync/notify/options.ts";
+import { data, memory, service } from "#service/options.ts";
 import { sync } from "./syncs.ts";
 
 const remote = z.strictObject({
@@ -90,4 +90,3 @@ export const file = z.strictObject({
 });
 
 export type File = z.infer<typeof file>;
-export type Target = z.infer<typeof target>;

@@ -1,8 +1,7 @@
 import { CronExpressionParser } from "cron-parser";
 import { z } from "zod";
 import * as values from "#values.ts";
-import { limits } from "./limits.ts";
-import { webAddress } from "./notifications.ts";
+import { limits } from "#plan/limit-options.ts";
 
 /** An expression over `entry`, which gives what the key is about. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
@@ -200,6 +199,6 @@ export const sync = z.strictObject({
     })
     .exactOptional()
     .describe("Where the target's users, groups and memberships are exported to after every run that changed them."),
-  heartbeat: webAddress.exactOptional().describe("A URL that is requested after each success of the sync."),
+  heartbeat: values.webAddress.exactOptional().describe("A URL that is requested after each success of the sync."),
 });
 export type Sync = z.infer<typeof sync>;

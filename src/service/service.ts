@@ -31,7 +31,7 @@ import { openKnownAddresses } from "#service/session/addresses.ts";
 import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { createThrottle } from "#service/session/throttle.ts";
-import type { ServiceSettings } from "./settings.ts";
+import type { ServiceSettings } from "./options.ts";
 import { openStorage } from "./storage.ts";
 
 /** The service's settings, and what it is handed from outside. */

@@ -100,3 +100,6 @@ export const service = z.strictObject({
     .describe("The queries of pinboards."),
   memory,
 });
+
+/** What can be configured of the service. Durations are in milliseconds, sizes in bytes, paths absolute. */
+export type ServiceSettings = Omit<z.output<typeof service>, "data" | "memory" | "pinboards">;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Bound, Limits } from "#plan/limits.ts";
+import type { Bound, Limits } from "./limits.ts";
 import * as values from "#values.ts";
 
 const wholeNumber = z
@@ -61,22 +61,11 @@ type From = string | { readonly source: string; readonly minUsers?: number; read
 export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
   const { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined, per, ...rest } = input;
   const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined };
-  const sources = from.flatMap((each) => {
-    if (typeof each === "string") return [];
-    const { source, minUsers, minGroups } = each;
-    const minimums = {
-      ...(minUsers === undefined ? {} : { minUsers }),
-      ...(minGroups === undefined ? {} : { minGroups }),
-    };
-    return Object.keys(minimums).length === 0 ? [] : [[source, minimums] as const];
-  });
+  const sources = from.flatMap((each) =>
+    typeof each === "string" ? [] : [[each.source, { minUsers: each.minUsers, minGroups: each.minGroups }] as const],
+  );
   return {
-    ...Object.fromEntries(
-      Object.entries(bounds).flatMap(([name, value]) => {
-        const built = boundOf(value, per);
-        return built === undefined ? [] : [[name, built]];
-      }),
-    ),
+    ...Object.fromEntries(Object.entries(bounds).map(([name, value]) => [name, boundOf(value, per)])),
     ...rest,
     sources: Object.fromEntries(sources),
   };
@@ -87,9 +76,5 @@ function boundOf(value: BoundInput, usual: "run" | "day"): Bound | undefined {
   if (typeof value === "number") return { count: value, per: usual };
   if (typeof value === "string") return { percent: Number(value.slice(0, -1)), per: usual };
   const { count, percent, per = usual } = value;
-  return {
-    ...(count === undefined ? {} : { count }),
-    ...(percent === undefined ? {} : { percent: Number(String(percent).replace("%", "")) }),
-    per,
-  };
+  return { count, percent: percent === undefined ? undefined : Number(String(percent).replace("%", "")), per };
 }
