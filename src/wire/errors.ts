@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What `code` says in an error of family B (B.1): of 400, of 403, and of everything else. */
+/** The `code` of an error of family B (B.1): for 400, for 403, and for everything else. */
 export const errorCodes = { badRequest: 10_002, forbidden: 10_003, other: 10_000 } as const;
 
 /** The body of an error of family B (B.1). `debug` is a string that holds a JSON array of strings. */
@@ -20,7 +20,7 @@ export const serviceHeaders = {
   address: "x-service-ip",
 } as const;
 
-/** What family A answers as plain text (specification 7; A.2, A.3, A.4, A.6, A.9, A.13, A.25). */
+/** The texts that family A answers with (specification 7; A.2, A.3, A.4, A.6, A.9, A.13, A.25). */
 export const dataTexts = {
   ping: "Ping Received.",
   unverified: "Unable to verify user. Please login again.",

@@ -3,7 +3,7 @@ export interface Route {
   readonly method: "GET" | "POST";
   /** Below the family's root. */
   readonly path: string;
-  /** The path before ids were put into it, where they were: what a count of requests may name. */
+  /** The path with placeholders for ids, if it has any: metrics count requests by it. */
   readonly template?: string;
 }
 
@@ -18,7 +18,7 @@ export const dataRoutes = {
   ping: { method: "GET", path: "/public/ping" },
 } as const satisfies Record<string, Route>;
 
-/** The loads of family A, below `familyA`. The status is at two places (A.10). */
+/** The loads of family A, below `familyA`. The status has two paths (A.10). */
 export const loadRoutes = {
   start: { method: "POST", path: "/public/loads" },
   list: { method: "GET", path: "/public/loads" },
@@ -39,7 +39,7 @@ export const administrationRoutes = {
   userSync: { method: "POST", path: "/user/sync" },
 } as const satisfies Record<string, Route>;
 
-/** The pinboards of family B, below `familyB`. The specification calls `listvizheaders` by two names (B.14). */
+/** The pinboards of family B, below `familyB`. `listvizheaders` has two paths (B.14). */
 export const pinboardRoutes = {
   data: { method: "POST", path: "/pinboarddata" },
   dataByGet: { method: "GET", path: "/pinboarddata" },
@@ -50,7 +50,7 @@ export const pinboardRoutes = {
 /** The session cookie of both families (decision 0.4). */
 export const sessionCookie = "JSESSIONID";
 
-/** Outside both families: is the process alive, does it serve, and what has it done. */
+/** Outside both families: health checks and metrics. */
 export const healthRoutes = {
   alive: { method: "GET", path: "/healthz" },
   ready: { method: "GET", path: "/readyz" },
@@ -58,14 +58,14 @@ export const healthRoutes = {
 } as const satisfies Record<string, Route>;
 
 /**
- * Outside both families, and no part of the interface: for the commands on the service's own machine, which call it
- * with the session that the service has left them in its data folder. Every other session is refused.
+ * No part of the interface: for commands on the service's own machine. They use the session that the service leaves in
+ * its data folder; every other session is refused.
  */
 export const localRoutes = {
   sql: { method: "POST", path: "/local/sql" },
 } as const satisfies Record<string, Route>;
 
-/** The path every operation of the daemon's own API starts with. No prefix of family B may stand there. */
+/** The path every operation of the daemon's own API starts with. No prefix of family B may start with it. */
 export const controlRoot = "/control/v1";
 
 /** The daemon's own API, below `controlRoot`. No part of the interface. */

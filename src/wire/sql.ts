@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** Statements of an administrator, one after the other, with `database` as the current one; absent: the only one. */
+/** SQL statements, run one after the other in `database`, which may be absent if there is only one. */
 export const sqlRequest = z.object({ sql: z.string(), database: z.string().optional() });
 export type SqlRequest = z.infer<typeof sqlRequest>;
 
@@ -8,7 +8,7 @@ export type SqlRequest = z.infer<typeof sqlRequest>;
 export const sqlResult = z.object({
   columnNames: z.array(z.string()),
   rows: z.array(z.array(z.unknown())),
-  /** More than `rows` has, when there are too many for one answer. */
+  /** Greater than the length of `rows` if the answer was cut. */
   totalRowCount: z.number(),
 });
 export type SqlResult = z.infer<typeof sqlResult>;
