@@ -109,7 +109,7 @@ function addReading(scope: FastifyInstance, { version, startedAt, daemon, events
   });
   add(scope, controlRoutes.syncs, () => ({ syncs: daemon().coordinator.syncs() }));
   add(scope, controlRoutes.runs, (request) => listed(daemon().coordinator, request.query));
-  add(scope, controlRoutes.shown, (request) => runOf(daemon().coordinator, request));
+  add(scope, controlRoutes.details, (request) => runOf(daemon().coordinator, request));
   add(scope, controlRoutes.end, (request, reply) => {
     const run = runOf(daemon().coordinator, request);
     const end = endOf(run.id) ?? run;

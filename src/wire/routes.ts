@@ -74,10 +74,10 @@ export const controlRoutes = {
   syncs: { method: "GET", path: "/syncs" },
   run: { method: "POST", path: "/syncs/:sync/run" },
   runs: { method: "GET", path: "/runs" },
-  shown: { method: "GET", path: "/runs/:id" },
-  /** 200 with the run as it ended, 202 while it is under way. */
+  details: { method: "GET", path: "/runs/:id" },
+  /** 200 with the run when it has ended, 202 while it is under way. */
   end: { method: "GET", path: "/runs/:id/end" },
-  /** What it has planned: one JSON array, or a line for each change. */
+  /** The changes of its plan: one JSON array, or a line for each. */
   changes: { method: "GET", path: "/runs/:id/changes" },
   approve: { method: "POST", path: "/runs/:id/approve" },
   reject: { method: "POST", path: "/runs/:id/reject" },
