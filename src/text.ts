@@ -1,61 +1,52 @@
 import { distance } from "fastest-levenshtein";
 
-/** Below U+0300 nothing combines: such text is in form C already. */
+/* Unicode */
+
+/** Below U+0300 nothing combines, so such text is in form C already. */
 const mayCombine = /[\u0300-\uFFFF]/;
 
-/** The text in Unicode Normalization Form C: what looks the same compares as the same. */
-export function normal(text: string): string {
+/** The text in Unicode Normalization Form C, so that what looks the same compares as the same. */
+export function nfc(text: string): string {
   return mayCombine.test(text) ? text.normalize("NFC") : text;
 }
 
-/** The most code points that a name or display name may have (B.5). */
-const longest = 255;
+/**
+ * Names come from foreign directories, and these characters move the cursor, reorder the text around them or cannot be
+ * seen. The space and the ideographic space are ordinary text.
+ */
+const hidden = /[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]--[\u{20}\u{3000}]]/gv;
 
-/** Why the text cannot be a name or display name of a principal (B.5); undefined when it can. */
-export function objectionToName(text: string): string | undefined {
-  if (text === "") return "is empty";
-  // A code point takes one or two units: only between the two must they be counted.
-  if (text.length > longest && (text.length > 2 * longest || Array.from(text).length > longest)) {
-    return `is longer than ${longest} characters`;
-  }
-  if (/\p{Cc}/u.test(text)) return "has control characters";
-  return undefined;
+/** Foreign text that is safe to show: hidden characters are written as `\u{202e}`. */
+export function visible(text: string): string {
+  return text.replaceAll(hidden, (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
 }
 
-/** The value in quotation marks, cut where it is too long for a message. */
-export function quoted(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 79).toWellFormed()}…` : text);
+/* Values in messages */
+
+const longestExcerpt = 80;
+
+/** A value in quotation marks, cut to 80 characters. */
+export function quote(text: string): string {
+  const cut = text.length > longestExcerpt ? `${text.slice(0, longestExcerpt - 1).toWellFormed()}…` : text;
+  return JSON.stringify(cut);
 }
 
-/** A value of a rule as a message shows it. */
-export function shown(value: unknown): string {
-  if (typeof value === "string") return quoted(value);
+/** The value that a rule gave: quoted text, a number as it is, or what kind of thing it is. */
+export function describeValue(value: unknown): string {
+  if (typeof value === "string") return quote(value);
   if (Array.isArray(value)) return "several values";
   if (typeof value === "object" && value !== null) return "an object";
   return String(value);
 }
 
-/**
- * What must not reach a reader as it is: names come from foreign directories, and these move the cursor, reorder the
- * text around them, or cannot be seen. The space and the ideographic space are ordinary text.
- */
-const hidden = /[[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]--[\u{20}\u{3000}]]/gv;
-
-/** Foreign text that can be shown: what is hidden in it is written as `\u{202e}`. */
-export function visible(text: string): string {
-  return text.replaceAll(hidden, (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
+/** A name in a line of text: visible, and in quotes where its edges would be unclear: `"Finance Team"`. */
+export function formatName(name: string): string {
+  const text = visible(name);
+  return text === "" || /[\s"'(),;<>→]/u.test(text) ? `"${text}"` : text;
 }
 
-/** Visible, and in quotes where its edges could be mistaken: `"Finance Team"`. */
-export function quoteIfNeeded(text: string): string {
-  const shown = visible(text);
-  return shown === "" || /[\s"'(),;<>→]/u.test(shown) ? `"${shown}"` : shown;
-}
-
-const longestExcerpt = 80;
-
-/** Two values that differ, long ones cut to 80 characters around the first place where they do. */
-export function excerpts(from = "", to = ""): [from: string, to: string] {
+/** Two values that differ; long ones are cut to 80 characters around the first difference. */
+export function excerptDifference(from = "", to = ""): [from: string, to: string] {
   const [before, after] = [Array.from(from), Array.from(to)];
   if (Math.max(before.length, after.length) <= longestExcerpt) return [from, to];
   let differs = 0;
@@ -68,24 +59,42 @@ export function excerpts(from = "", to = ""): [from: string, to: string] {
   return [cut(before), cut(after)];
 }
 
-/** How much of both there is: `1,234 users, 1 group`. */
-export function sizes(users: number, groups: number): string {
-  return `${number(users)} ${users === 1 ? "user" : "users"}, ${number(groups)} ${groups === 1 ? "group" : "groups"}`;
+/* Numbers */
+
+const english = new Intl.NumberFormat("en");
+
+/** `1,234` */
+export function formatNumber(value: number): string {
+  return english.format(value);
 }
 
-const format = new Intl.NumberFormat("en");
-
-/** A count for a person: `1,234`. */
-export function number(count: number): string {
-  return format.format(count);
+/** `1 row`, `5,000 rows`. @param many the plural, where it is not formed with an s */
+export function pluralize(count: number, one: string, many = `${one}s`): string {
+  return `${formatNumber(count)} ${count === 1 ? one : many}`;
 }
 
-/** A number of things, for a person: `1 row`, `5,000 rows`. */
-export function counted(count: number, what: string): string {
-  return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
+/** `1,234 users, 1 group` */
+export function formatSizes(users: number, groups: number): string {
+  return `${pluralize(users, "user")}, ${pluralize(groups, "group")}`;
 }
 
-/** The candidate that was probably meant, or undefined when none is near. */
+/** `500 ms`, `2.5 s`, `3 min`. @param duration in milliseconds */
+export function formatDuration(duration: number): string {
+  if (duration < 1000) return `${Math.round(duration)} ms`;
+  if (duration < 120_000) return `${Math.round(duration / 100) / 10} s`;
+  return `${Math.round(duration / 6000) / 10} min`;
+}
+
+/* Misspelled words */
+
+/** `did you mean "name"?`, or the list of valid words. */
+export function didYouMean(word: string, candidates: readonly string[]): string {
+  const meant = nearest(word, candidates);
+  if (meant !== undefined) return `did you mean ${JSON.stringify(meant)}?`;
+  return candidates.length === 0 ? "there are none" : `expected one of: ${candidates.join(", ")}`;
+}
+
+/** The candidate that was probably meant; undefined when none is close. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const limit = Math.max(1, Math.floor(word.length / 2.5));
   let best: { candidate: string; edits: number } | undefined;
@@ -96,26 +105,12 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   return best?.candidate;
 }
 
-/** Two letters that changed places are one slip, not two. */
+/** Two letters that changed places count as one edit. */
 function editsBetween(one: string, other: string): number {
   const edits = distance(one, other);
-  return edits === 2 && sorted(one) === sorted(other) ? 1 : edits;
+  return edits === 2 && sortLetters(one) === sortLetters(other) ? 1 : edits;
 }
 
-function sorted(word: string): string {
+function sortLetters(word: string): string {
   return Array.from(word).sort().join("");
-}
-
-/** `did you mean "name"?`, or what there is to choose from. */
-export function suggestion(word: string, candidates: readonly string[]): string {
-  const meant = nearest(word, candidates);
-  if (meant !== undefined) return `did you mean ${JSON.stringify(meant)}?`;
-  return candidates.length === 0 ? "there are none" : `expected one of: ${candidates.join(", ")}`;
-}
-
-/** How long something is waited for, for a person: `500 ms`, `2.5 s`, `3 min`. @param duration in milliseconds */
-export function inWords(duration: number): string {
-  if (duration < 1000) return `${Math.round(duration)} ms`;
-  if (duration < 120_000) return `${Math.round(duration / 100) / 10} s`;
-  return `${Math.round(duration / 6000) / 10} min`;
 }

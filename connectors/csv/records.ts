@@ -1,7 +1,7 @@
 import type { Entry, MemberReference, Membership } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { normal } from "#text.ts";
+import { nfc } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import type { Header, Row } from "./rows.ts";
 import { at } from "./rows.ts";
@@ -109,5 +109,5 @@ function key(row: Row, index: number): string {
 
 /** Ids, keys and references: without the spaces around them, and one way to write an accent. */
 function comparable(value: string): string {
-  return normal(value.trim());
+  return nfc(value.trim());
 }

@@ -7,7 +7,7 @@ import { connect as connectTls, createSecureContext } from "node:tls";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { UnbindRequest } from "ldapts";
 import { InputError, messageOf } from "#errors.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import { enter, messagesOf, readInteger, readResult, tags } from "./message.ts";
 import type { Cursor, Result } from "./message.ts";
 import type { LdapUrl, Options } from "./options.ts";
@@ -112,7 +112,7 @@ export function connectionOn(socket: Socket, silence: number): Connection {
   };
   const onClose = (): void => breakOff(new Error("the server closed the connection"));
   const onTimeout = (): void => {
-    if (receivers.size > 0) breakOff(new Error(`no answer for ${inWords(silence)}`));
+    if (receivers.size > 0) breakOff(new Error(`no answer for ${formatDuration(silence)}`));
   };
   const attach = (next: Socket): void => {
     current = next;

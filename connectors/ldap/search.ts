@@ -1,7 +1,7 @@
 import { PagedResultsControl, SearchRequest } from "ldapts";
 import { IncompleteReadError, RollcallError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import type { Receiver } from "./connection.ts";
 import { dnKey } from "#principals/dn.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
@@ -60,7 +60,9 @@ async function* allPages(session: Session, query: Query): AsyncGenerator<Found, 
   const pages = requestPages(session, query);
   const timer = setTimeout(() => {
     const { search } = session.options.limits;
-    pages.fail(new IncompleteReadError(`${doing(session, query)}: not done after ${inWords(search)} (limits.search)`));
+    pages.fail(
+      new IncompleteReadError(`${doing(session, query)}: not done after ${formatDuration(search)} (limits.search)`),
+    );
   }, session.options.limits.search);
   try {
     for (;;) {

@@ -3,7 +3,7 @@ import { BindRequest, ExtendedRequest } from "ldapts";
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { messageOf, RollcallError, UnavailableError } from "#errors.ts";
 import { isLoopback } from "#http/listening.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import { connectionOn, openSocket, readTlsMaterial, secure } from "./connection.ts";
 import type { Connection, TlsMaterial } from "./connection.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
@@ -94,7 +94,7 @@ export async function openSessionTo(url: LdapUrl, origin: Origin): Promise<Sessi
     signal.throwIfAborted();
     if (late) {
       throw new UnavailableError(
-        `${place}: no connection within ${inWords(options.limits.connect)} (limits.connect); check the network and its firewalls`,
+        `${place}: no connection within ${formatDuration(options.limits.connect)} (limits.connect); check the network and its firewalls`,
       );
     }
     throw error instanceof RollcallError ? error : connectionError(place, error, url, otherPort(url));

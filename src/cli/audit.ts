@@ -10,7 +10,7 @@ import type { AuditEntry } from "#sync/audit/entry.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { Verification } from "#sync/audit/verify.ts";
 import type { Actor } from "#sync/record.ts";
-import { counted, number, visible } from "#text.ts";
+import { pluralize, formatNumber, visible } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
@@ -71,7 +71,7 @@ function verdict(
   { entries, files, head, damages, broken }: Verification,
   { folder, from, expected }: { folder: string; from: number; expected: Head | undefined },
 ): string {
-  const what = `${counted(entries, "entry").replace("entrys", "entries")} in ${counted(files.length, "file")}`;
+  const what = `${pluralize(entries, "entry", "entries")} in ${pluralize(files.length, "file")}`;
   const lines: string[] = [];
   if (broken !== undefined) lines.push(`BROKEN: ${oneLine(broken)}`, `Up to there: ${what}.`);
   else if (files.length === 0) return `There is no audit file in ${folder} yet.\n`;
@@ -207,10 +207,10 @@ function selection({ only, except }: Selection = {}): string[] {
 }
 
 function counts({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
-  const memberships = `memberships: ${number(membershipsAdded)} added, ${number(membershipsRemoved)} removed`;
+  const memberships = `memberships: ${formatNumber(membershipsAdded)} added, ${formatNumber(membershipsRemoved)} removed`;
   return [`users: ${kindCounts(users)}`, `groups: ${kindCounts(groups)}`, memberships].join("; ");
 }
 
 function kindCounts({ create, update, delete: gone }: KindCounts): string {
-  return `${number(create)} created, ${number(update)} changed, ${number(gone)} deleted`;
+  return `${formatNumber(create)} created, ${formatNumber(update)} changed, ${formatNumber(gone)} deleted`;
 }

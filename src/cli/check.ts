@@ -5,7 +5,7 @@ import { errorDocument, UnavailableError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { CompiledRules, Verdict } from "#principals/compile.ts";
 import { checkChannel } from "#sync/notify/notifier.ts";
-import { number, sizes, visible } from "#text.ts";
+import { formatNumber, formatSizes, visible } from "#text.ts";
 import type { Context } from "./context.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -97,13 +97,13 @@ function describe({
   if (what !== "source") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
   // Where rules make principals of the records, those are what a person looks for.
   const records = syncs.some(({ principals }) => principals.length > 0) ? [] : samples;
-  return `${[`${title}: ${sizes(users, groups)}`, ...reached, ...records, ...syncs.flatMap(syncLines)].join("\n  ")}\n`;
+  return `${[`${title}: ${formatSizes(users, groups)}`, ...reached, ...records, ...syncs.flatMap(syncLines)].join("\n  ")}\n`;
 }
 
 function syncLines({ sync, users, groups, excluded, quarantined, principals, problems }: SyncCheck): string[] {
   const lines = [...principals.map((principal) => JSON.stringify(principal)), ...problems];
   return [
-    `sync ${sync}: ${sizes(users, groups)}, ${number(excluded)} excluded, ${number(quarantined)} quarantined`,
+    `sync ${sync}: ${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${formatNumber(quarantined)} quarantined`,
     ...lines.map((line) => `  ${visible(line)}`),
   ];
 }
@@ -160,7 +160,7 @@ export async function checkSource(context: Context, name: string): Promise<Sourc
       if (samples.length < shown) samples.push(record);
       for (const { judge } of judges) judge(record);
     }
-    output.progress(`source ${name}: ${number(counts.user + counts.group)} records …`);
+    output.progress(`source ${name}: ${formatNumber(counts.user + counts.group)} records …`);
   }
   return {
     ...(reached === undefined ? {} : { reached }),

@@ -4,7 +4,7 @@ import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
 import { describeCheck } from "#plan/render/shared.ts";
-import { quoteIfNeeded, visible } from "#text.ts";
+import { formatName, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
@@ -64,8 +64,8 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
 function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string): string[] {
   const title = `${sync} → ${target}`;
   if (records.length + outcomes.length === 0) {
-    const hint = nearest.length === 0 ? "" : `; near are: ${nearest.map(quoteIfNeeded).join(", ")}`;
-    return [`${title}: nothing is called ${quoteIfNeeded(wanted)}${hint}`];
+    const hint = nearest.length === 0 ? "" : `; near are: ${nearest.map(formatName).join(", ")}`;
+    return [`${title}: nothing is called ${formatName(wanted)}${hint}`];
   }
   return [title, ...records.flatMap(recordLines), ...outcomes.flatMap(outcomeLines)];
 }
@@ -74,13 +74,13 @@ function recordLines(record: RecordExplanation): string[] {
   const { source, kind, id, origin, rules, verdict, name, reason, memberships } = record;
   return [
     "",
-    `record of ${source}: ${kind} ${quoteIfNeeded(id)}, ${visible(origin)}`,
+    `record of ${source}: ${kind} ${formatName(id)}, ${visible(origin)}`,
     ...rules.flatMap(ruleLines),
     ...memberships.map(
       ({ group, by, origin, lost }) =>
-        `  member of ${quoteIfNeeded(group)}: ${teller[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
+        `  member of ${formatName(group)}: ${teller[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
     ),
-    `  ${verdict}${name === undefined ? "" : ` as ${quoteIfNeeded(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
+    `  ${verdict}${name === undefined ? "" : ` as ${formatName(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
   ];
 }
 
@@ -105,23 +105,23 @@ function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, grou
     change === undefined
       ? []
       : [
-          ...change.groupsAdded.map((group) => `+${quoteIfNeeded(group)}`),
-          ...change.groupsRemoved.map((group) => `−${quoteIfNeeded(group)}`),
+          ...change.groupsAdded.map((group) => `+${formatName(group)}`),
+          ...change.groupsRemoved.map((group) => `−${formatName(group)}`),
         ];
   return [
     "",
-    `${kind} ${quoteIfNeeded(name)}: ${action === "nothing" ? "nothing to do" : action}, ${visible(why)}`,
+    `${kind} ${formatName(name)}: ${action === "nothing" ? "nothing to do" : action}, ${visible(why)}`,
     `  ${actual === undefined ? "the target does not have it" : "the target has it"}; ${
       ownedFrom.length === 0
         ? "this sync does not own it"
-        : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${quoteIfNeeded(sourceId)}`).join(" and ")}`
+        : `this sync owns it, from ${ownedFrom.map(({ source, sourceId }) => `${source} ${formatName(sourceId)}`).join(" and ")}`
     }`,
     ...(change?.attributes ?? []).map(
       ({ attribute, from, to }) =>
         `  ${attribute}: ${from === undefined ? "(unset)" : shown(from)} → ${to === undefined ? "(unset)" : shown(to)}`,
     ),
     ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
-    ...groups.map((way) => `  in ${way.map(quoteIfNeeded).join(" → ")}`),
+    ...groups.map((way) => `  in ${way.map(formatName).join(" → ")}`),
     ...waits.flatMap((wait) => waitLines(wait, action)),
   ];
 }

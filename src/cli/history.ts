@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
 import { patternMatching } from "#plan/protect.ts";
-import { counted, number, quoteIfNeeded, visible } from "#text.ts";
+import { pluralize, formatNumber, formatName, visible } from "#text.ts";
 import { readTraces } from "#plan/stored.ts";
 import type { Trace } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -104,7 +104,7 @@ function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
 
 /** The same of a record that does not say whom its notes are about: those begin with what it is and its name. */
 function notesThatName(name: string, notes: readonly string[]): string[] {
-  const names = [...new Set([name, quoteIfNeeded(name)])].map((each) => RegExp.escape(each)).join("|");
+  const names = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
   const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
   return notes.filter((note) => about.test(note)).map((note) => note.trim());
 }
@@ -156,7 +156,7 @@ function linesOf({ run, changes, notes }: Entry, { output }: Context, now: numbe
 }
 
 function footer(name: string, found: number, kept: number, runs: number): string {
-  const extent = `the changes of ${counted(kept, "run")} are kept`;
-  const rest = kept < runs ? `, of ${number(runs - kept)} more only what was noted` : "";
-  return found === 0 ? `nothing is known of ${quoteIfNeeded(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
+  const extent = `the changes of ${pluralize(kept, "run")} are kept`;
+  const rest = kept < runs ? `, of ${formatNumber(runs - kept)} more only what was noted` : "";
+  return found === 0 ? `nothing is known of ${formatName(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
 }

@@ -9,7 +9,7 @@ import { openHeartbeat } from "#sync/notify/heartbeat.ts";
 import { openNotifier } from "#sync/notify/notifier.ts";
 import type { NotifierOptions } from "#sync/notify/notifier.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { quoteIfNeeded } from "#text.ts";
+import { formatName } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 
@@ -155,7 +155,7 @@ async function changedNames(configuration: Configuration, run: RunRecord, most: 
   for (const action of ["delete", "create", "update"] as const) {
     if (run.counts === undefined || run.counts.users[action] + run.counts.groups[action] === 0) continue;
     for await (const { kind, name } of storedChanges(run, files, { actions: [action] })) {
-      lines.push(`${marks[action]} ${kind} ${quoteIfNeeded(name)}`);
+      lines.push(`${marks[action]} ${kind} ${formatName(name)}`);
       if (lines.length >= most) return lines;
     }
   }

@@ -3,7 +3,7 @@ import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
-import { number } from "#text.ts";
+import { formatNumber } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
@@ -87,6 +87,6 @@ export function progressOf(
 ): (stage: Stage, records?: number) => void {
   return (stage, records) => {
     if (records === undefined) log.debug({ sync: name, stage }, `sync ${name}: ${doing[stage]}`);
-    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${number(records)} records)`} …`);
+    output.progress(`${name}: ${doing[stage]}${records === undefined ? "" : ` (${formatNumber(records)} records)`} …`);
   };
 }

@@ -1,6 +1,6 @@
 import type { Counts, KindCounts } from "#plan/change.ts";
 import type { Fact } from "#plan/render/shared.ts";
-import { number } from "#text.ts";
+import { formatNumber } from "#text.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";
 
@@ -55,7 +55,7 @@ function signsOf(kind: KindCounts): string {
     ["~", kind.update],
     ["−", kind.delete],
   ] as const;
-  return parts.flatMap(([sign, count]) => (count === 0 ? [] : [`${sign}${number(count)}`])).join(" ");
+  return parts.flatMap(([sign, count]) => (count === 0 ? [] : [`${sign}${formatNumber(count)}`])).join(" ");
 }
 
 /** What somebody decided: `approved by ada (command line), overriding deletes; only create`. */

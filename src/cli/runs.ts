@@ -7,7 +7,7 @@ import type { ExitCode } from "./output.ts";
 import { painter } from "#plan/render/text.ts";
 import { readJournal } from "#sync/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
-import { counted } from "#text.ts";
+import { pluralize } from "#text.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "./run-text.ts";
 
 export interface RunsOptions {
@@ -60,7 +60,7 @@ export async function runs(context: Context, sync: string | undefined, options: 
   });
   for (const part of table) await output.write(part);
   const left = lines.slice(limit).flat().length;
-  if (left > 0) await output.write(paint("dim", `… and ${counted(left, "older run")} (use --limit or --all)\n`));
+  if (left > 0) await output.write(paint("dim", `… and ${pluralize(left, "older run")} (use --limit or --all)\n`));
   return exitCodes.done;
 }
 
@@ -99,7 +99,7 @@ function lineOf(group: readonly RunRecord[], now: number): string[] {
       "",
       "",
       "",
-      `${counted(group.length, "run")} since ${exactly(oldest.startedAt)}`,
+      `${pluralize(group.length, "run")} since ${exactly(oldest.startedAt)}`,
     ];
   }
   const took = tookOf(run);
@@ -128,7 +128,7 @@ function noteOf(run: RunRecord, now: number): string {
     ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
     ...(undoes === undefined ? [] : [`takes back ${undoes}`]),
     ...(sameAs === undefined ? [] : [`the same as ${sameAs}`]),
-    ...(foundAgain === undefined ? [] : [`found again ${counted(foundAgain.count, "time")}`]),
+    ...(foundAgain === undefined ? [] : [`found again ${pluralize(foundAgain.count, "time")}`]),
     ...(error === undefined ? [] : [error.message]),
   ];
   const note = Array.from(parts.join("; "));

@@ -18,7 +18,7 @@ import type { Filter } from "#plan/stored.ts";
 import { isOpen } from "#sync/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { counted, quoteIfNeeded } from "#text.ts";
+import { pluralize, formatName } from "#text.ts";
 import type { Context } from "./context.ts";
 import { exactly, lasting, relatively } from "./format.ts";
 import { exitCodes } from "./output.ts";
@@ -95,7 +95,7 @@ function chosenFact({ kind, actions, names, aspects }: Filter): Fact[] {
   const words = [
     ...(kind === undefined ? [] : [`${kind}s`]),
     ...(actions === undefined ? [] : [actions.join(", ")]),
-    ...(names === undefined ? [] : [`called ${names.map(quoteIfNeeded).join(", ")}`]),
+    ...(names === undefined ? [] : [`called ${names.map(formatName).join(", ")}`]),
     ...(aspects === undefined ? [] : [`with another ${aspects.join(", ")}`]),
   ];
   return words.length === 0 ? [] : [{ label: "shown", lines: [`only: ${words.join("; ")}`], tone: "waiting" }];
@@ -184,7 +184,7 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
     ...fact("decisions", ...run.decisions.map((each) => `${decisionWords(each)} (${moment(each.at)})`)),
     ...(foundAgain === undefined
       ? []
-      : fact("found again", `${counted(foundAgain.count, "time")}, last ${moment(foundAgain.lastAt)}`)),
+      : fact("found again", `${pluralize(foundAgain.count, "time")}, last ${moment(foundAgain.lastAt)}`)),
     ...(recovery === undefined ? [] : fact("recovery", recovery)),
     ...(expiresAt === undefined || !isOpen(run) ? [] : fact("expires", moment(expiresAt))),
     ...fact("you can", ...possibilities(run)),
@@ -198,7 +198,7 @@ function fact(label: string, ...lines: readonly string[]): Fact[] {
 
 function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]): string {
   const took = milliseconds === undefined ? "not finished" : lasting(milliseconds);
-  return `${stage.padEnd(7)} ${took}${records === undefined ? "" : `, ${counted(records, "record")}`}`;
+  return `${stage.padEnd(7)} ${took}${records === undefined ? "" : `, ${pluralize(records, "record")}`}`;
 }
 
 /** The commands that make sense now. */

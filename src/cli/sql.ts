@@ -1,5 +1,5 @@
 import { text } from "node:stream/consumers";
-import { counted, number } from "#text.ts";
+import { pluralize, formatNumber } from "#text.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
 import { embeddedOptions } from "./wiring.ts";
@@ -27,9 +27,9 @@ export async function sql(context: Context, statements: string, { database, csv 
   }
   if (columnNames.length === 0) return exitCodes.done;
   for (const part of csv ? renderCsv(columnNames, rows) : renderTable(columnNames, rows)) await output.write(part);
-  if (!csv) await output.write(`(${counted(totalRowCount, "row")})\n`);
+  if (!csv) await output.write(`(${pluralize(totalRowCount, "row")})\n`);
   if (rows.length < totalRowCount) {
-    output.say(`only the first ${counted(rows.length, "row")} of ${number(totalRowCount)} are shown`);
+    output.say(`only the first ${pluralize(rows.length, "row")} of ${formatNumber(totalRowCount)} are shown`);
   }
   return exitCodes.done;
 }

@@ -5,7 +5,7 @@ import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { quoteIfNeeded } from "#text.ts";
+import { formatName } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 
@@ -22,7 +22,7 @@ export function chosenRun(runs: readonly RunRecord[], wanted: string): RunRecord
   if (another === undefined) return run;
   const names = found.slice(0, 5).map(({ id, sync }) => `${id} (${sync})`);
   const rest = found.length > names.length ? ` and ${found.length - names.length} more` : "";
-  throw new InputError(`${quoteIfNeeded(wanted)} could be several runs: ${names.join(", ")}${rest}`);
+  throw new InputError(`${formatName(wanted)} could be several runs: ${names.join(", ")}${rest}`);
 }
 
 function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRecord[] {
@@ -39,8 +39,8 @@ function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRec
 function missing(runs: readonly RunRecord[], wanted: string): string {
   if (runs.length === 0) return "there has been no run yet";
   if (wanted === "pending") return "no run awaits approval";
-  if (wanted.startsWith("latest:")) return `there is no run of a sync called ${quoteIfNeeded(wanted.slice(7))}`;
-  return `there is no run ${quoteIfNeeded(wanted)}`;
+  if (wanted.startsWith("latest:")) return `there is no run of a sync called ${formatName(wanted.slice(7))}`;
+  return `there is no run ${formatName(wanted)}`;
 }
 
 /** The changes that are kept of runs, to be read. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { messageOf } from "#errors.ts";
-import { suggestion } from "#text.ts";
+import { didYouMean } from "#text.ts";
 import type { SourceConfiguration } from "./configuration.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import type { Path, Problem } from "./problems.ts";
@@ -77,7 +77,7 @@ async function find(
   if (load === undefined || !/^\.{0,2}\/|\.[cm]?[jt]s$/.test(word)) {
     const names = connectors.map(({ name }) => name);
     const name = from === undefined ? `is called ${word}` : `has the name ${from}`;
-    const hint = from !== undefined ? `expected one of: ${names.join(", ")}` : suggestion(word, names);
+    const hint = from !== undefined ? `expected one of: ${names.join(", ")}` : didYouMean(word, names);
     return document.problem(path, "value", `no connector ${name}; ${hint} (a module of your own is ./NAME.ts)`);
   }
   try {

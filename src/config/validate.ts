@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { nearest, suggestion } from "#text.ts";
+import { nearest, didYouMean } from "#text.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import type { Path, Problem } from "./problems.ts";
 
@@ -100,7 +100,7 @@ function problemsOf(issue: Issue, document: ConfigurationDocument): Problem[] {
   const path = issue.path as (string | number)[];
   if (issue.code === "unrecognized_keys") {
     const known = issue.message.split("\n").filter((key) => key !== "");
-    return issue.keys.map((key) => document.problem([...path, key], "key", `unknown key; ${suggestion(key, known)}`));
+    return issue.keys.map((key) => document.problem([...path, key], "key", `unknown key; ${didYouMean(key, known)}`));
   }
   if (issue.code === "custom" && issue.params?.["key"] === true) return [document.problem(path, "key", issue.message)];
   if (document.broken(path)) return [];

@@ -3,7 +3,7 @@ import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { Client as Connection, Dispatcher } from "undici";
 import { RollcallError } from "#errors.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import { HttpError, requestProblem, unusableAnswer } from "./errors.ts";
 import type { Phase } from "./errors.ts";
 import { isLoopback } from "./listening.ts";
@@ -112,7 +112,9 @@ export function createHttpClient({
       if (signal.aborted) return signal.reason;
       if (error instanceof HttpError || error instanceof RollcallError) return error;
       if (limit?.aborted === true)
-        return new HttpError(phase, `no answer within ${inWords(timeouts.whole ?? 0)}`, "later", { cause: error });
+        return new HttpError(phase, `no answer within ${formatDuration(timeouts.whole ?? 0)}`, "later", {
+          cause: error,
+        });
       const { reason, advice } = requestProblem(error, phase, { host: url.host, timeouts, owner });
       return new HttpError(phase, reason, advice, { cause: error });
     };

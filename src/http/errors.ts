@@ -1,5 +1,5 @@
 import { codeOf } from "#files/disk.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 
 /** How far a request came. Before `wait` the server cannot have all of it. */
 export type Phase = "connect" | "send" | "wait" | "receive";
@@ -151,14 +151,14 @@ export function requestProblem(
   if (problem !== undefined) return { reason: problem.reason, advice: problem.kind === "network" ? "repeat" : "fix" };
   if (code === "UND_ERR_CONNECT_TIMEOUT") {
     return {
-      reason: `no connection to ${host} within ${inWords(timeouts.connect)}: check the network and its firewalls`,
+      reason: `no connection to ${host} within ${formatDuration(timeouts.connect)}: check the network and its firewalls`,
       advice: "repeat",
     };
   }
   if (code === "UND_ERR_HEADERS_TIMEOUT")
-    return { reason: `no answer within ${inWords(timeouts.headers)}`, advice: "later" };
+    return { reason: `no answer within ${formatDuration(timeouts.headers)}`, advice: "later" };
   if (code === "UND_ERR_BODY_TIMEOUT")
-    return { reason: `the answer stood still for ${inWords(timeouts.body)}`, advice: "repeat" };
+    return { reason: `the answer stood still for ${formatDuration(timeouts.body)}`, advice: "repeat" };
   if (code === "UND_ERR_REQ_CONTENT_LENGTH_MISMATCH")
     return { reason: "the list was changed while it was being sent", advice: "later" };
   if (error instanceof Error && error.name === "HTTPParserError" && phase !== "receive") {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { UnavailableError } from "#errors.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 
 /** How often and how far apart a request is tried. Durations in milliseconds. */
 export interface Retries {
@@ -31,12 +31,12 @@ export async function repeat<T>(
     if ("value" in outcome) return outcome.value;
     const { problem, after } = outcome;
     if (after !== undefined && after > patience) {
-      throw new UnavailableError(`${problem}. It asks not to be called again for ${inWords(after)}`);
+      throw new UnavailableError(`${problem}. It asks not to be called again for ${formatDuration(after)}`);
     }
     if (count >= attempts) throw new UnavailableError(count === 1 ? problem : `${problem} (tried ${count} times)`);
     const own = Math.min(longest, pause * 2 ** (count - 1)) * (1 - Math.random() / 2);
     const wait = Math.max(own, after ?? 0);
-    log(`${problem}; attempt ${count + 1} of ${attempts} follows in ${inWords(wait)}`);
+    log(`${problem}; attempt ${count + 1} of ${attempts} follows in ${formatDuration(wait)}`);
     await sleep(wait, undefined, { signal }).catch((error: unknown) => {
       signal.throwIfAborted();
       throw error;

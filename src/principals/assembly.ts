@@ -1,17 +1,11 @@
 import type { CompiledRules } from "./compile.ts";
 import type { Kind } from "./principal.ts";
-import type { Statements } from "./quarantine.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
 import { stage, stagedTables } from "./stage.ts";
-import type { Observer, OpenSource, StageConnection, Staged } from "./stage.ts";
+import type { Observer, OpenSource, Staged } from "./stage.ts";
 import { assembledDdl } from "./tables.ts";
-
-/** What assembly needs of a DuckDB connection. Nothing else may use it meanwhile. */
-export interface AssemblyConnection extends StageConnection {
-  /** Stops the statement that is running. */
-  interrupt(): void;
-}
 
 export interface AssemblyOptions {
   /** The name of the table that is made. */
@@ -45,7 +39,7 @@ export interface Assembly extends Resolution, Staged {}
  * @throws the error of a source, or the signal's reason
  */
 export async function assemble(
-  connection: AssemblyConnection,
+  connection: Connection,
   sources: readonly OpenSource[],
   rules: CompiledRules,
   options: AssemblyOptions,
@@ -73,7 +67,7 @@ export async function assemble(
   }
 }
 
-async function drop(connection: Statements, tables: readonly string[]): Promise<void> {
+async function drop(connection: Connection, tables: readonly string[]): Promise<void> {
   await connection.run(tables.map((table) => `DROP TABLE IF EXISTS ${table};`).join(" "));
 }
 
@@ -111,7 +105,7 @@ const resolutionTables = ["key_owner", "link", "held", "membership", "held_group
  * @param target an SQL identifier
  */
 async function resolve(
-  connection: Statements,
+  connection: Connection,
   target: string,
   { defaultGroups, joins }: Pick<CompiledRules, "defaultGroups" | "joins">,
   keepLinks = false,
@@ -150,7 +144,7 @@ async function resolve(
 }
 
 async function createPrincipals(
-  connection: Statements,
+  connection: Connection,
   target: string,
   defaultGroups: readonly string[],
 ): Promise<void> {
@@ -186,7 +180,7 @@ async function createPrincipals(
   }
 }
 
-async function findings(connection: Statements): Promise<Finding[]> {
+async function findings(connection: Connection): Promise<Finding[]> {
   const rows = await connection.rows<Omit<Finding, "name"> & { name: string | null }>(`
     SELECT kind, name, source, source_id AS "sourceId", origin, reason FROM quarantined LIMIT ${examples}`);
   return rows.map(({ name, ...rest }) => (name === null ? rest : Object.assign(rest, { name })));

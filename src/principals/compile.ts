@@ -1,5 +1,6 @@
 import { InputError, messageOf } from "#errors.ts";
-import { normal, objectionToName, quoted, shown } from "#text.ts";
+import { nfc, quote, describeValue } from "#text.ts";
+import { objectionToName } from "./principal.ts";
 import type { AttributeValue, Entry } from "./entry.ts";
 import { attributeOf, compileExpression } from "./expression.ts";
 import type { Expression } from "./expression.ts";
@@ -137,7 +138,7 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
   return {
     makesGroups: groups !== undefined,
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
-    defaultGroups: (rules.defaultGroups ?? []).map(normal),
+    defaultGroups: (rules.defaultGroups ?? []).map(nfc),
     asksTime: all.some(([, { asksTime }]) => asksTime),
     joins: join.users !== undefined || join.groups !== undefined,
     joinKey: ({ kind, attributes }) => joinKeyOf(kind === "user" ? "users" : "groups", join, attributes),
@@ -167,7 +168,7 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
 
 function compile(rules: Rules, now: Date): Compiled {
   const problems: RuleProblem[] = [];
-  const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [normal(from), normal(to)]));
+  const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [nfc(from), nfc(to)]));
   const kind = (key: "users" | "groups", rules: KindRules): KindJudge => {
     const expressions: Partial<Record<RuleName, Expression>> = {};
     const absence: KindJudge["absence"] = {};
@@ -177,7 +178,7 @@ function compile(rules: Rules, now: Date): Compiled {
       const source = typeof rule === "string" ? rule : rule.value;
       const path = typeof rule === "string" ? [key, name] : [key, name, "value"];
       if (typeof rule === "object" && isKeepable(name)) {
-        absence[name] = typeof rule.absent === "string" ? rule.absent : { default: normal(rule.absent.default) };
+        absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
       }
       if (source === undefined) continue;
       const result = compileExpression(source, now);
@@ -226,7 +227,7 @@ function plain(value: unknown): unknown {
   if (typeof value === "bigint") return value.toString();
   if (value instanceof Date) return value.toISOString();
   if (Array.isArray(value)) return value.map(plain);
-  return typeof value === "object" && value !== null ? shown(value) : value;
+  return typeof value === "object" && value !== null ? describeValue(value) : value;
 }
 
 function joinKeyOf(
@@ -259,10 +260,10 @@ function isKeepable(name: RuleName): name is KeepableAttribute {
 
 function normalGroup({ name, displayName, description, groups }: StaticGroup): StaticGroup {
   return {
-    name: normal(name),
-    displayName: normal(displayName),
-    ...(description ? { description: normal(description) } : {}),
-    groups: groups.map(normal),
+    name: nfc(name),
+    displayName: nfc(displayName),
+    ...(description ? { description: nfc(description) } : {}),
+    groups: groups.map(nfc),
   };
 }
 
@@ -328,7 +329,7 @@ function asName(value: unknown): string {
   const text = asText(value);
   if (text === undefined) throw unexpected(value, "name");
   const objection = objectionToName(text);
-  if (objection !== undefined) throw new Error(`${quoted(text)} ${objection}`);
+  if (objection !== undefined) throw new Error(`${quote(text)} ${objection}`);
   return text;
 }
 
@@ -357,10 +358,10 @@ function asGroups(value: unknown): string[] {
 function asText(value: unknown): string | undefined {
   if (typeof value === "bigint") return value.toString();
   if (typeof value !== "string") return undefined;
-  if (!value.isWellFormed()) throw new Error(`${quoted(value)} is not valid Unicode`);
-  return normal(value);
+  if (!value.isWellFormed()) throw new Error(`${quote(value)} is not valid Unicode`);
+  return nfc(value);
 }
 
 function unexpected(value: unknown, rule: RuleName): Error {
-  return new Error(`gives ${shown(value)}, but ${accepted[rule].wanted} is needed`);
+  return new Error(`gives ${describeValue(value)}, but ${accepted[rule].wanted} is needed`);
 }

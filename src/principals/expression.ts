@@ -1,7 +1,7 @@
 import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } from "@marcbachmann/cel-js";
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
-import { normal } from "#text.ts";
+import { nfc } from "#text.ts";
 import type { Entry } from "./entry.ts";
 import { objectionToPattern, registerFunctions } from "./functions.ts";
 
@@ -46,9 +46,9 @@ class EntryRecord extends Map<string, unknown> {
   override get(name: string): unknown {
     const value = attributeOf(this.attributes, name);
     if (this.found.get(name) !== true) this.found.set(name, value !== undefined);
-    if (typeof value === "string") return normal(value);
+    if (typeof value === "string") return nfc(value);
     if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
-    if (Array.isArray(value)) return value.map((each) => normal(String(each)));
+    if (Array.isArray(value)) return value.map((each) => nfc(String(each)));
     return value ?? null;
   }
 }
@@ -57,7 +57,7 @@ class EntryRecord extends Map<string, unknown> {
 export function attributeOf(attributes: Attributes, name: string): Attributes[string] | undefined {
   if (Object.hasOwn(attributes, name)) return attributes[name];
   if (/^[\0-\x7F]*$/.test(name)) return undefined;
-  const spelling = Object.keys(attributes).find((key) => normal(key) === normal(name));
+  const spelling = Object.keys(attributes).find((key) => nfc(key) === nfc(name));
   return spelling === undefined ? undefined : attributes[spelling];
 }
 
@@ -77,7 +77,7 @@ registerFunctions(environment);
  */
 export function compileExpression(source: string, now: Date): Expression | Fault {
   try {
-    const text = normal(source);
+    const text = nfc(source);
     const original = environment.parse(text).ast;
     const parsed = environment.parse(withOwnFunctions(text, original));
     const checked = parsed.check();

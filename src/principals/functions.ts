@@ -3,7 +3,7 @@ import type { Environment } from "@marcbachmann/cel-js";
 import anyAscii from "any-ascii";
 import { RE2JS } from "re2js";
 import { firstLineOf } from "#errors.ts";
-import { shown } from "#text.ts";
+import { describeValue } from "#text.ts";
 import { parentOf, parseDn } from "./dn.ts";
 import type { Rdn } from "./dn.ts";
 
@@ -91,7 +91,7 @@ function asText(name: string, value: unknown): string | null {
   if (value === null || typeof value === "string") return value;
   if (typeof value === "bigint") return value.toString();
   const hint = Array.isArray(value) ? '; use first(…) or join(…, ", ")' : "";
-  throw new EvaluationError(`${name}() needs a text, not ${shown(value)}${hint}`);
+  throw new EvaluationError(`${name}() needs a text, not ${describeValue(value)}${hint}`);
 }
 
 function withDn(name: string, value: unknown, read: (rdns: readonly Rdn[]) => unknown): unknown {
@@ -100,7 +100,7 @@ function withDn(name: string, value: unknown, read: (rdns: readonly Rdn[]) => un
     try {
       rdns = parseDn(text, "rfc2253");
     } catch {
-      throw new EvaluationError(`${name}() needs a DN like cn=ada,ou=people, not ${shown(text)}`);
+      throw new EvaluationError(`${name}() needs a DN like cn=ada,ou=people, not ${describeValue(text)}`);
     }
     return read(rdns);
   });
@@ -118,7 +118,7 @@ function asDate(name: string, value: unknown): Date | null {
   const moment = momentOf(text);
   if (moment !== undefined) return moment;
   throw new EvaluationError(
-    `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${shown(text)}`,
+    `${name}() needs a date like 2024-01-31, 2024-01-31T12:00:00Z or 20240131120000Z, or a FILETIME, not ${describeValue(text)}`,
   );
 }
 

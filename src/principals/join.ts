@@ -1,6 +1,6 @@
 import type { CompiledRules } from "./compile.ts";
 import type { Entry } from "./entry.ts";
-import type { Statements } from "./quarantine.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Rows } from "#duckdb/insert.ts";
 import type { StageTable, Stager } from "./stage.ts";
 import type { Yielder } from "./yield.ts";
@@ -32,7 +32,7 @@ interface RawRow {
  * `ambiguous_key` has the key.
  */
 export async function joinRecords(
-  connection: Statements,
+  connection: Connection,
   rows: Rows<StageTable>,
   stager: Stager,
   rules: CompiledRules,
@@ -79,7 +79,7 @@ export async function joinRecords(
 }
 
 /** The records of each person in turn, in the order of their sources. */
-async function* persons(connection: Statements, yielder: Yielder): AsyncGenerator<readonly RawRow[]> {
+async function* persons(connection: Connection, yielder: Yielder): AsyncGenerator<readonly RawRow[]> {
   let records: RawRow[] = [];
   for (let from = 0; ; from += page) {
     const rows = await connection.rows<RawRow>(`
@@ -117,7 +117,7 @@ function entryOf(records: readonly RawRow[]): Entry {
 }
 
 /** Lets keys and references be the persons' instead of the records'. Of who is excluded or in doubt, nothing is known. */
-async function connectToPersons(connection: Statements): Promise<void> {
+async function connectToPersons(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE staged_key AS
     SELECT k.* REPLACE (e.seq AS seq) FROM staged_key k

@@ -1,8 +1,4 @@
-/** What the statements of assembly need of a DuckDB connection. */
-export interface Statements {
-  run(sql: string): Promise<void>;
-  rows<Row extends object>(sql: string): Promise<Row[]>;
-}
+import type { Connection } from "#duckdb/database.ts";
 
 /** How many others that share something a reason names. */
 const named = 3;
@@ -11,7 +7,7 @@ const named = 3;
  * Makes `held (seq, reason)`: the entries that are in scope but of which it is unknown what they become. Of entries
  * that share an id or a name none is better than the other. An entry may be there several times.
  */
-export async function createHeld(connection: Statements): Promise<void> {
+export async function createHeld(connection: Connection): Promise<void> {
   const columns = "seq, source, kind, source_id, origin";
   const records = `SELECT ${columns} FROM staged_entry UNION ALL SELECT ${columns} FROM joined_record`;
   await connection.run(`
@@ -31,7 +27,7 @@ export async function createHeld(connection: Statements): Promise<void> {
 }
 
 /** Adds the entries to `held` that one of several records of a source may be joined with: none is better than the others. */
-export async function holdAmbiguousJoins(connection: Statements): Promise<void> {
+export async function holdAmbiguousJoins(connection: Connection): Promise<void> {
   await holdSharers(
     connection,
     `SELECT p.seq, p.origin, (p.kind, p.join_key) AS shared, 'the join key ' || ${inMessage("p.join_key")} || ' is also that of' AS said
@@ -40,7 +36,7 @@ export async function holdAmbiguousJoins(connection: Statements): Promise<void> 
 }
 
 /** Adds the entries to `held` of which a reference may mean either: whether they are members, or have them, is unknown. */
-export async function holdAmbiguous(connection: Statements): Promise<void> {
+export async function holdAmbiguous(connection: Connection): Promise<void> {
   await holdSharers(
     connection,
     `SELECT k.seq, e.origin, (k.source, k.kind, k.key) AS shared,
@@ -52,7 +48,7 @@ export async function holdAmbiguous(connection: Statements): Promise<void> {
 }
 
 /** Adds to `held` what `relation (seq, origin, shared, said)` gives, each with the origins of others that share with it. */
-async function holdSharers(connection: Statements, relation: string): Promise<void> {
+async function holdSharers(connection: Connection, relation: string): Promise<void> {
   await connection.run(`
     INSERT INTO held
     WITH sharer AS (

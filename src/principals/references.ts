@@ -1,6 +1,6 @@
 import type { Kind } from "./principal.ts";
 import { inMessage } from "./quarantine.ts";
-import type { Statements } from "./quarantine.ts";
+import type { Connection } from "#duckdb/database.ts";
 
 /**
  * Makes `link`, one row for each reference: `member` and `grp` are the entries that it connects. Where one of them is
@@ -9,7 +9,7 @@ import type { Statements } from "./quarantine.ts";
  * Without `keepLinks`, of what does connect there is no `origin`: nobody asks for it.
  * Whether the source tells of a membership with the member, with the group or apart makes no difference.
  */
-export async function createLinks(connection: Statements, keepLinks: boolean): Promise<void> {
+export async function createLinks(connection: Connection, keepLinks: boolean): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE key_owner AS
     SELECT source, key, ${owner("user")}, ${owner("group")} FROM staged_key GROUP BY source, key;
@@ -63,7 +63,7 @@ function owner(kind: Kind): string {
 
 /** The references that connect nothing: how many, and a line for each of the first `limit`. */
 export async function unresolvedLinks(
-  connection: Statements,
+  connection: Connection,
   limit: number,
 ): Promise<{ count: number; examples: string[] }> {
   const [total] = await connection.rows<{ count: bigint }>(
@@ -94,7 +94,7 @@ export interface DirectMembership {
 }
 
 /** The memberships of a staged entry, as an observer finds them. */
-export async function membershipsOf(connection: Statements, seq: number): Promise<DirectMembership[]> {
+export async function membershipsOf(connection: Connection, seq: number): Promise<DirectMembership[]> {
   const rows = await connection.rows<{
     group_name: string;
     told_by: DirectMembership["by"];

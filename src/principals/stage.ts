@@ -1,21 +1,13 @@
-import type { DuckDBConnection } from "@duckdb/node-api";
 import { openRows } from "#duckdb/insert.ts";
 import type { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
-import { normal, quoted } from "#text.ts";
+import { nfc, quote } from "#text.ts";
 import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
 import type { Entry, SourceRecord } from "./entry.ts";
 import { joinRecords, joinTables } from "./join.ts";
-import type { Statements } from "./quarantine.ts";
+import type { Connection } from "#duckdb/database.ts";
 import { keepBits, ownSource } from "./tables.ts";
 import { createYielder } from "./yield.ts";
-
-/** What staging needs of a DuckDB connection. */
-export interface StageConnection extends Statements {
-  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** The library's own connection, for what is inserted. */
-  readonly raw: DuckDBConnection;
-}
 
 /** A source that is being read. */
 export interface OpenSource {
@@ -73,7 +65,7 @@ export const stagedTables = [...stageTables, ...joinTables];
  * @throws the error of a source that is not optional, or of an optional one when none is left; the signal's reason
  */
 export async function stage(
-  connection: StageConnection,
+  connection: Connection,
   sources: readonly OpenSource[],
   rules: CompiledRules,
   options: {
@@ -144,7 +136,7 @@ async function* delivered({ name, records }: OpenSource, signal: AbortSignal): O
 /** Is told what becomes of every entry, and may look at the tables when everything has its place. */
 export interface Observer {
   judged(judged: Judged): void;
-  assembled(connection: Statements): Promise<void>;
+  assembled(connection: Connection): Promise<void>;
 }
 
 /** An entry that was judged. Of one that several records were joined to, the keys are the ids of those. */
@@ -195,8 +187,8 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
       excluded += 1;
       return false;
     }
-    const id = normal(entry.id);
-    const origin = normal(entry.origin);
+    const id = nfc(entry.id);
+    const origin = nfc(entry.origin);
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
       rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, 0, reason);
@@ -211,7 +203,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
 
   /** What is to be joined is judged when everything has been read. */
   const addRaw = (entry: Entry, { key, reason }: JoinKey): void => {
-    const [id, origin] = [normal(entry.id), normal(entry.origin)];
+    const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
     const attributes = JSON.stringify(entry.attributes);
     rows.append("staged_raw", seq, source, entry.kind, id, origin, key ?? null, reason ?? null, attributes);
   };
@@ -236,7 +228,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
       current = { name, users: 0, groups: 0 };
       source = sources.push(current) - 1;
       begun = { seq, excluded };
-      rows.append("staged_source", source, normal(name));
+      rows.append("staged_source", source, nfc(name));
     },
     add: (record) => {
       if (record.kind !== "membership") {
@@ -244,7 +236,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
         addEntry(record);
       } else if (rules.makesGroups) {
         const { group, member, origin } = record;
-        rows.append("staged_pair", source, normal(group), member.kind ?? null, normal(member.key), normal(origin));
+        rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
       }
     },
     forget: () => {
@@ -264,7 +256,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
       rows.append("staged_source", source, ownSource);
       for (const { name, displayName, description = null, groups } of rules.staticGroups) {
         seq += 1;
-        const origin = `the configuration, staticGroups ${quoted(name)}`;
+        const origin = `the configuration, staticGroups ${quote(name)}`;
         rows.append("staged_entry", seq, source, "group", name, origin, name, displayName, description, null, 0, null);
         for (const group of groups) rows.append("staged_group_name", seq, group);
       }
@@ -276,7 +268,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
 
 /** Half a character would be no JSON. */
 function normalKey(key: string): string {
-  return normal(key).toWellFormed();
+  return nfc(key).toWellFormed();
 }
 
 function* chunksOf<Item>(items: readonly Item[]): Iterable<readonly Item[]> {

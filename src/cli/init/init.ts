@@ -9,7 +9,7 @@ import { openTarget } from "#client/target.ts";
 import { cron } from "#config/syncs.ts";
 import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
-import { number, sizes } from "#text.ts";
+import { formatNumber, formatSizes } from "#text.ts";
 import { askApproval, askRules, askSchedule, askSource, askTarget } from "./ask.ts";
 import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
 import { names, proposeRules, usualAttribute } from "./draft.ts";
@@ -177,13 +177,13 @@ async function readDraft(setting: Setting, source: DraftSource, output: Voices["
   const opened = await openDraft(setting.connectors, source, setting.folder);
   const found = await setting.interruptible((signal) =>
     probe(opened, { signal, warn: setting.say }, (records) => {
-      output.progress(`reading: ${number(records)} records …`);
+      output.progress(`reading: ${formatNumber(records)} records …`);
     }),
   );
   output.progress();
   if (found === undefined) throw new Error("a source that is not read");
   if (output.json) return found;
-  for (const line of [sizes(found.users, found.groups), ...found.reached]) setting.say(`  ${line}`);
+  for (const line of [formatSizes(found.users, found.groups), ...found.reached]) setting.say(`  ${line}`);
   const [example] = found.samples;
   if (example !== undefined) setting.say(`  for example ${example.origin}: ${JSON.stringify(example.attributes)}`);
   return found;

@@ -1,4 +1,4 @@
-import { counted } from "#text.ts";
+import { pluralize } from "#text.ts";
 import type { Loaded } from "#client/loads.ts";
 import type { Progress } from "#client/upload.ts";
 import type { Context } from "#cli/context.ts";
@@ -58,7 +58,7 @@ export async function load(context: Context, files: readonly string[], flags: Lo
 }
 
 function summaryOf(table: string, { written, ignored, bytes }: Loaded, seconds: number): string {
-  const rows = `${counted(written, "row")} loaded${ignored === 0 ? "" : `, ${counted(ignored, "row")} ignored`}`;
+  const rows = `${pluralize(written, "row")} loaded${ignored === 0 ? "" : `, ${pluralize(ignored, "row")} ignored`}`;
   return `${table}: ${rows}; ${inBytes(bytes)} in ${seconds.toFixed(1)} s (${rateOf(bytes, seconds)})`;
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { AttributeChange, Change, Counts, KindCounts, Plan } from "#plan/change.ts";
-import { number, sizes, visible } from "#text.ts";
+import { formatNumber, formatSizes, visible } from "#text.ts";
 import {
   changesOf,
   describeCheck,
@@ -51,12 +51,12 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
 async function* planPieces(plan: Plan, { limit = Number.POSITIVE_INFINITY, ...options }: RenderOptions) {
   const { counts, digest } = plan;
   if (isEmpty(counts)) {
-    yield `<p>No change (${sizes(counts.users.after, counts.groups.after)}).</p>\n`;
+    yield `<p>No change (${formatSizes(counts.users.after, counts.groups.after)}).</p>\n`;
     return;
   }
   const sections = sectionsOf(plan, options.words);
   yield countsTable(counts, options.words);
-  yield `<p>Memberships: ${number(counts.membershipsAdded)} added, ${number(counts.membershipsRemoved)} removed.
+  yield `<p>Memberships: ${formatNumber(counts.membershipsAdded)} added, ${formatNumber(counts.membershipsRemoved)} removed.
 Plan <code>${escaped(digest)}</code>.</p>\n`;
   if (sections.length > 1) yield `<nav><ul>\n${sections.map(link).join("")}</ul></nav>\n`;
   if (sections.length === 0 && options.nothing !== undefined) yield `<p>${escaped(options.nothing)}</p>\n`;
@@ -72,7 +72,7 @@ async function* sectionPieces(plan: Plan, section: Section, limit: number): Asyn
     shown++;
   }
   if (shown > 0) yield "</div>\n";
-  if (shown < section.count) yield `<p class="quiet">… and ${number(section.count - shown)} more</p>\n`;
+  if (shown < section.count) yield `<p class="quiet">… and ${formatNumber(section.count - shown)} more</p>\n`;
   yield "</section>\n";
 }
 
@@ -105,9 +105,9 @@ ${countsRow("users", users)}${countsRow("groups", groups)}</tbody>
 
 function countsRow(name: string, kind: KindCounts): Html {
   return (
-    `<tr><th scope="row">${name}</th><td>${number(kind.before)}</td><td>${number(kind.after)}</td>` +
-    `<td class="create">${number(kind.create)}</td><td class="update">${number(kind.update)}</td>` +
-    `<td class="delete">${number(kind.delete)}${share(kind)}</td></tr>\n`
+    `<tr><th scope="row">${name}</th><td>${formatNumber(kind.before)}</td><td>${formatNumber(kind.after)}</td>` +
+    `<td class="create">${formatNumber(kind.create)}</td><td class="update">${formatNumber(kind.update)}</td>` +
+    `<td class="delete">${formatNumber(kind.delete)}${share(kind)}</td></tr>\n`
   );
 }
 
@@ -132,7 +132,7 @@ function folded(members: readonly Html[]): Html {
   if (members.length <= groupsShown) return members.join("\n");
   const more = members.slice(groupsShown);
   return `${members.slice(0, groupsShown).join("\n")}
-<details><summary>${number(more.length)} more</summary>${more.join("\n")}</details>`;
+<details><summary>${formatNumber(more.length)} more</summary>${more.join("\n")}</details>`;
 }
 
 /** Text of a page: foreign text only comes in through `escaped`. */

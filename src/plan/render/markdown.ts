@@ -1,5 +1,5 @@
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
-import { excerpts, number, sizes, visible } from "#text.ts";
+import { excerptDifference, formatNumber, formatSizes, visible } from "#text.ts";
 import { changesOf, describeCheck, inChunks, isEmpty, sectionsOf, verdictOf, worthShowing } from "./shared.ts";
 import type { RenderOptions } from "./shared.ts";
 
@@ -31,12 +31,12 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
 async function* planPieces(plan: Plan, { limit, nothing }: RenderOptions): AsyncIterable<string> {
   const { counts, digest } = plan;
   if (isEmpty(counts)) {
-    yield `No change (${sizes(counts.users.after, counts.groups.after)}).\n`;
+    yield `No change (${formatSizes(counts.users.after, counts.groups.after)}).\n`;
     return;
   }
   yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;
   yield `${row("users", counts.users)}${row("groups", counts.groups)}\n`;
-  yield `Memberships: ${number(counts.membershipsAdded)} added, ${number(counts.membershipsRemoved)} removed. `;
+  yield `Memberships: ${formatNumber(counts.membershipsAdded)} added, ${formatNumber(counts.membershipsRemoved)} removed. `;
   yield `Plan ${code(digest)}.\n`;
   const sections = sectionsOf(plan);
   if (sections.length === 0 && nothing !== undefined) yield `\n${code(nothing)}\n`;
@@ -47,13 +47,13 @@ async function* planPieces(plan: Plan, { limit, nothing }: RenderOptions): Async
       yield `- ${[code(change.name), ...detailsOf(change)].join(", ")}\n`;
       left--;
     }
-    if (left > 0) yield `- … and ${number(left)} more\n`;
+    if (left > 0) yield `- … and ${formatNumber(left)} more\n`;
   }
 }
 
 function row(word: string, kind: KindCounts): string {
   const cells = [kind.before, kind.after, kind.create, kind.update, kind.delete];
-  return `| ${word} | ${cells.map(number).join(" | ")} |\n`;
+  return `| ${word} | ${cells.map(formatNumber).join(" | ")} |\n`;
 }
 
 /** What becomes of each attribute, and the groups. */
@@ -66,18 +66,20 @@ function detailsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): 
 }
 
 function valueOf({ from, to }: AttributeChange): string {
-  return excerpts(from, to).join("");
+  return excerptDifference(from, to).join("");
 }
 
 function edit({ attribute, from, to }: AttributeChange): string {
-  const [before, after] = excerpts(from, to);
+  const [before, after] = excerptDifference(from, to);
   return `${attribute} ${from === undefined ? "unset" : code(before)} → ${to === undefined ? "unset" : code(after)}`;
 }
 
 function listed(word: string, groups: readonly string[]): string[] {
   if (groups.length === 0) return [];
   const more = groups.length - groupsShown;
-  return [`${word} ${groups.slice(0, groupsShown).map(code).join(" ")}${more > 0 ? ` and ${number(more)} more` : ""}`];
+  return [
+    `${word} ${groups.slice(0, groupsShown).map(code).join(" ")}${more > 0 ? ` and ${formatNumber(more)} more` : ""}`,
+  ];
 }
 
 /** Foreign text as a code span. Its fence is longer than any run of backticks in it. */

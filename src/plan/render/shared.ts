@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { number, visible } from "#text.ts";
+import { formatNumber, visible } from "#text.ts";
 
 /** How much of a plan is shown, and what is said beside it. */
 export interface RenderOptions {
@@ -49,7 +49,7 @@ export function sectionsOf({ counts, shown = counts }: Pick<Plan, "counts" | "sh
     (["user", "group"] as const).flatMap((kind) => {
       const [count, whole] = [shown[`${kind}s`][action], counts[`${kind}s`][action]];
       const heading = `${words[action].charAt(0).toUpperCase()}${words[action].slice(1)} ${kind}s`;
-      const total = count === whole ? number(count) : `${number(count)} of ${number(whole)}`;
+      const total = count === whole ? formatNumber(count) : `${formatNumber(count)} of ${formatNumber(whole)}`;
       return count === 0 ? [] : [{ action, kind, heading, count, total }];
     }),
   );
@@ -64,7 +64,7 @@ export function isEmpty({ users, groups }: Counts): boolean {
 export function share(kind: KindCounts): string {
   if (kind.delete === 0 || kind.before === 0) return "";
   const percent = (kind.delete / kind.before).toLocaleString("en", { style: "percent", maximumSignificantDigits: 2 });
-  return ` (${percent} of ${number(kind.before)})`;
+  return ` (${percent} of ${formatNumber(kind.before)})`;
 }
 
 /** Up to `limit` changes of a section. Reads no more than that. */
@@ -93,13 +93,13 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
 /** A limit and what it says of a plan, as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
 export function describeCheck(check: LimitCheck): string {
   const { limit, of, value, earlier, bound, basis } = check;
-  const before = earlier === 0 ? "" : ` in 24 hours, ${number(earlier)} of them already`;
+  const before = earlier === 0 ? "" : ` in 24 hours, ${formatNumber(earlier)} of them already`;
   const counted = visible(value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of);
   const [most, what] =
     limit === "minUsers" || limit === "minGroups"
       ? ["at least", counted]
       : ["at most", limit === "shrink" ? `${counted} fewer than before` : counted];
-  return `${limit}: ${number(value)} ${what}${before}, ${most} ${number(bound)} (${basis})`;
+  return `${limit}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})`;
 }
 
 /** What is said of a limit beside that: whether it holds something up. */

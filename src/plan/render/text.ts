@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { excerpts, number, quoteIfNeeded, sizes, visible } from "#text.ts";
+import { excerptDifference, formatNumber, formatName, formatSizes, visible } from "#text.ts";
 import {
   changesOf,
   describeCheck,
@@ -39,7 +39,7 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
   if (plan === undefined) yield `${title}\n${facts}`;
   else if (isEmpty(plan.counts)) {
     const { users, groups } = plan.counts;
-    yield `${title}: no change (${sizes(users.after, groups.after)})\n${facts}`;
+    yield `${title}: no change (${formatSizes(users.after, groups.after)})\n${facts}`;
   } else {
     yield `${title}  ${paint("dim", `plan ${plan.digest.slice(0, 12)}`)}\n${facts}\n${countLines(plan, paint, words)}`;
     yield* sectionLines(plan, options, paint);
@@ -61,7 +61,7 @@ async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): As
       yield `  ${changeLine(change, paint, width - 2)}\n`;
       left--;
     }
-    if (left > 0) yield `  ${paint("dim", `… and ${number(left)} more (${rest})`)}\n`;
+    if (left > 0) yield `  ${paint("dim", `… and ${formatNumber(left)} more (${rest})`)}\n`;
   }
 }
 
@@ -94,10 +94,10 @@ function limitLine(check: LimitCheck, paint: Paint): string {
 function countLines({ counts }: Plan, paint: Paint, words: Words): string {
   const { users, groups, membershipsAdded, membershipsRemoved } = counts;
   const columns = (side: "before" | "after"): number =>
-    Math.max(number(users[side]).length, number(groups[side]).length);
+    Math.max(formatNumber(users[side]).length, formatNumber(groups[side]).length);
   const [before, after] = [columns("before"), columns("after")];
   const line = (kind: KindCounts): string =>
-    `${number(kind.before).padStart(before)} → ${number(kind.after).padStart(after)}   ` +
+    `${formatNumber(kind.before).padStart(before)} → ${formatNumber(kind.after).padStart(after)}   ` +
     countsOf(
       paint,
       [kind.create, words.create, "green"],
@@ -113,7 +113,7 @@ function countLines({ counts }: Plan, paint: Paint, words: Words): string {
 
 function countsOf(paint: Paint, ...parts: readonly [count: number, word: string, style: Style][]): string {
   const shown = parts.filter(([count]) => count > 0);
-  return shown.map(([count, word, style]) => paint(style, `${number(count)} ${word}`)).join(", ") || "no change";
+  return shown.map(([count, word, style]) => paint(style, `${formatNumber(count)} ${word}`)).join(", ") || "no change";
 }
 
 export type Style = "bold" | "dim" | "green" | "yellow" | "red";
@@ -133,7 +133,7 @@ export function painter(colour: boolean): Paint {
 /** A change as a line of a terminal: `~ ada  mail: a@x → b@x  +board`. Of groups, as many as fit into `width` columns. */
 export function changeLine(change: Change, paint: Paint, width: number): string {
   const { symbol, style } = marks[change.action];
-  const who = `${paint(style, `${symbol} ${quoteIfNeeded(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
+  const who = `${paint(style, `${symbol} ${formatName(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
   return `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}`;
 }
 
@@ -142,17 +142,17 @@ function whatOf({ action, attributes }: Change, paint: Paint): string {
   if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
   const [displayName, mail] = (["displayName", "mail"] as const).map((name) => {
     const found = attributes.find(({ attribute }) => attribute === name);
-    return visible(excerpts(found?.from, found?.to).join(""));
+    return visible(excerptDifference(found?.from, found?.to).join(""));
   });
   return `${displayName}${mail === "" ? "" : ` <${mail}>`}`;
 }
 
 /** `mail: a@x → b@x`. */
 function edit({ attribute, from, to }: AttributeChange, paint: Paint): string {
-  const [before, after] = excerpts(from, to);
+  const [before, after] = excerptDifference(from, to);
   return (
-    `${attribute}: ${from === undefined ? "(unset)" : paint("red", quoteIfNeeded(before))}` +
-    ` → ${to === undefined ? "(unset)" : paint("green", quoteIfNeeded(after))}`
+    `${attribute}: ${from === undefined ? "(unset)" : paint("red", formatName(before))}` +
+    ` → ${to === undefined ? "(unset)" : paint("green", formatName(after))}`
   );
 }
 
@@ -163,7 +163,7 @@ function membershipsOf({ groupsAdded, groupsRemoved }: Change, paint: Paint, roo
     if (groups.length === 0) return "";
     const names = fitting(groups, share);
     const more = groups.length - names.length;
-    const cut = more > 0 ? paint("dim", ` … ${number(more)} more ${word}`) : "";
+    const cut = more > 0 ? paint("dim", ` … ${formatNumber(more)} more ${word}`) : "";
     return `  ${names.map((name) => paint(style, sign + name)).join(" ")}${cut}`;
   };
   return listed(groupsAdded, "+", "green", "added") + listed(groupsRemoved, "−", "red", "removed");
@@ -174,7 +174,7 @@ function fitting(groups: readonly string[], room: number): string[] {
   const names: string[] = [];
   let columns = 0;
   for (const group of groups) {
-    const name = quoteIfNeeded(group);
+    const name = formatName(group);
     columns += name.length + 2;
     if (names.length >= 3 && columns > room) break;
     names.push(name);

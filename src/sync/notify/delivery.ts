@@ -7,7 +7,7 @@ import { messageOf } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { readJson, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import type { Channel } from "./options.ts";
 import { mostNotices, withoutNames } from "./notice.ts";
 import type { Letter, Notice } from "./notice.ts";
@@ -132,7 +132,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     const age = Date.now() - Date.parse(letter.dueAt);
     const result: Attempt =
       age > patience.most
-        ? { problem: `it could not be sent for ${inWords(age)}`, again: false }
+        ? { problem: `it could not be sent for ${formatDuration(age)}`, again: false }
         : await sender.send(letter, abort.signal).catch((error: unknown): Attempt => {
             abort.signal.throwIfAborted();
             return { problem: messageOf(error), again: true };

@@ -4,7 +4,7 @@ import type { SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer/lib/s
 import { firstLineOf } from "#errors.ts";
 import { isLoopback } from "#http/listening.ts";
 import { breakageOf } from "#http/trouble.ts";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
 import type { EmailChannel } from "./options.ts";
 import type { Letter } from "./notice.ts";
@@ -50,7 +50,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
     } catch (error) {
       signal.throwIfAborted();
       const { problem, again } = limit.aborted
-        ? { problem: `the server did not take it within ${inWords(timeouts.whole)}`, again: true }
+        ? { problem: `the server did not take it within ${formatDuration(timeouts.whole)}`, again: true }
         : problemOf(error, channel, timeouts);
       return { problem: `${place}: ${concealed(problem, secretsOf(channel))}`, again };
     } finally {
@@ -174,11 +174,11 @@ function problemOf(
     case "ETIMEDOUT": {
       if (timeoutType === "CONNECT_TIMEOUT")
         return {
-          problem: `no connection within ${inWords(timeouts.connect)}: check the network and its firewalls`,
+          problem: `no connection within ${formatDuration(timeouts.connect)}: check the network and its firewalls`,
           again: true,
         };
       return {
-        problem: `the server said nothing for ${inWords(timeouts.silence)}: is the port right, and is it ${tls ? "smtps://" : "smtp://"}?`,
+        problem: `the server said nothing for ${formatDuration(timeouts.silence)}: is the port right, and is it ${tls ? "smtps://" : "smtp://"}?`,
         again: true,
       };
     }

@@ -3,7 +3,7 @@ import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { number } from "#text.ts";
+import { formatNumber } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
 
 /** What a person is told. Everything in it may be foreign text, but for what Rollcall itself says. */
@@ -157,7 +157,7 @@ function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Coun
   ].flatMap(({ name, counts }) => {
     const parts = (["create", "update", "delete"] as const).filter((action) => counts[action] > 0);
     const words = parts.map((action, index) => {
-      const count = number(counts[action]);
+      const count = formatNumber(counts[action]);
       return index === 0 ? `${count} ${name}${counts[action] === 1 ? "" : "s"} ${action}d` : `${count} ${action}d`;
     });
     return words.length === 0 ? [] : [words.join(", ")];
@@ -165,7 +165,9 @@ function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Coun
   const memberships = [
     { count: membershipsAdded, what: "added" },
     { count: membershipsRemoved, what: "removed" },
-  ].flatMap(({ count, what }) => (count === 0 ? [] : [`${number(count)} membership${count === 1 ? "" : "s"} ${what}`]));
+  ].flatMap(({ count, what }) =>
+    count === 0 ? [] : [`${formatNumber(count)} membership${count === 1 ? "" : "s"} ${what}`],
+  );
   const all = [...kinds, ...memberships];
   return all.length === 0 ? "no change" : all.join("; ");
 }
@@ -177,7 +179,7 @@ export function moment(iso: string): string {
 }
 
 function times(count: number): string {
-  return count === 1 ? "once" : `${number(count)} times in a row`;
+  return count === 1 ? "once" : `${formatNumber(count)} times in a row`;
 }
 
 /** What goes out by one channel at once: a notice, or what a digest has collected. It is kept on disk until it has gone. */

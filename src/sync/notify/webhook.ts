@@ -8,7 +8,7 @@ import { retryAfter } from "#http/retries.ts";
 import { breakageOf } from "#http/trouble.ts";
 import { createConnector } from "#http/trust.ts";
 import { Client } from "#http/undici.ts";
-import { inWords, visible } from "#text.ts";
+import { formatDuration, visible } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
 import type { ChatChannel, WebhookChannel } from "./options.ts";
 import type { Letter } from "./notice.ts";
@@ -126,7 +126,7 @@ export async function request(
     signal.throwIfAborted();
     const timeouts = { connect, headers: whole, body: whole };
     const reason = limit.aborted
-      ? `no answer within ${inWords(whole)}`
+      ? `no answer within ${formatDuration(whole)}`
       : breakageOf(error, phase, { url, timeouts, owner: "channel" }).reason;
     return { problem: `${url.origin}: ${reason}`, again: true };
   } finally {

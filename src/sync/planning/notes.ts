@@ -3,7 +3,7 @@ import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { NoteSubject } from "#sync/record.ts";
-import { counted, number, quoteIfNeeded } from "#text.ts";
+import { pluralize, formatNumber, formatName } from "#text.ts";
 import type { Desired } from "./desired.ts";
 
 /** What limits say of the plan of a sync. */
@@ -32,10 +32,10 @@ export function notesOf({
     notes.push(`  ${messageOf(error)}`);
   }
   if (frozen.unread > 0)
-    notes.push(`${counted(frozen.unread, "principal")} of the target left alone: the source could not be read`);
+    notes.push(`${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`);
   if (assembly.quarantined.count > 0) {
     notes.push(
-      `${counted(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,
+      `${pluralize(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,
     );
     for (const finding of assembly.quarantined.examples) {
       const { kind, name, sourceId, origin, reason } = finding;
@@ -45,15 +45,17 @@ export function notesOf({
   }
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   if (assembly.unresolved.count > 0) {
-    notes.push(`${counted(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`);
+    notes.push(
+      `${pluralize(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`,
+    );
     for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);
     notes.push(...unnamed(assembly.unresolved));
   }
   notes.push(...departureNotes(departures, sync));
   if (frozen.withheld > 0)
-    notes.push(`${counted(frozen.withheld, "record")} withheld: the name is protected in the target`);
+    notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)
-    notes.push(`${counted(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
+    notes.push(`${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
   return notes;
 }
 
@@ -79,7 +81,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
   const notes: Note[] = [];
   if (renames.count > 0) {
     notes.push(
-      `${counted(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
+      `${pluralize(renames.count, "rename")}: the same record has another name now. The interface has no renames: the old one is deleted, and ` +
         "a new one created, without its password and what was given to its name; memberships in groups of others go along",
     );
     for (const { kind, from, to, source, sourceId, held } of renames.examples) {
@@ -88,7 +90,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
         about(
           kind,
           [from, to],
-          `  ${kind} ${quoteIfNeeded(from)} is now ${quoteIfNeeded(to)} (${source} ${quoteIfNeeded(sourceId)})${waits}`,
+          `  ${kind} ${formatName(from)} is now ${formatName(to)} (${source} ${formatName(sourceId)})${waits}`,
         ),
       );
     }
@@ -101,7 +103,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
   if (reused.count > 0) {
     const waits = reused.examples.some(({ held }) => held);
     notes.push(
-      `${counted(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
+      `${pluralize(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
         (waits
           ? `They stay as they are; to take them over: rollcall plan ${sync} --override reusedNames`
           : "They are taken over"),
@@ -111,23 +113,23 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
         about(
           kind,
           [name],
-          `  ${kind} ${quoteIfNeeded(name)}: ${source} ${quoteIfNeeded(was)} before, ${quoteIfNeeded(is)} now`,
+          `  ${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now`,
         ),
       );
     notes.push(...unnamed(reused));
   }
   if (kept.count > 0) {
-    notes.push(`${counted(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
+    notes.push(`${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
     for (const { kind, name, because } of kept.examples) {
       const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
-      notes.push(about(kind, [name], `  ${kind} ${quoteIfNeeded(name)}: ${why}`));
+      notes.push(about(kind, [name], `  ${kind} ${formatName(name)}: ${why}`));
     }
     notes.push(...unnamed(kept));
   }
   if (leaving.count > 0) {
-    notes.push(`${counted(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
+    notes.push(`${pluralize(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
     for (const { kind, name, on } of leaving.examples)
-      notes.push(about(kind, [name], `  ${kind} ${quoteIfNeeded(name)} is leaving on ${on}`));
+      notes.push(about(kind, [name], `  ${kind} ${formatName(name)} is leaving on ${on}`));
     notes.push(...unnamed(leaving));
   }
   return notes;
@@ -149,7 +151,7 @@ export function unnamed({
   readonly count: number;
   readonly examples: readonly unknown[];
 }): Note[] {
-  return count > examples.length ? [`  … and ${number(count - examples.length)} more`] : [];
+  return count > examples.length ? [`  … and ${formatNumber(count - examples.length)} more`] : [];
 }
 
 /** The lines, and which of them are about whom. */

@@ -14,7 +14,7 @@ import type { LimitedPlan } from "#sync/planning/limits.ts";
 import { planWithinLimits } from "#sync/planning/limits.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { quoteIfNeeded } from "#text.ts";
+import { formatName } from "#text.ts";
 
 /**
  * The tables of a workbench that a plan is kept with, each as a Parquet file:
@@ -200,7 +200,7 @@ async function differences(connection: Connection): Promise<string[]> {
       OR to_json(s.after)::VARCHAR IS DISTINCT FROM to_json(p.after)::VARCHAR
     ORDER BY 1, 2 LIMIT ${most + 1}`);
   const lines = rows.slice(0, most).map(({ kind, name, was, is }) => {
-    const who = `${kind} ${quoteIfNeeded(name)}`;
+    const who = `${kind} ${formatName(name)}`;
     if (was === null) return `${who}: it would be ${past(is)} now, which was not shown`;
     if (is === null) return `${who}: it was to be ${past(was)}, which is no longer needed`;
     if (was !== is) return `${who}: it was to be ${past(was)}, and would be ${past(is)} now`;

@@ -10,7 +10,7 @@ import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limits.ts";
 import { departureNotes, told } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
-import { counted } from "#text.ts";
+import { pluralize } from "#text.ts";
 import type { Store } from "./stored.ts";
 
 /**
@@ -51,12 +51,12 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
         ...(create === 0
           ? []
           : [
-              `${counted(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
+              `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
             ]),
         ...(lost === 0
           ? []
           : [
-              `${counted(lost, "membership")} left out: somebody has deleted the group since, and it does not come back`,
+              `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and it does not come back`,
             ]),
         `as long as the sources and the rules are what they are, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
       ]),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inWords } from "#text.ts";
+import { formatDuration } from "#text.ts";
 import { connectionProblem } from "#http/errors.ts";
 import type { Peer } from "#http/errors.ts";
 
@@ -61,5 +61,5 @@ test.each([
   [119_000, "119 s"],
   [150_000, "2.5 min"],
 ])("%d ms are %s", (duration, words) => {
-  expect(inWords(duration)).toBe(words);
+  expect(formatDuration(duration)).toBe(words);
 });
