@@ -1,7 +1,8 @@
-import { stat } from "node:fs/promises";
-import { InputError, firstLineOf } from "#errors.ts";
+import { createReadStream } from "node:fs";
+import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { principalColumns } from "#principals/tables.ts";
 
 /** The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names. */
 export const syncArrays = [
@@ -13,35 +14,214 @@ export const syncArrays = [
   ["groupsUpdated", "update", "group"],
 ] as const;
 
+/** The fields of a principal that hold text (specification 2.7); the other one is `groupNames`. */
+const textFields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password"] as const;
+const fields = [...textFields, "groupNames"] as const;
+
+/** The longest element that DuckDB reads at first, in bytes: it sets aside twice as much. */
+const usualElement = 16 * 1024 * 1024;
+
 /**
- * Reads a file that holds a JSON array of principal objects (B.9) into the table `into` with `principalColumns`.
+ * Reads a file that must hold a JSON array into the temporary table `into`: one row for each element, whatever it is.
+ *
+ * - `index` from 0, and `json`, its text without needless white space
+ * - `is_typed`: it is an object, and every field of a principal has the type of specification 2.7, is null or absent
+ *
+ * DuckDB's reader is as strict as `JSON.parse`, with a few exceptions that are looked for here.
+ * @throws {InputError} when the file is no JSON array, or an element gives a field of a principal twice. The message names the
+ *   place and never quotes the list, which may hold passwords.
+ */
+export async function readElements(connection: Connection, file: string, into: string): Promise<void> {
+  const load = (longest: number): Promise<void> =>
+    connection.run(`CREATE OR REPLACE TEMP TABLE ${into} AS ${elementsOf(file, longest)}`);
+  const [loaded, checked] = await Promise.allSettled([load(usualElement), checkStrictly(file)]);
+  if (checked.status === "rejected") throw checked.reason as Error;
+  if (loaded.status === "rejected") {
+    const isTooLong = messageOf(loaded.reason).includes('"maximum_object_size"');
+    if (!isTooLong) throw notJson(loaded.reason);
+    await load(checked.value + 1024).catch((error: unknown) => {
+      throw notJson(error);
+    });
+  }
+  await checkTwice(connection, into);
+}
+
+/**
+ * Looks for what DuckDB's reader lets pass and JSON does not have: an empty file, a byte order mark, a comma before a closing bracket, `NaN`
+ * and `Infinity`, other white space. A list that is cut off is found here too, as only this knows at which byte.
+ * @returns how long the longest element is, with what is around it, in bytes
+ */
+async function checkStrictly(file: string): Promise<number> {
+  let offset = 0;
+  let depth = 0;
+  let elementAt = 0;
+  let longest = 0;
+  let isBegun = false;
+  let isString = false;
+  let isEscape = false;
+  /** The last byte outside of strings that is no white space. */
+  let last = 0;
+
+  function endElement(at: number): void {
+    longest = Math.max(longest, at - elementAt);
+    elementAt = at;
+  }
+
+  /** @throws {InputError} at the first byte that JSON does not have there */
+  function scan(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; at++) {
+      const byte = bytes[at] as number;
+      if (isString) {
+        if (isEscape) isEscape = false;
+        else if (byte === backslash) isEscape = true;
+        else if (byte === quote) isString = false;
+      } else if (byte > space) {
+        if (!isBegun && byte !== openBracket) throw notJsonAt(offset + at, "an array in [ ]");
+        isBegun = true;
+        if (byte === quote) {
+          isString = true;
+        } else if (byte === openBrace || byte === openBracket) {
+          depth++;
+        } else if (byte === closeBrace || byte === closeBracket) {
+          if (last === comma) throw notJsonAt(offset + at, "a key or a value");
+          depth--;
+        } else if (byte === comma) {
+          if (depth === 1) endElement(offset + at);
+        } else if (isOfNoNumber(byte, last)) {
+          throw notJsonAt(offset + at, "true, false, null or a number");
+        }
+        last = byte;
+      } else if (byte === verticalTab || byte === formFeed) {
+        throw notJsonAt(offset + at, "no other white space than spaces, tabs and line ends");
+      }
+    }
+    offset += bytes.length;
+  }
+
+  for await (const bytes of createReadStream(file, { highWaterMark: 256 * 1024 })) scan(bytes as Buffer);
+  if (!isBegun) throw notJsonAt(offset, "an array in [ ]");
+  if (isString) throw notJsonAt(offset, "a double quote at the end of the string");
+  if (depth > 0) throw notJsonAt(offset, "a comma, or the end of the array or object");
+  endElement(offset);
+  return longest;
+}
+
+const [verticalTab, formFeed, space, quote, comma] = [0x0b, 0x0c, 0x20, 0x22, 0x2c];
+const [openBracket, backslash, closeBracket, openBrace, closeBrace] = [0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
+const [letterI, letterN, smallA, smallI, smallN] = [0x49, 0x4e, 0x61, 0x69, 0x6e];
+
+/** Whether a letter is of `NaN` or `Infinity`, in any case: of the other words, none has `i` or `N`, and no `a` follows an `n`. */
+function isOfNoNumber(byte: number, last: number): boolean {
+  if (byte === letterN || byte === letterI || byte === smallI) return true;
+  return (last === smallN || last === letterN) && (byte | 0x20) === smallA;
+}
+
+function notJsonAt(byte: number, expected: string): InputError {
+  return new InputError(`principals: not valid JSON at byte ${byte}: expected ${expected}`);
+}
+
+/** `is_known`: it has no field but those of a principal, and none twice. */
+function elementsOf(file: string, longest: number): string {
+  const paths = fields.map((field) => `'$.${field}'`).join(", ");
+  const source = `read_json(${literal(file)}, format = 'array', records = false, columns = {json: 'JSON'}, maximum_object_size = ${longest})`;
+  return `
+    SELECT index, json,
+      coalesce(
+        (len(keys) > 0 OR json = '{}')
+        AND len(list_filter(types[:${textFields.length}], lambda type: type NOT IN ('VARCHAR', 'NULL'))) = 0
+        AND coalesce(types[${fields.length}] IN ('ARRAY', 'NULL'), true)
+        AND len(list_filter(group_types, lambda type: type <> 'VARCHAR')) = 0, false) AS is_typed,
+      coalesce(len(keys) = len(list_filter(types, lambda type: type IS NOT NULL)), false) AS is_known
+    FROM (
+      SELECT index, json, json_keys(json) AS keys, json_type(json, [${paths}]) AS types,
+        json_type(json, '$.groupNames[*]') AS group_types
+      FROM (SELECT row_number() OVER () - 1 AS index, json FROM ${source}))`;
+}
+
+/** DuckDB takes the first of two fields with one name. */
+async function checkTwice(connection: Connection, elements: string): Promise<void> {
+  const [twice] = await connection.rows<{ index: bigint; field: string }>(`
+    SELECT index, field FROM (
+      SELECT index, unnest([${fields.map(literal).join(", ")}]) AS field, json_keys(json) AS keys FROM ${elements} WHERE NOT is_known)
+    WHERE len(list_filter(keys, lambda key: key = field)) > 1 ORDER BY index LIMIT 1`);
+  if (twice !== undefined) throw new InputError(`principals[${twice.index}].${twice.field}: is given twice`);
+}
+
+/** DuckDB counts from 2, and quotes the list in some messages. */
+function notJson(error: unknown): unknown {
+  const message = messageOf(error);
+  if (message.includes("Empty array with trailing data"))
+    return new InputError("principals: not valid JSON: something follows the array", { cause: error });
+  const [, record, reason] = /Malformed JSON in file .* in record\/value (\d+): ([^.]*)\./.exec(message) ?? [];
+  if (reason === undefined) return error;
+  return new InputError(`principals: not valid JSON at principals[${Number(record) - 2}]: ${reason}`);
+}
+
+/**
+ * The elements that `readElements` has read as principals, as a query: `index`, `principalColumns` and `password`. What is absent, null or
+ * of another type is empty where it is required and NULL where it is optional; `kind` is empty when `principalTypeEnum`
+ * is neither of its two values.
+ */
+export function principalsOf(elements: string): string {
+  const types = JSON.stringify({
+    ...Object.fromEntries(textFields.map((field) => [field, "VARCHAR"])),
+    groupNames: ["VARCHAR"],
+  });
+  const typed = textFields.map(
+    (field) => `${field}: CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN json ->> '$.${field}' END`,
+  );
+  const isUser = `principal.principalTypeEnum = 'LOCAL_USER'`;
+  const names = "principal.groupNames";
+  return `
+    SELECT
+      index,
+      CASE principal.principalTypeEnum
+        WHEN 'LOCAL_USER' THEN 'user' WHEN 'LOCAL_GROUP' THEN 'group' ELSE '' END AS kind,
+      coalesce(principal.name, '') AS name,
+      coalesce(principal.displayName, '') AS display_name,
+      nullif(principal.description, '') AS description,
+      CASE WHEN ${isUser} THEN nullif(principal.mail, '') END AS mail,
+      CASE WHEN ${isSet(names)} THEN ${names} ELSE list_sort(list_distinct(coalesce(${names}, []))) END AS group_names,
+      CASE WHEN ${isUser} THEN nullif(principal.password, '') END AS password
+    FROM (
+      SELECT index, CASE WHEN is_typed THEN from_json(json, '${types}')
+        ELSE {${typed.join(", ")}, groupNames: CASE WHEN ${areGroupNames} THEN json ->> '$.groupNames[*]' END} END AS principal
+      FROM ${elements})`;
+}
+
+/** An SQL condition on the element `json`: its `groupNames` is an array of strings. */
+export const areGroupNames = `(
+  json_type(json, '$.groupNames') = 'ARRAY'
+  AND list_filter(json_type(json, '$.groupNames[*]'), lambda type: type <> 'VARCHAR') = [])`;
+
+/**
+ * Reads the answer of `user/list` (B.9) from a file into the table `into` with `principalColumns`.
  * @throws {InputError} when the file is no such list; nothing may be concluded from it then
  */
 export async function readPrincipals(connection: Connection, file: string, into: string): Promise<void> {
-  // The reader takes an empty file for an empty list. Unknown is not absent.
-  if ((await stat(file)).size === 0) throw new InputError("the list of principals is empty: not even a JSON array");
   const table = identifier(into);
   try {
+    await readElements(connection, file, "elements");
+    // A service that gives a number, or null among the groups, is read as if it gave text.
+    const lenient = "(SELECT * REPLACE (true AS is_typed) FROM elements)";
     await connection.run(`
-      CREATE OR REPLACE TABLE ${table} AS
-      SELECT
-        CASE principalTypeEnum WHEN 'LOCAL_USER' THEN 'user' WHEN 'LOCAL_GROUP' THEN 'group'
-          ELSE error('principal ' || coalesce(name, '(without a name)') || ' has the type ' || coalesce(principalTypeEnum, 'null')) END AS kind,
-        coalesce(name, error('a principal has no name')) AS name,
-        coalesce(displayName, '') AS display_name,
-        nullif(description, '') AS description,
-        CASE principalTypeEnum WHEN 'LOCAL_USER' THEN nullif(mail, '') END AS mail,
-        CASE WHEN ${isSet("groupNames")} THEN groupNames ELSE list_sort(list_distinct(coalesce(groupNames, []))) END AS group_names
-      FROM read_json(${literal(file)}, format = 'array', columns = {
-        name: 'VARCHAR', displayName: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR',
-        principalTypeEnum: 'VARCHAR', groupNames: 'VARCHAR[]'})`);
+      CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM (${principalsOf(lenient)});
+      DROP TABLE elements;`);
   } catch (error) {
     throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });
   }
-  const doubles = await connection.rows<{ kind: string; name: string }>(
+  const [unknown] = await connection.rows<{ name: string }>(
+    `SELECT name FROM ${table} WHERE kind = '' OR name = '' LIMIT 1`,
+  );
+  if (unknown !== undefined)
+    throw new InputError(
+      unknown.name === ""
+        ? "a principal in the list has no name"
+        : `the principal ${unknown.name} in the list is neither a user nor a group`,
+    );
+  const [double] = await connection.rows<{ kind: string; name: string }>(
     `SELECT kind, name FROM ${table} GROUP BY kind, name HAVING count(*) > 1 ORDER BY kind, name LIMIT 1`,
   );
-  const double = doubles[0];
   if (double !== undefined)
     throw new InputError(`the list of principals holds the ${double.kind} ${double.name} twice`);
 }

@@ -7,7 +7,7 @@ import { InputError, messageOf } from "#errors.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
 import { naming } from "#files/disk.ts";
 import type { Account } from "#service/directory/directory.ts";
-import { openDirectory } from "#service/directory/open.ts";
+import { openDirectory } from "#service/directory/directory.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
@@ -98,7 +98,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   opening.defer(() => pinboards.settled());
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(engine, options.tables);
-  const directory = await openDirectory({ database, folder, administrator, log });
+  const directory = await openDirectory({ database, folder, administrator });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ database, ...lifetimes, log });
   opening.defer(() => sessions.close());

@@ -22,8 +22,7 @@ interface Samples {
   readonly limit: LimitTiming[];
 }
 
-/** `preview unknown`: by a service that keeps no list of before. */
-const operations = ["list", "preview", "preview unknown", "apply"] as const;
+const operations = ["list", "preview", "apply"] as const;
 type Operation = (typeof operations)[number];
 
 /** Names, memory limit (bytes) and files of the bench at one size. */
@@ -39,8 +38,7 @@ interface Setting {
 /**
  * `npm run bench -- sync [--n 10000,100000] [--rounds 3] [--memory 1024]`: the service's list, preview and apply of a
  * directory with 1 % drift beside what DuckDB alone takes for the same bytes. Every request is a process of its own,
- * every round has a service of its own that had been given the list without the drift before, and service and limit take
- * turns, so that noise meets both. Linux only.
+ * every round has a service of its own, and service and limit take turns, so that noise meets both. Linux only.
  */
 export async function sync(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
@@ -74,16 +72,8 @@ const header = [
   "`/healthz` p99 (max)",
 ];
 
-const names: Record<Operation, string> = {
-  list: "list",
-  preview: "preview",
-  "preview unknown": "preview, no list before",
-  apply: "apply",
-};
-
 const legend = `Times are medians, from the first byte of the request to the last of the answer; memory and delays are those of the
-service, the worst of all rounds, \`/healthz\` as a client beside sees it. The service was started for the round, and had been
-given the list as it was before, once; \`no list before\`: it had been taken from it. DuckDB alone: for list, it writes its table
+service, the worst of all rounds, \`/healthz\` as a client beside sees it. The service was started for the round. DuckDB alone: for list, it writes its table
 as JSON; for preview and apply, it reads the same list from disk and joins it with its table.`;
 
 async function benchAt(users: number, rounds: number, memory: number): Promise<string[][]> {
@@ -95,7 +85,6 @@ async function benchAt(users: number, rounds: number, memory: number): Promise<s
     const samples: Record<Operation, Samples> = {
       list: { bytes: listed, service: [], limit: [] },
       preview: { bytes: sent, service: [], limit: [] },
-      "preview unknown": { bytes: sent, service: [], limit: [] },
       apply: { bytes: sent, service: [], limit: [] },
     };
     const load = await firstLoad(setting);
@@ -112,7 +101,7 @@ async function benchAt(users: number, rounds: number, memory: number): Promise<s
       }
     }
     const size = users.toLocaleString("en");
-    const rows = operations.map((operation) => [size, names[operation]].concat(summary(samples[operation])));
+    const rows = operations.map((operation) => [size, operation].concat(summary(samples[operation])));
     return [[size, "first load", ...cells(listed, load.milliseconds, undefined, load.cost)], ...rows];
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -159,15 +148,6 @@ async function runRound(setting: Setting, samples: Record<Operation, Samples>): 
     await sample(service, setting, "preview", samples.preview);
     await sample(service, setting, "apply", samples.apply);
   });
-  const forget = (folder: string): Promise<void> => rm(join(folder, "data", "service", "list"), { recursive: true });
-  await withService(
-    setting,
-    async (service) => {
-      await request(service, setting);
-      await sample(service, setting, "preview", samples["preview unknown"]);
-    },
-    forget,
-  );
 }
 
 async function sample(
@@ -186,11 +166,9 @@ async function sample(
 async function withService(
   setting: Setting,
   work: (service: BenchService, folder: string) => Promise<void>,
-  before?: (folder: string) => Promise<void>,
 ): Promise<void> {
   const folder = join(setting.folder, "round");
   await cp(join(setting.folder, "loaded"), folder, { recursive: true });
-  await before?.(folder);
   const service = await startService(folder, setting);
   try {
     await work(service, folder);

@@ -1,5 +1,14 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import type { Readable } from "node:stream";
-import type { ReceivedSync } from "./upload.ts";
+import { useThreads } from "#duckdb/database.ts";
+import type { Connection, Database } from "#duckdb/database.ts";
+import { createQueue } from "#queue.ts";
+import { listAnswer, openAnswers } from "./list.ts";
+import { bootstrap, createTables, lookupOf } from "./schema.ts";
+import type { Administrator } from "./schema.ts";
+import { sync } from "./sync.ts";
+import type { SyncRequest } from "./sync.ts";
 
 /** The users and groups of the service, in its database. */
 export interface Directory {
@@ -10,23 +19,11 @@ export interface Directory {
   /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: what was there when it was asked for. */
   list(): Promise<Readable>;
   /**
-   * Receives the form of `user/sync` (B.2 to B.4, 0.3); the list lies in `folder` on its way.
-   * @returns undefined when it is no form, or has no list: a 415 without a body
-   * @throws {InputError} when a parameter or the list is not what it must be
-   */
-  receive(
-    body: Readable,
-    contentType: string | undefined,
-    query: URLSearchParams,
-    folder: string,
-    signal: AbortSignal,
-  ): Promise<ReceivedSync | undefined>;
-  /**
    * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
    * @returns the JSON answer of specification 2.8 as a stream of bytes
    * @throws {InputError} B.5; its `problems` are the first hundred, nothing has changed
    */
-  sync(request: DirectorySync, signal: AbortSignal): Promise<Readable>;
+  sync(request: SyncRequest, signal: AbortSignal): Promise<Readable>;
 }
 
 export interface Account {
@@ -36,8 +33,94 @@ export interface Account {
   readonly passwordHash: string;
 }
 
-/** What was received, and who sent it. */
-export interface DirectorySync extends Omit<ReceivedSync, "discard"> {
-  /** The name of the user who is calling: never deleted (0.7). */
-  readonly caller: string;
+export interface DirectoryOptions {
+  readonly database: Database;
+  /** The folder of the service: answers on their way out are in one of their own below it, emptied now. */
+  readonly folder: string;
+  readonly administrator: Administrator;
+}
+
+export interface OpenedDirectory extends Directory {
+  /** The administrator's password, when it was generated now: to be shown once (0.7). */
+  readonly generatedPassword: string | undefined;
+  close(): Promise<void>;
+}
+
+/** Opens the directory in the service's database; at the first start it creates what is there from the start (0.7). */
+export async function openDirectory({ database, folder, administrator }: DirectoryOptions): Promise<OpenedDirectory> {
+  // Rollcall 0.1.0 kept a copy of the last list there.
+  await rm(join(folder, "list"), { recursive: true, force: true });
+  const answers = await openAnswers(join(folder, "answers"));
+  const lookups = await database.connect();
+  await createTables(lookups);
+  const generatedPassword = await bootstrap(lookups, administrator);
+
+  // A statement keeps a thread of the pool busy until it ends, and passwords and files need some too: one of each at a time.
+  const lookupQueue = createQueue();
+  const listQueue = createQueue();
+  const syncQueue = createQueue();
+
+  async function withConnection<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const connection = await database.connect();
+    try {
+      await useThreads(connection);
+      return await work(connection);
+    } finally {
+      connection.close();
+    }
+  }
+
+  return {
+    generatedPassword,
+    account: (name) => lookupQueue(() => findAccount(lookups, name)),
+    effectiveGroups: (name) => lookupQueue(() => findEffectiveGroups(lookups, name)),
+    list: () => listQueue(() => withConnection((connection) => answers.compute(connection, listAnswer))),
+    sync: (request, signal) =>
+      syncQueue(
+        () =>
+          withConnection(async (connection) => {
+            const interrupt = (): void => {
+              connection.interrupt();
+            };
+            signal.addEventListener("abort", interrupt);
+            try {
+              return await sync(connection, request, { administrator: administrator.name, answers, signal });
+            } catch (error) {
+              signal.throwIfAborted();
+              throw error;
+            } finally {
+              signal.removeEventListener("abort", interrupt);
+            }
+          }),
+        signal,
+      ),
+    close: async () => {
+      await Promise.all([lookupQueue, listQueue, syncQueue].map((queue) => queue.idle()));
+      lookups.close();
+    },
+  };
+}
+
+/** A user that may log in, or undefined. */
+async function findAccount(connection: Connection, name: string): Promise<Account | undefined> {
+  const [account] = await connection.rows<Account>(
+    `SELECT id::VARCHAR AS id, name, password_hash AS "passwordHash"
+     FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1`,
+    [name],
+  );
+  return account;
+}
+
+/** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe: UNION meets no group twice. */
+async function findEffectiveGroups(connection: Connection, name: string): Promise<ReadonlySet<string>> {
+  const rows = await connection.rows<{ name: string }>(
+    `WITH RECURSIVE member_of(name) AS (
+       SELECT unnest(group_names) FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1
+       UNION
+       SELECT unnest(g.group_names) FROM directory.groups g JOIN member_of USING (name)
+     )
+     SELECT name FROM member_of`,
+    [name],
+  );
+  return new Set(rows.map((row) => row.name));
 }

@@ -1,6 +1,5 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { principalColumns, principalDdl } from "#principals/tables.ts";
-import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { hashPassword, verifyPassword } from "./passwords.ts";
 
@@ -12,12 +11,6 @@ export const everything = `
   SELECT ${principalColumns.join(", ")} FROM directory.users
   UNION ALL
   SELECT ${principalColumns.join(", ")} FROM directory.groups`;
-
-/**
- * Those that were not in the list that was applied last, and stayed: `(kind, name)`. The directory is that list and them,
- * as long as `revision` is what it was then.
- */
-export const unlisted = "directory.unlisted";
 
 /** The value of `lookup` for a name, as SQL. */
 export const lookupOf = (name: string): string => `md5_number_lower(${name})`;
@@ -36,23 +29,9 @@ export async function createTables(connection: Connection): Promise<void> {
     CREATE TABLE IF NOT EXISTS directory.users (
       lookup UBIGINT NOT NULL, id UUID NOT NULL, password_hash VARCHAR NOT NULL, ${principalDdl}, ${times});
     CREATE TABLE IF NOT EXISTS directory.groups (${principalDdl}, ${times});
-    CREATE TABLE IF NOT EXISTS ${unlisted} (kind VARCHAR NOT NULL, name VARCHAR NOT NULL);
-    CREATE TABLE IF NOT EXISTS directory.revision (id VARCHAR NOT NULL);
-    INSERT INTO directory.revision SELECT uuid() WHERE NOT EXISTS (FROM directory.revision);`);
-}
-
-/** What names the directory's present state: no other state ever has it, not even in another database. */
-export async function readRevision(connection: Connection): Promise<string> {
-  const [row] = await connection.rows<{ id: string }>("SELECT id FROM directory.revision");
-  if (row === undefined) throw new Error("the directory has no revision");
-  return row.id;
-}
-
-/** Whatever changes users or groups calls this in the same transaction. @returns the new revision */
-export async function renewRevision(connection: Connection): Promise<string> {
-  const revision = randomUUID();
-  await connection.run("UPDATE directory.revision SET id = $1", [revision]);
-  return revision;
+    -- Of Rollcall 0.1.0, which compared a list with the one before.
+    DROP TABLE IF EXISTS directory.unlisted;
+    DROP TABLE IF EXISTS directory.revision;`);
 }
 
 /** The bootstrap administrator as the configuration has it. */
@@ -77,12 +56,7 @@ export async function bootstrap(connection: Connection, administrator: Administr
   const isCurrent = user !== undefined && (password === undefined || (await verifyPassword(user.hash, password)));
   const hash = valid === undefined || isCurrent ? undefined : await hashPassword(valid);
 
-  const [missing] = await connection.rows(
-    `FROM (VALUES ${lastingGroups.map((group) => `(${literal(group)})`).join(", ")}) g(name)
-     ANTI JOIN directory.groups USING (name) LIMIT 1`,
-  );
   await connection.transaction(async () => {
-    if (user === undefined || missing !== undefined) await renewRevision(connection);
     if (user === undefined && hash !== undefined) {
       await connection.run(
         `INSERT INTO directory.users BY NAME

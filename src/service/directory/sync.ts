@@ -1,18 +1,24 @@
 import type { Readable } from "node:stream";
-import { InputError } from "#errors.ts";
-import { createChanges } from "#plan/diff.ts";
-import { literal } from "#duckdb/database.ts";
+import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { principalColumns } from "#principals/tables.ts";
-import type { Answers } from "./answers.ts";
-import { applyChanges } from "./apply.ts";
-import { checkList } from "./checks.ts";
-import type { DirectorySync } from "./directory.ts";
-import { departed, listed } from "./listed.ts";
-import { everything, lastingGroups, readRevision, unlisted } from "./schema.ts";
-import { syncAnswer } from "./sync-answer.ts";
+import { createChanges } from "#plan/diff.ts";
+import { comparedColumns, principalColumns } from "#principals/tables.ts";
+import { checkList, readList } from "./check.ts";
+import type { Answers } from "./list.ts";
+import { syncAnswer } from "./list.ts";
+import { hashPassword } from "./passwords.ts";
+import type { SyncParameters } from "./receive.ts";
+import { everything, lastingGroups, lookupOf } from "./schema.ts";
 
-export interface SyncWork extends DirectorySync {
+/** A call of `user/sync`, and what it may touch. */
+export interface SyncRequest extends SyncParameters {
+  /** The file that holds the list. */
+  readonly list: string;
+  /** The name of the user who is calling: never deleted (0.7). */
+  readonly caller: string;
+}
+
+export interface SyncContext {
   /** The name of the bootstrap administrator. */
   readonly administrator: string;
   readonly answers: Answers;
@@ -22,25 +28,30 @@ export interface SyncWork extends DirectorySync {
 const columns = principalColumns.join(", ");
 
 /**
- * Makes users and groups what the list says (specification 4.2), or says what that would change. The connection has
- * the list, and is for this call alone: it leaves temporary tables behind.
+ * Makes users and groups what the list says (specification 4.2), or says what that would change. The connection is for
+ * this call alone: temporary tables stay behind.
+ * @returns the JSON answer of specification 2.8
  * @throws {InputError} B.5
  */
-export async function sync(connection: Connection, work: SyncWork): Promise<Readable> {
-  const { defaultPassword, apply, base, signal } = work;
-  if (base === undefined || !(await comparePart(connection, work, base))) {
-    await work.loadAll();
-    await connection.run(`CREATE TEMP VIEW actual AS ${everything}`);
-    await compare(connection, work, "actual");
-  }
+export async function sync(connection: Connection, request: SyncRequest, context: SyncContext): Promise<Readable> {
+  const { answers, signal } = context;
+  const { apply, defaultPassword } = request;
+  await readList(connection, request.list);
+  signal.throwIfAborted();
+  await useThreads(connection);
+  await connection.run(`CREATE TEMP VIEW actual AS ${everything}`);
+  await createDesired(connection, request, context);
+  await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
+  await checkList(connection, {
+    changes: "changes",
+    desiredGroups: "desired_groups",
+    hasDefaultPassword: defaultPassword !== undefined,
+  });
   signal.throwIfAborted();
   // The answer comes first: what is applied is always answered.
-  const answer = await work.answers.compute(connection, syncAnswer("changes"));
+  const answer = await answers.compute(connection, syncAnswer("changes"));
   try {
-    if (apply) {
-      const relations = { changes: "changes", desired: "desired", kept: "kept" };
-      await work.keep(await applyChanges(connection, { ...relations, defaultPassword, signal }));
-    }
+    if (apply) await applyChanges(connection, defaultPassword, signal);
     return answer;
   } catch (error) {
     answer.destroy();
@@ -49,65 +60,14 @@ export async function sync(connection: Connection, work: SyncWork): Promise<Read
 }
 
 /**
- * Compares a list of which only that is there which differs from the list before. That list and the `unlisted` are the
- * directory: so only those need to be looked at whom either list has alone, as it has them, and the `unlisted`.
- * @returns false when that does not do: the directory is another, or something is wrong with the list
- */
-async function comparePart(connection: Connection, work: SyncWork, base: string): Promise<boolean> {
-  if ((await readRevision(connection)) !== base) return false;
-  await connection.run(`
-    CREATE TEMP TABLE actual_part AS
-      SELECT ${columns} FROM ${departed}
-      UNION ALL
-      SELECT ${columns} FROM (${everything}) SEMI JOIN ${unlisted} USING (kind, name);
-    CREATE TEMP TABLE fresh AS SELECT kind, name FROM ${listed} ANTI JOIN actual_part USING (kind, name);`);
-  // Somebody who is in the part of the list that is the same, too: given twice.
-  const [double] = await connection.rows(
-    `SELECT true FROM (SELECT kind, name FROM (${everything})) SEMI JOIN fresh USING (kind, name) LIMIT 1`,
-  );
-  if (double !== undefined) return false;
-  try {
-    await compare(connection, work, "actual_part");
-  } catch (error) {
-    if (error instanceof InputError) return false;
-    throw error;
-  }
-  return !(await isLeftInGroupThatGoes(connection));
-}
-
-/** Whether anybody who was not looked at is in a group that is deleted. */
-async function isLeftInGroupThatGoes(connection: Connection): Promise<boolean> {
-  const going = "FROM changes WHERE action = 'delete' AND kind = 'group'";
-  const [any] = await connection.rows(`${going} LIMIT 1`);
-  if (any === undefined) return false;
-  const [member] = await connection.rows(`
-    SELECT true FROM (SELECT kind, name, unnest(group_names) AS group_name FROM (${everything}))
-    ANTI JOIN (SELECT kind, name FROM ${listed} UNION ALL SELECT kind, name FROM actual_part) USING (kind, name)
-    WHERE group_name IN (SELECT name ${going}) LIMIT 1`);
-  return member !== undefined;
-}
-
-/**
- * Compares the list with `actual`, and checks it.
- * @param actual everybody and every group, or all whom the list may change
- * @throws {InputError} B.5
- */
-async function compare(connection: Connection, work: SyncWork, actual: string): Promise<void> {
-  await createDesired(connection, work, actual);
-  await createChanges(connection, { actual, desired: "desired", into: "changes" });
-  await checkList(connection, {
-    changes: "changes",
-    desiredGroups: "desired_groups",
-    hasDefaultPassword: work.defaultPassword !== undefined,
-  });
-}
-
-/**
  * `desired` is the list and what is not in it but stays: everything when nothing is to be removed (B.4), otherwise
- * the administrator, the lasting groups and the caller, without their memberships in groups that go (0.7).
+ * the administrator, the lasting groups and the caller, without their memberships in groups that are deleted (0.7).
  */
-async function createDesired(connection: Connection, work: SyncWork, actual: string): Promise<void> {
-  const { removeDeleted, administrator, caller } = work;
+async function createDesired(
+  connection: Connection,
+  { removeDeleted, caller }: SyncRequest,
+  { administrator }: SyncContext,
+): Promise<void> {
   const users = [administrator, caller].map(literal).join(", ");
   const groups = lastingGroups.map(literal).join(", ");
   const stays = (alias: string): string =>
@@ -115,15 +75,84 @@ async function createDesired(connection: Connection, work: SyncWork, actual: str
       ? `((${alias}.kind = 'user' AND ${alias}.name IN (${users})) OR (${alias}.kind = 'group' AND ${alias}.name IN (${groups})))`
       : "true";
   await connection.run(`
-    CREATE OR REPLACE TEMP TABLE kept AS
-      SELECT ${columns} FROM ${actual} a WHERE ${stays("a")} AND NOT EXISTS (
-        FROM ${listed} l WHERE ${stays("l")} AND l.kind = a.kind AND l.name = a.name);
-    CREATE OR REPLACE TEMP VIEW desired AS SELECT ${columns} FROM ${listed} UNION ALL SELECT ${columns} FROM kept;
-    CREATE OR REPLACE TEMP VIEW desired_groups AS
-      SELECT name FROM desired WHERE kind = 'group'
-      UNION ALL
-      SELECT name FROM directory.groups ANTI JOIN ${actual} a USING (kind, name);`);
+    CREATE TEMP TABLE unlisted AS
+      SELECT ${columns} FROM actual a WHERE ${stays("a")} AND NOT EXISTS (
+        FROM listed l WHERE ${stays("l")} AND l.kind = a.kind AND l.name = a.name);
+    CREATE TEMP VIEW desired AS SELECT ${columns} FROM listed UNION ALL SELECT ${columns} FROM unlisted;
+    CREATE TEMP VIEW desired_groups AS SELECT name FROM desired WHERE kind = 'group';`);
   if (!removeDeleted) return;
   await connection.run(`
-    UPDATE kept SET group_names = list_sort(list_intersect(group_names, (SELECT list(name) FROM desired_groups)))`);
+    UPDATE unlisted SET group_names = list_sort(list_intersect(group_names, (SELECT list(name) FROM desired_groups)))`);
+}
+
+/**
+ * Applies `changes` in one transaction (B.8). Passwords are hashed before it: the default one once for all created
+ * users, own ones each (B.7).
+ */
+async function applyChanges(
+  connection: Connection,
+  defaultPassword: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.run("CREATE TEMP TABLE hashes (name VARCHAR NOT NULL, hash VARCHAR NOT NULL)");
+  if (defaultPassword === undefined) await hashOwnPasswords(connection, signal);
+  else await hashOnce(connection, defaultPassword, signal);
+
+  const now = Date.now();
+  const assigned = comparedColumns.map((column) => `${column} = d.${column}`).join(", ");
+  const values = principalColumns.map((column) => `d.${column}`).join(", ");
+  await connection.transaction(async () => {
+    for (const [table, kind] of [
+      ["directory.users", "user"],
+      ["directory.groups", "group"],
+    ] as const) {
+      await connection.run(`
+        DELETE FROM ${table} WHERE name IN (SELECT name FROM changes c WHERE ${which("delete", kind)});
+        UPDATE ${table} t SET ${assigned}, modified = ${now}
+        FROM desired d JOIN changes c USING (kind, name) WHERE t.name = d.name AND ${which("update", kind)};`);
+    }
+    await connection.run(`
+      INSERT INTO directory.users BY NAME
+      SELECT ${lookupOf("d.name")} AS lookup, uuid() AS id, h.hash AS password_hash, ${values},
+        ${now} AS created, ${now} AS modified
+      FROM desired d JOIN changes c USING (kind, name) JOIN hashes h ON h.name = d.name
+      WHERE ${which("create", "user")};
+      INSERT INTO directory.groups BY NAME
+      SELECT ${values}, ${now} AS created, ${now} AS modified
+      FROM desired d JOIN changes c USING (kind, name) WHERE ${which("create", "group")};`);
+    signal.throwIfAborted();
+  });
+}
+
+const which = (action: string, kind: string): string => `c.action = '${action}' AND c.kind = '${kind}'`;
+
+async function hashOnce(connection: Connection, password: string, signal: AbortSignal): Promise<void> {
+  const created = "FROM changes WHERE action = 'create' AND kind = 'user'";
+  const [any] = await connection.rows(`${created} LIMIT 1`);
+  if (any === undefined) return;
+  const hash = await hashPassword(password, signal);
+  await connection.run(`INSERT INTO hashes SELECT name, $1 ${created}`, [hash]);
+}
+
+/** How many users' own passwords are hashed before the hashes are written down. */
+const batch = 256;
+
+async function hashOwnPasswords(connection: Connection, signal: AbortSignal): Promise<void> {
+  let last = -1n;
+  for (;;) {
+    const users = await connection.rows<{ index: bigint; name: string; password: string }>(
+      `SELECT l.index, l.name, l.password FROM listed l JOIN changes c USING (kind, name)
+       WHERE c.action = 'create' AND c.kind = 'user' AND l.index > $1 ORDER BY l.index LIMIT ${batch}`,
+      [last],
+    );
+    const lastUser = users.at(-1);
+    if (lastUser === undefined) return;
+    last = lastUser.index;
+    const hashes = await Promise.all(users.map(({ password }) => hashPassword(password, signal)));
+    const rows = users.map((_, index) => `($${2 * index + 1}, $${2 * index + 2})`).join(", ");
+    await connection.run(
+      `INSERT INTO hashes VALUES ${rows}`,
+      users.flatMap(({ name }, index) => [name, hashes[index] ?? ""]),
+    );
+  }
 }

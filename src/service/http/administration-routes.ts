@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Directory } from "#service/directory/directory.ts";
+import { receiveSync } from "#service/directory/receive.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 import { administrationRoutes, familyB } from "#wire/routes.ts";
 import { loginParameters } from "#wire/administration.ts";
@@ -68,11 +69,10 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       const caller = await callers.require(request, "administration");
       const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
       const { contentType } = request.exchange;
-      const received = await directory.receive(request.raw, contentType, queryOf(request), uploads, signal);
+      const received = await receiveSync(request.raw, contentType, queryOf(request), uploads, signal);
       if (received === undefined) throw new HttpError(415, []);
       try {
-        const { discard: _, ...wanted } = received;
-        reply.type(json).send(await directory.sync({ ...wanted, caller: caller.name }, signal));
+        reply.type(json).send(await directory.sync({ ...received, caller: caller.name }, signal));
       } finally {
         await received.discard();
       }

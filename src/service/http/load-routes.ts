@@ -1,6 +1,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { addAbortSignal } from "node:stream";
+import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { CapacityError } from "#service/loads/capacity.ts";
@@ -16,7 +17,7 @@ import { HttpError, text } from "./answers.ts";
 import { readBody } from "./body.ts";
 import type { Caller, Callers } from "./callers.ts";
 import { disconnectOf } from "./disconnect.ts";
-import { readFilePart } from "./file-part.ts";
+import { readMultipart } from "./multipart.ts";
 import { nodeAddressOf } from "./node-address.ts";
 import type { NodeAddress } from "./node-address.ts";
 import { refuseOtherMethods } from "./other-methods.ts";
@@ -155,7 +156,7 @@ async function receive(request: FastifyRequest, cycle: Cycle, width: number, sig
   const upload = cycle.beginUpload(id, width);
   try {
     await withRoom(async () => {
-      await readFilePart(request.raw, request.exchange.contentType, (part) => upload.write(part, signal));
+      await readFilePart(request, (part) => upload.write(part, signal));
       if (!(await upload.publish())) throw notAccepting(cycle);
     });
   } catch (error) {
@@ -164,6 +165,35 @@ async function receive(request: FastifyRequest, cycle: Cycle, width: number, sig
   } finally {
     await upload.end();
   }
+}
+
+/**
+ * Gives the first part of a `multipart/form-data` body that has a filename to `take` (A.6). It ends when the body has, and `take` too.
+ * @throws {HttpError} 400 when it is no such body, or has no such part; and what `take` throws
+ */
+async function readFilePart(request: FastifyRequest, take: (part: Readable) => Promise<void>): Promise<void> {
+  const { contentType } = request.exchange;
+  if (contentType?.split(";", 1)[0]?.trim().toLowerCase() !== "multipart/form-data") {
+    throw new HttpError(400, [dataTexts.noFile]);
+  }
+  let taken: Promise<void> | undefined;
+  try {
+    await readMultipart(request.raw, contentType, {
+      take: async ({ filename, content }) => {
+        if (filename === undefined || taken !== undefined) {
+          content.resume();
+        } else {
+          taken = take(content);
+          await taken;
+        }
+      },
+      malformed: (cause) =>
+        new HttpError(400, [`The body is not valid multipart/form-data. ${dataTexts.noFile}`], { cause }),
+    });
+  } finally {
+    await taken?.catch(() => undefined);
+  }
+  if (taken === undefined) throw new HttpError(400, [dataTexts.noFile]);
 }
 
 function chunkIdOf({ headers }: FastifyRequest): string | undefined {

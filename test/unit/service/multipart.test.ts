@@ -1,13 +1,13 @@
 import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { readMultipart } from "#service/directory/multipart.ts";
+import { readForm } from "#service/http/form.ts";
 
 /** Reads a form that arrives in the given pieces, and changes what it gets, as a reader of a list does. */
 async function read(pieces: readonly Buffer[]): Promise<[string, string][]> {
   const fields: [string, string][] = [];
   const body = Readable.from(pieces.filter(({ length }) => length > 0).map((piece) => Buffer.from(piece)));
-  await readMultipart(body, "multipart/form-data; boundary=x", {
+  await readForm(body, "multipart/form-data; boundary=x", {
     open: (name) => {
       const field: [string, string] = [name, ""];
       fields.push(field);
@@ -46,7 +46,7 @@ test("B.2 a body that ends in a part which has to wait for the one before it is 
   const part = (name: string): string => `--x\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n[]`;
   const body = Buffer.from(`${part("principals")}\r\n${part("applyChanges")}`);
   const pieces = Readable.from(Array.from(body, (byte) => Buffer.from([byte])));
-  const reading = readMultipart(pieces, "multipart/form-data; boundary=x", {
+  const reading = readForm(pieces, "multipart/form-data; boundary=x", {
     open: () => ({ write: () => undefined }),
     room: () => new Promise(() => undefined),
   });

@@ -1,22 +1,21 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { decode, placesIn, unfinished } from "#service/directory/encoding.ts";
-import { createFormSplitter } from "#service/directory/form.ts";
+import { createUrlencodedParser } from "#service/http/form.ts";
 import { cases } from "../../support/random.ts";
 
 /** Reads a body that arrives in the given pieces, as [name, value] pairs. */
 function read(pieces: readonly Buffer[]): [string, string][] {
   const fields: [string, Buffer[]][] = [];
-  const splitter = createFormSplitter((name) => {
+  const parser = createUrlencodedParser((name) => {
     const values: Buffer[] = [];
     fields.push([name, values]);
     return { write: (bytes) => values.push(Buffer.from(bytes)) };
   });
-  for (const piece of pieces) splitter.write(Buffer.from(piece));
-  splitter.end();
+  for (const piece of pieces) parser.write(Buffer.from(piece));
+  parser.end();
   return fields.map(([name, values]) => [
     name,
-    new TextDecoder("utf-8", { ignoreBOM: true }).decode(decode(Buffer.concat(values), "urlencoded")),
+    new TextDecoder("utf-8", { ignoreBOM: true }).decode(Buffer.concat(values)),
   ]);
 }
 
@@ -60,27 +59,4 @@ test("bytes that should have been escapes stand for themselves", () => {
     ["a", "é€"],
     ["é", "1"],
   ]);
-});
-
-test("B.2 what is encoded is decoded piece by piece as it is as a whole, and places in it are found", () => {
-  fc.assert(
-    fc.property(fc.oneof(encoded, odd), fc.array(fc.nat(), { maxLength: 5 }), (text, places) => {
-      const whole = decode(Buffer.from(text), "urlencoded");
-      const pieces: Buffer[] = [];
-      let rest = Buffer.alloc(0);
-      for (const piece of cut(Buffer.from(text), places)) {
-        const bytes = Buffer.concat([rest, piece]);
-        const end = bytes.length - unfinished(bytes, "urlencoded");
-        rest = Buffer.from(bytes.subarray(end));
-        pieces.push(decode(bytes.subarray(0, end), "urlencoded"));
-      }
-      expect(Buffer.concat([...pieces, decode(rest, "urlencoded")])).toEqual(whole);
-      const placeOf = placesIn(Buffer.from(text), 0, "urlencoded", 7);
-      for (let at = 0; at < whole.length; at += 1 + (at % 3)) {
-        const before = decode(Buffer.from(text).subarray(0, placeOf(at) - 7), "urlencoded");
-        expect(before).toEqual(whole.subarray(0, at));
-      }
-    }),
-    { numRuns: cases(1000) },
-  );
 });

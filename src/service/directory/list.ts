@@ -1,0 +1,93 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { syncArrays } from "#plan/lists.ts";
+import { principalTypes } from "#wire/administration.ts";
+
+/**
+ * Answers of any length. DuckDB writes them to disk as fast as it can, without JavaScript touching a principal, and
+ * from there they go out as slowly as the client likes: nobody who reads slowly holds a transaction or a sync.
+ */
+export interface Answers {
+  /**
+   * Computes an answer: `query` gives one column of text, its rows are the lines.
+   * The file has no name any more when this returns, and is gone when the stream is closed.
+   */
+  compute(connection: Connection, query: string): Promise<Readable>;
+}
+
+/** What the lines never hold: JSON escapes control characters. DuckDB would quote a line that has its delimiter. */
+const format = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER e'\x1F')`;
+
+const chunk = 128 * 1024;
+
+/** Opens `folder` for answers and empties it: what a killed process left is of no use. */
+export async function openAnswers(folder: string): Promise<Answers> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  return {
+    compute: async (connection, query) => {
+      const path = join(folder, randomUUID());
+      try {
+        await connection.run(`COPY (${query}) TO ${literal(path)} ${format}`);
+        const file = await open(path, "r");
+        return file.createReadStream({ highWaterMark: chunk });
+      } finally {
+        await rm(path, { force: true });
+      }
+    },
+  };
+}
+
+/** One principal as JSON (B.9), as SQL. `description` is there when it is set; `mail` always, for users. */
+function element(type: string, hasMail: boolean): string {
+  const object = (hasDescription: boolean): string => `to_json({
+    name: name,
+    displayName: display_name,
+    ${hasDescription ? "description: description," : ""}
+    ${hasMail ? "mail: coalesce(mail, '')," : ""}
+    principalTypeEnum: '${type}',
+    groupNames: group_names,
+    visibility: 'DEFAULT',
+    created: created,
+    modified: modified
+  })::VARCHAR`;
+  return `CASE WHEN description IS NULL THEN ${object(false)} ELSE ${object(true)} END`;
+}
+
+/**
+ * The answer of `user/list` (B.9), as a query of lines: users first, then groups, each by name.
+ * The first line is a user's: there is always one, the administrator (0.7).
+ */
+export const listAnswer = `
+  SELECT mark || line FROM (
+    SELECT 1 AS part, name, ${element(principalTypes.user, true)} AS line,
+      CASE WHEN name = (SELECT min(name) FROM directory.users) THEN '[' ELSE ',' END AS mark
+    FROM directory.users
+    UNION ALL
+    SELECT 2, name, ${element(principalTypes.group, false)}, ',' FROM directory.groups
+    UNION ALL
+    SELECT 3, '', ']', ''
+  ) ORDER BY part, name`;
+
+/** The answer of `user/sync` (specification 2.8), as a query of lines; the names sorted by code point (B.8). */
+export function syncAnswer(changes: string): string {
+  const values = syncArrays.map(([label, action, kind], index) => `(${index + 1}, '${label}', '${action}', '${kind}')`);
+  return `
+    WITH arrays(position, label, action, kind) AS (VALUES ${values.join(", ")}),
+    named AS (SELECT position, name FROM ${changes} JOIN arrays USING (action, kind)),
+    firsts AS (SELECT position, min(name) AS first FROM named GROUP BY position)
+    SELECT line FROM (
+      SELECT position, false AS is_name, '' AS name,
+        CASE position WHEN 1 THEN '{' ELSE '],' END || '"' || label || '":[' AS line
+      FROM arrays
+      UNION ALL
+      SELECT position, true, name, CASE WHEN name = first THEN '' ELSE ',' END || to_json(name)::VARCHAR
+      FROM named JOIN firsts USING (position)
+      UNION ALL
+      SELECT ${syncArrays.length + 1}, false, '', ']}'
+    ) ORDER BY position, is_name, name`;
+}

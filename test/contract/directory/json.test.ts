@@ -1,0 +1,182 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openDatabase } from "#duckdb/database.ts";
+import { InputError } from "#errors.ts";
+import { principalsOf, readElements } from "#plan/lists.ts";
+import { openMemory } from "../../support/memory.ts";
+import type { Memory } from "../../support/memory.ts";
+
+let folder: string;
+let file: string;
+let memory: Memory;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-json-"));
+  file = join(folder, "list.json");
+  memory = await openMemory();
+});
+afterAll(async () => {
+  memory.close();
+  await rm(folder, { recursive: true });
+});
+
+/** The elements of a list, or why it is refused. */
+async function read(text: string | Buffer): Promise<unknown[] | string> {
+  await writeFile(file, text);
+  try {
+    await readElements(memory.connection, file, "elements");
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    return error.message;
+  }
+  const rows = await memory.connection.rows<{ index: bigint; json: string | null }>("FROM elements ORDER BY index");
+  expect(rows.map(({ index }) => Number(index))).toEqual(rows.map((_, place) => place));
+  return rows.map(({ json }) => JSON.parse(json ?? "null") as unknown);
+}
+
+function parse(text: string): unknown[] | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    const hasHalfPair = /\\ud[89a-f]/.test(JSON.stringify(value));
+    return Array.isArray(value) && !hasHalfPair ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const words = ["true", "false", "null", "NaN", "nan", "Infinity", "-inf", "0", "-1.5e3", "01", "1.", ".5", "+1", "nul"];
+const pieces = [
+  "[",
+  "]",
+  "{",
+  "}",
+  ",",
+  ":",
+  " ",
+  "\n",
+  "\t",
+  "\r",
+  "\v",
+  "\f",
+  "\u00a0",
+  "\u0000",
+  "\ufeff",
+  "/**/",
+  "#",
+  "'a'",
+  '"a"',
+  '"name"',
+  '"name":',
+  '"mail":"x"',
+  '"\\u006eame":',
+  '"\\ud83d\\ude00"',
+  '"\\"',
+  '"',
+  "\\",
+  '"\\ud800"',
+  '"a\tb"',
+  '{"name":"a"}',
+  '{"x":NaN}',
+  '{"a":1,}',
+  "[1,]",
+  '"a, }"',
+  '"Infinity"',
+  ...words,
+];
+
+test("B.5 what is no JSON array is refused, and nothing else is", async () => {
+  let arrays = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.constantFrom(...pieces), { maxLength: 12 }), fc.boolean(), async (parts, isArray) => {
+      const text = isArray ? `[${parts.join("")}]` : parts.join("");
+      const expected = parse(text);
+      const actual = await read(text);
+      if (expected !== undefined) arrays++;
+      if (typeof actual === "string") {
+        expect(actual).toMatch(/^principals(?:: not valid JSON|\[\d+\]\.\w+: is given twice$)/);
+        if (!actual.endsWith("twice")) expect(expected).toBeUndefined();
+      } else {
+        expect(actual).toEqual(expected);
+      }
+    }),
+    { numRuns: 600 },
+  );
+  expect(arrays).toBeGreaterThan(10);
+});
+
+test("B.5 any array is read as it is, and refused when any byte of it is missing or another", async () => {
+  // What is no object is refused in any case; numbers that DuckDB does not hold are refused here already.
+  const list = fc.array(fc.record({ x: fc.jsonValue(), y: fc.jsonValue() }), { maxLength: 3 });
+  await fc.assert(
+    fc.asyncProperty(
+      list,
+      fc.nat({ max: 2 }),
+      fc.nat(),
+      fc.constantFrom("", ",", "}", '"', "N", " "),
+      async (value, indent, place, other) => {
+        const text = JSON.stringify(value, null, indent);
+        expect(await read(text)).toEqual(JSON.parse(text));
+        const at = place % text.length;
+        const broken = text.slice(0, at) + other + text.slice(at + 1);
+        const expected = parse(broken);
+        const actual = await read(broken);
+        if (typeof actual === "string") expect(actual.endsWith("twice") ? undefined : expected).toBeUndefined();
+        else expect(actual).toEqual(expected);
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test.each([
+  ['[{"name":"a"},{"name":"b",}]', "principals: not valid JSON at byte 26: expected a key or a value"],
+  ['[{"name":"a"},{"name" "b"}]', "principals: not valid JSON at principals[1]: unexpected character"],
+  [
+    '[{"name":"a"},{"name":"b',
+    "principals: not valid JSON at byte 24: expected a double quote at the end of the string",
+  ],
+  ['[{"x":-Infinity}]', "principals: not valid JSON at byte 7: expected true, false, null or a number"],
+  ['[{},{"groupNames":[],"mail":"a","groupNames":[]}]', "principals[1].groupNames: is given twice"],
+  ["\ufeff[]", "principals: not valid JSON at byte 0: expected an array in [ ]"],
+  ["", "principals: not valid JSON at byte 0: expected an array in [ ]"],
+  ["[] []", "principals: not valid JSON: something follows the array"],
+])("B.5 %s is refused with its place", async (text, message) => {
+  expect(await read(text)).toBe(message);
+});
+
+test("B.5 bytes that are not UTF-8 are refused with their place", async () => {
+  const bytes = Buffer.concat([Buffer.from('[{},{"name":"'), Buffer.from([0xff]), Buffer.from('"}]')]);
+  expect(await read(bytes)).toBe("principals: not valid JSON at principals[1]: invalid UTF-8 encoding in string");
+});
+
+test("B.5 the place is right however long the list is", async () => {
+  const elements = Array.from({ length: 300_000 }, (_, index) => `{"name":"${index} ${"x".repeat(120)}"}`);
+  elements[299_000] = '{"name" 5}';
+  expect(await read(`[${elements.join(",\n")}]`)).toBe(
+    "principals: not valid JSON at principals[299000]: unexpected character",
+  );
+});
+
+test("B.5 depth is no matter", async () => {
+  const deep = "[".repeat(100_000) + "]".repeat(100_000);
+  await writeFile(file, `[{"x":${deep}},{"groupNames":${deep}},{"name":${deep}},${deep}]`);
+  await readElements(memory.connection, file, "elements");
+  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM (${principalsOf("elements")})`);
+  expect(rows).toEqual(Array.from({ length: 4 }, () => ({ kind: "", name: "", group_names: [] })));
+});
+
+test("an element may be longer than DuckDB takes at first", async () => {
+  const small = '{"name":"a"},'.repeat(200_000);
+  await writeFile(file, `[${small}{"name":"${"x".repeat(35_000_000)}"}]`);
+  const database = await openDatabase({ path: ":memory:", memory: 2 ** 30, spill: join(folder, "spill") });
+  const connection = await database.connect();
+  await readElements(connection, file, "elements");
+  const rows = await connection.rows(
+    "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM elements",
+  );
+  expect(rows).toEqual([{ count: 200_001, longest: 35_000_011 }]);
+  connection.close();
+  database.close();
+});
