@@ -9,13 +9,14 @@ import { assembledDdl } from "#principals/tables.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limits.ts";
 import { departureNotes, told } from "#sync/planning/notes.ts";
+import type { Note } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import { pluralize } from "#text.ts";
 import type { Store } from "./stored.ts";
 
 /**
- * Plans the way back to what the target was before a run: everybody whom it, or a later run of the same sync, has
- * changed is to be what they were. What others have changed since stays, and so does what is protected.
+ * Plans an undo: everything that a run, or a later run of the same sync, has changed gets its previous state back. What
+ * others have changed since stays, and so does what is protected.
  * @param ids the run, and the later ones of its sync that were applied, oldest first
  */
 export function planUndo(store: Store, ids: readonly string[]): Planner {
@@ -25,14 +26,15 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     progress?.("read");
     try {
       await connection.run(`
-        CREATE OR REPLACE TEMP TABLE way_back AS
-        SELECT kind, name, min(n) AS n, first(before ORDER BY n) AS before FROM (${each(store, ids, "changes")}) GROUP BY kind, name;
-        CREATE OR REPLACE TEMP TABLE owned_then AS
+        CREATE OR REPLACE TEMP TABLE undone_change AS
+        SELECT n, kind, name, before, after FROM (${each(store, ids, "changes")});
+        CREATE OR REPLACE TEMP TABLE previously_owned AS
         SELECT o.kind, o.name, o.source, o.source_id FROM (${each(store, ids, "owned")}) o
-        JOIN way_back w ON w.kind = o.kind AND w.name = o.name AND w.n = o.n`);
+        JOIN (SELECT kind, name, min(n) AS n FROM undone_change GROUP BY kind, name) c
+          ON c.kind = o.kind AND c.name = o.name AND c.n = o.n`);
     } catch (error) {
       throw new InputError(
-        `what was changed since is not all kept (${firstLineOf(error)}): the way back cannot be planned`,
+        `the undo cannot be planned: some of the changes since are no longer stored (${firstLineOf(error)})`,
         { cause: error },
       );
     }
@@ -40,74 +42,74 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     await listTarget(sync.target, workbench, "actual", signal);
     await useThreads(connection);
     progress?.("plan");
-    const { departures, lost } = await combineWayBack(connection, sync, now);
+    const { departures, lost } = await combinePreviousState(connection, sync, now);
     const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
     const none = { count: 0, examples: [] };
     const { create } = limited.plan.counts.users;
-    return {
-      ...limited,
-      ...told([
-        ...departureNotes({ ...departures, renames: none, reused: none, leaving: none }, sync.name),
-        ...(create === 0
-          ? []
-          : [
-              `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
-            ]),
-        ...(lost === 0
-          ? []
-          : [
-              `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and it does not come back`,
-            ]),
-        `as long as the sources and the rules are what they are, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
-      ]),
-      departures,
-    };
+    const notes: Note[] = departureNotes({ ...departures, renames: none, reused: none, leaving: none }, sync.name);
+    if (create > 0)
+      notes.push(
+        `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,
+      );
+    if (lost > 0)
+      notes.push(
+        `${pluralize(lost, "membership")} left out: somebody has deleted the group since, and an undo does not bring it back`,
+      );
+    notes.push(
+      `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
+    );
+    return { ...limited, ...told(notes), departures };
   };
 }
 
-/** A table of several runs, as rows with their place `n` among them. */
+/** A stored table of several runs, with each run's place `n` among them. */
 function each(store: Store, ids: readonly string[], table: "changes" | "owned"): string {
   return ids
     .map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`)
     .join(" UNION ALL ");
 }
 
-/** What there is to say of a way back beside its changes. */
-export interface WayBack {
+/** What an undo says besides its changes. */
+export interface PreviousState {
   readonly departures: Departures;
-  /** How many memberships do not come back: somebody has deleted the group since. */
+  /** How many memberships do not come back, because somebody has deleted the group since. */
   readonly lost: number;
 }
 
 /**
- * Makes `desired` of what principals were before: those of `way_back (kind, name, before)` are to be that, or not to be
- * where it is NULL, and all others stay as they are in `actual`. Expects the tables of `openLedger` as well, and
- * `owned_then (kind, name, source, source_id)`, what the sync owned of them before.
+ * Makes `desired` of the previous state: the principals of `undone_change (n, kind, name, before, after)` get back what
+ * they were before their first change, all others stay as they are in `actual`. Expects the tables of `openLedger` as
+ * well, and `previously_owned (kind, name, source, source_id)`, what the sync owned of them before.
  * @param now in epoch milliseconds
  */
-export async function combineWayBack(
+export async function combinePreviousState(
   connection: Connection,
   rules: { readonly protection: Protection; readonly departures: DepartureRules },
   now: number,
-): Promise<WayBack> {
+): Promise<PreviousState> {
   await connection.run(`
+    CREATE OR REPLACE TEMP TABLE previous_state AS
+    SELECT kind, name, first(before ORDER BY n) AS before,
+      flatten(list(list_filter(coalesce(after.group_names, []::VARCHAR[]),
+        lambda g: NOT list_contains(coalesce(before.group_names, []::VARCHAR[]), g)))) AS groups_added
+    FROM undone_change GROUP BY kind, name;
     CREATE OR REPLACE TABLE assembled (${assembledDdl});
     CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
-    CREATE OR REPLACE TEMP TABLE origin_then AS
-    SELECT * FROM owned_then
+    CREATE OR REPLACE TEMP TABLE previous_origin AS
+    SELECT * FROM previously_owned
     UNION ALL
-    SELECT kind, name, source, source_id FROM ledger ANTI JOIN way_back USING (kind, name);
+    SELECT kind, name, source, source_id FROM ledger ANTI JOIN previous_state USING (kind, name);
     CREATE OR REPLACE TABLE contributor AS
     SELECT * EXCLUDE (r) FROM (
-      SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY source, source_id) AS r FROM origin_then) WHERE r > 1;
+      SELECT *, row_number() OVER (PARTITION BY kind, name ORDER BY source, source_id) AS r FROM previous_origin) WHERE r > 1;
     INSERT INTO assembled
-    WITH first_origin AS (FROM origin_then ANTI JOIN contributor USING (kind, name, source, source_id)),
+    WITH first_origin AS (FROM previous_origin ANTI JOIN contributor USING (kind, name, source, source_id)),
     state AS (
       SELECT kind, name, before.display_name, before.description, before.mail, before.group_names
-      FROM way_back WHERE before IS NOT NULL
+      FROM previous_state WHERE before IS NOT NULL
       UNION ALL
       SELECT a.kind, a.name, a.display_name, a.description, a.mail, a.group_names
-      FROM actual a SEMI JOIN ledger USING (kind, name) ANTI JOIN way_back USING (kind, name))
+      FROM actual a SEMI JOIN ledger USING (kind, name) ANTI JOIN previous_state USING (kind, name))
     SELECT s.*, coalesce(o.source, ''), coalesce(o.source_id, ''), 'as it was', 0
     FROM state s LEFT JOIN first_origin o USING (kind, name)`);
   await freeze(connection, { ...rules.protection, manage: "owned", makesGroups: true });
@@ -116,18 +118,31 @@ export async function combineWayBack(
     { ...rules.departures, after: 0, renames: "apply", reusedNames: "apply" },
     now,
   );
-  // Who is gone from the sources has not come back by it: their time goes on.
+  // An undo does not bring anybody back to the sources: their grace periods go on.
   await connection.run("INSERT INTO gone FROM leaving_since ANTI JOIN gone USING (kind, name)");
-  const lost = await forgetLostGroups(connection);
+  const lost = await leaveLostGroups(connection);
   await combine(connection);
+  await takeBackMemberships(connection);
   return { departures, lost };
 }
 
 /**
- * Takes groups that will not be there out of `assembled`: those that the way back deletes, and those that somebody else
- * has deleted since. Returns how many memberships that were there then do not come back. Expects the tables of `depart`.
+ * `combine` keeps every membership in a group that the sync does not own. Those that the undone runs gave are taken back,
+ * unless the group is protected.
  */
-async function forgetLostGroups(connection: Connection): Promise<number> {
+async function takeBackMemberships(connection: Connection): Promise<void> {
+  await connection.run(`
+    UPDATE desired SET group_names = list_filter(desired.group_names, lambda g:
+      NOT list_contains(p.groups_added, g) OR list_contains(p.before.group_names, g) OR is_protected('group', g))
+    FROM (FROM previous_state SEMI JOIN managed USING (kind, name)) p
+    WHERE p.before IS NOT NULL AND p.kind = desired.kind AND p.name = desired.name`);
+}
+
+/**
+ * Takes the groups out of `assembled` that will not exist: those that the undo deletes, and those that somebody else has
+ * deleted since. Returns how many previous memberships do not come back. Expects the tables of `depart`.
+ */
+async function leaveLostGroups(connection: Connection): Promise<number> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE lost_membership AS
     SELECT m.kind, m.name, m.g FROM (SELECT kind, name, unnest(group_names) AS g FROM assembled) m
@@ -138,7 +153,7 @@ async function forgetLostGroups(connection: Connection): Promise<number> {
     FROM (SELECT kind, name, list(g) AS names FROM lost_membership GROUP BY kind, name) l
     WHERE l.kind = assembled.kind AND l.name = assembled.name`);
   const [row] = await connection.rows<{ n: bigint }>(
-    "SELECT count(*) AS n FROM lost_membership SEMI JOIN way_back USING (kind, name)",
+    "SELECT count(*) AS n FROM lost_membership SEMI JOIN previous_state USING (kind, name)",
   );
   return Number(row?.n ?? 0);
 }

@@ -1,11 +1,11 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { literal } from "#duckdb/database.ts";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
-import { combineWayBack } from "#sync/plans/undo.ts";
+import { combinePreviousState } from "#sync/plans/undo.ts";
 import { useConnection } from "../../../support/memory.ts";
 import { applyOf } from "../../plan/applying.ts";
 import { byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";
@@ -56,6 +56,27 @@ async function applied(
   return Array.fromAsync((await createPlan(connection())).changes());
 }
 
+/** Plans the undo of changes that led from an earlier state to `actual`. */
+async function undo(
+  actual: readonly Principal[],
+  { previouslyOwned, ledger }: { previouslyOwned: ReadonlySet<string>; ledger: ReadonlySet<string> },
+): Promise<Change[]> {
+  await connection().run("CREATE OR REPLACE TEMP TABLE leaving_since (kind VARCHAR, name VARCHAR, since BIGINT)");
+  await own("previously_owned", previouslyOwned);
+  await own("ledger", ledger);
+  await fill(connection(), "actual", actual);
+  await combinePreviousState(connection(), sync, Date.now());
+  return Array.fromAsync((await createPlan(connection())).changes());
+}
+
+/** Keeps what was applied last as the `n`th change to undo. */
+async function remember(n: number): Promise<void> {
+  const query = `SELECT ${n} AS n, kind, name, before, after FROM change_sides`;
+  await connection().run(
+    n === 0 ? `CREATE OR REPLACE TEMP TABLE undone_change AS ${query}` : `INSERT INTO undone_change ${query}`,
+  );
+}
+
 /** Owns principals, each from a record of its own. */
 async function own(table: string, keys: ReadonlySet<string>): Promise<void> {
   const rows = [...keys].map((key) => {
@@ -68,7 +89,7 @@ async function own(table: string, keys: ReadonlySet<string>): Promise<void> {
   );
 }
 
-test("after a run of which any part was applied, the way back leads to what was before, and what others have done since stays", async () => {
+test("an undo of any part of a run restores what was before; what others have done since stays", async () => {
   await fc.assert(
     fc.asyncProperty(
       target,
@@ -78,26 +99,20 @@ test("after a run of which any part was applied, the way back leads to what was 
       fc.infiniteStream(fc.boolean()),
       async (before, desired, chosen, others, owns) => {
         const changes = await applied(before, desired, chosen);
-        const changed = new Set(changes.map(({ kind, name }) => `${kind}:${name}`));
-        const created = new Set(
-          changes.filter(({ action }) => action === "create").map(({ kind, name }) => `${kind}:${name}`),
-        );
-        await connection().run(`
-          CREATE OR REPLACE TEMP TABLE way_back AS SELECT kind, name, before FROM change_sides;
-          CREATE OR REPLACE TEMP TABLE leaving_since (kind VARCHAR, name VARCHAR, since BIGINT)`);
+        const changed = new Map(changes.map((change) => [`${change.kind}:${change.name}`, change]));
+        const created = [...changed].flatMap(([key, { action }]) => (action === "create" ? [key] : []));
+        await remember(0);
         const after = applyOf(before, changes);
-        // Others may have changed anybody since, also those whom the run had changed.
+        // Others may have changed anybody since, including those whom the run had changed.
         const since = others === undefined ? after : applyOf(after, await changesTo(after, others));
         const owned = new Set(before.map(keyOf).filter((key) => changed.has(key) || owns.next().value === true));
-        await own("owned_then", new Set([...owned].filter((key) => changed.has(key))));
-        await own("ledger", new Set([...owned, ...created]));
+        const way = await undo(since, {
+          previouslyOwned: new Set([...owned].filter((key) => changed.has(key))),
+          ledger: new Set([...owned, ...created]),
+        });
 
-        await fill(connection(), "actual", since);
-        await combineWayBack(connection(), sync, Date.now());
-        const way = await Array.fromAsync((await createPlan(connection())).changes());
-
-        // By principal: those of the run are what they were, all others what they are; in groups that are there. Who is in
-        // a group of others stays in it.
+        // The principals of the run are what they were, all others what they are, in groups that exist. Memberships in
+        // groups of others stay, unless the run gave them.
         const now = new Map(since.map((each) => [keyOf(each), each]));
         const isOfOthers = (group: string): boolean => {
           const key = `group:${group}`;
@@ -106,7 +121,10 @@ test("after a run of which any part was applied, the way back leads to what was 
         const restored = before
           .filter((each) => changed.has(keyOf(each)))
           .map((each) => {
-            const given = (now.get(keyOf(each))?.groupNames ?? []).filter(isOfOthers);
+            const added = changed.get(keyOf(each))?.groupsAdded ?? [];
+            const given = (now.get(keyOf(each))?.groupNames ?? []).filter(
+              (group) => isOfOthers(group) && !added.includes(group),
+            );
             return { ...each, groupNames: [...new Set([...each.groupNames, ...given])].sort(byCodePoint) };
           });
         const untouched = since.filter((each) => !changed.has(keyOf(each)));
@@ -118,3 +136,36 @@ test("after a run of which any part was applied, the way back leads to what was 
     { numRuns: cases(25) },
   );
 }, 240_000);
+
+describe("memberships in a group that the sync does not own", () => {
+  const group = (name: string, ...groupNames: string[]): Principal => ({
+    kind: "group",
+    name,
+    displayName: name,
+    groupNames,
+  });
+  const ada = new Set(["group:ada"]);
+
+  test("are taken back when the run gave them", async () => {
+    const before = [group("ada"), group("others")];
+    const changes = await applied(before, [group("ada", "others"), group("others")], { only: undefined, picks: [] });
+    await remember(0);
+    const after = applyOf(before, changes);
+    const way = await undo(after, { previouslyOwned: ada, ledger: ada });
+    expect(sorted(applyOf(after, way))).toEqual(before);
+  });
+
+  test("stay when others gave them, also between two runs that are undone", async () => {
+    const before = [group("ada"), group("others"), group("theirs")];
+    const all = { only: undefined, picks: [] };
+    const first = await applied(before, [group("ada", "others"), ...before.slice(1)], all);
+    await remember(0);
+    const between = [group("ada", "others", "theirs"), ...before.slice(1)];
+    expect(first).toHaveLength(1);
+    const second = await applied(between, [group("ada", "theirs"), ...before.slice(1)], all);
+    await remember(1);
+    const after = applyOf(between, second);
+    const way = await undo(after, { previouslyOwned: ada, ledger: ada });
+    expect(sorted(applyOf(after, way))).toEqual([group("ada", "theirs"), ...before.slice(1)]);
+  });
+});
