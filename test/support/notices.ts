@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { ChatChannel, EmailChannel, WebhookChannel } from "#sync/notify/options.ts";
-import type { Letter, Notice } from "#sync/notify/notice.ts";
+import type { Message, Notice } from "#sync/notify/notice.ts";
 import { noticeOfRun } from "#sync/notify/notice.ts";
 import { appliedRun, trippedLimit } from "./runs.ts";
 
@@ -47,7 +47,7 @@ export const heldRun = appliedRun({
   ],
 });
 
-export function letterOf(...notices: readonly Notice[]): Letter {
+export function messageWith(...notices: readonly Notice[]): Message {
   const now = new Date().toISOString();
   const all = notices.length === 0 ? [noticeOfRun("held", heldRun, { names: ["- user zoe"] })] : notices;
   return { id: randomUUID(), createdAt: now, dueAt: now, notices: all, more: 0 };

@@ -10,9 +10,9 @@ import { createQueue } from "#queue.ts";
 import { formatDuration } from "#text.ts";
 import type { Channel } from "./options.ts";
 import { mostNotices, withoutNames } from "./notice.ts";
-import type { Letter, Notice } from "./notice.ts";
+import type { Message, Notice } from "./notice.ts";
 
-/** How often a letter is tried. In milliseconds. */
+/** How often a message is tried. In milliseconds. */
 export interface Patience {
   /** The first pause after a failure; each further one is twice as long, and a random part of up to a half is taken off. */
   readonly first: number;
@@ -26,19 +26,19 @@ export const usualPatience: Patience = { first: 5_000, longest: 900_000, most: 8
 /** What became of one attempt to send something. Texts are safe to show: they hold no secret. */
 export type Attempt =
   /** It was taken; by whom, and what they said. */
-  | { readonly accepted: string; readonly warning?: string }
+  | { readonly accepted: string; readonly warning?: string | undefined }
   /** It was not. `again`: it may be later, at the earliest `after` so many milliseconds. */
-  | { readonly problem: string; readonly again: boolean; readonly after?: number };
+  | { readonly problem: string; readonly again: boolean; readonly after?: number | undefined };
 
 /** Sends by one channel. */
 export interface Sender {
   /** Tries once, in bounded time. Never rejects, unless `signal` is aborted: then with its reason. */
-  send(letter: Letter, signal: AbortSignal): Promise<Attempt>;
+  send(message: Message, signal: AbortSignal): Promise<Attempt>;
   /** Looks whether it could, without sending anything. */
   check(signal: AbortSignal): Promise<Attempt>;
 }
 
-/** Brings notices to one channel, one letter after the other, for as long as it takes. */
+/** Brings notices to one channel, one message after the other, for as long as it takes. */
 export interface Delivery {
   /** Takes a notice, at once on disk. Never rejects. */
   accept(notice: Notice): Promise<void>;
@@ -58,7 +58,7 @@ export interface DeliveryOptions {
   readonly folder: string;
   readonly log: Logger;
   readonly patience: Patience;
-  /** Is told how each letter has ended: sent, or given up. */
+  /** Is told how each message has ended: sent, or given up. */
   readonly ended?: (sent: boolean) => void;
 }
 
@@ -73,7 +73,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   const attempts = new Map<string, number>();
   /** The pause that the receiver has asked for. */
   let asked = 0;
-  /** Ends the wait for the next letter. */
+  /** Ends the wait for the next message. */
   let waiting = new AbortController();
   const closing = new AbortController();
 
@@ -85,8 +85,8 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     const { digest } = channel;
     const collects = digest !== undefined && !digest.except.includes(notice.event);
     // A digest that is not due yet takes it.
-    const open = collects ? outbox.letters().find((letter) => !isDue(letter)) : undefined;
-    const letter: Letter =
+    const open = collects ? outbox.messages().find((message) => !isDue(message)) : undefined;
+    const message: Message =
       open === undefined
         ? {
             id: randomUUID(),
@@ -98,26 +98,26 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
         : open.notices.length < mostNotices
           ? { ...open, notices: [...open.notices, notice] }
           : { ...open, more: open.more + 1 };
-    for (const dropped of await outbox.put(letter))
+    for (const dropped of await outbox.put(message))
       log.error({ delivery: dropped.id }, `channel ${name}: too many notices wait; the oldest one is given up`);
   };
 
-  /** What was tried least, so that a letter that is always refused for now holds up no other; of these, the oldest. */
-  const next = (): Letter | undefined =>
+  /** What was tried least, so that a message that is always refused for now holds up no other; of these, the oldest. */
+  const next = (): Message | undefined =>
     outbox
-      .letters()
+      .messages()
       .filter(isDue)
-      .reduce<Letter | undefined>(
-        (best, letter) => (best === undefined || tried(letter) < tried(best) ? letter : best),
+      .reduce<Message | undefined>(
+        (best, message) => (best === undefined || tried(message) < tried(best) ? message : best),
         undefined,
       );
-  const tried = ({ id }: Letter): number => attempts.get(id) ?? 0;
+  const tried = ({ id }: Message): number => attempts.get(id) ?? 0;
 
   async function work(): Promise<void> {
     while (!abort.signal.aborted) {
-      const letter = next();
-      if (letter !== undefined) {
-        const isDone = await attempt(letter);
+      const message = next();
+      if (message !== undefined) {
+        const isDone = await attempt(message);
         if (isDone) failures = 0;
         else if (closing.signal.aborted) return;
         else await rest();
@@ -126,29 +126,29 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     }
   }
 
-  /** Whether the letter is done with. */
-  async function attempt(letter: Letter): Promise<boolean> {
-    const about = { delivery: letter.id, runs: letter.notices.flatMap(({ run }) => run ?? []) };
-    const age = Date.now() - Date.parse(letter.dueAt);
+  /** Whether the message is done with. */
+  async function attempt(message: Message): Promise<boolean> {
+    const about = { delivery: message.id, runs: message.notices.flatMap(({ run }) => run ?? []) };
+    const age = Date.now() - Date.parse(message.dueAt);
     const result: Attempt =
       age > patience.most
         ? { problem: `it could not be sent for ${formatDuration(age)}`, again: false }
-        : await sender.send(letter, abort.signal).catch((error: unknown): Attempt => {
+        : await sender.send(message, abort.signal).catch((error: unknown): Attempt => {
             abort.signal.throwIfAborted();
             return { problem: messageOf(error), again: true };
           });
     if ("accepted" in result) {
-      log.info(about, `channel ${name}: ${wordsOf(letter)} sent to ${result.accepted}`);
+      log.info(about, `channel ${name}: ${wordsOf(message)} sent to ${result.accepted}`);
       if (result.warning !== undefined) log.warn(about, `channel ${name}: ${result.warning}`);
     } else if (result.again) {
       asked = Math.min(result.after ?? 0, patience.longest);
-      attempts.set(letter.id, tried(letter) + 1);
-      log.warn(about, `channel ${name}: ${wordsOf(letter)} not sent yet: ${result.problem}`);
+      attempts.set(message.id, tried(message) + 1);
+      log.warn(about, `channel ${name}: ${wordsOf(message)} not sent yet: ${result.problem}`);
       return false;
-    } else log.error(about, `channel ${name}: ${wordsOf(letter)} given up: ${result.problem}`);
+    } else log.error(about, `channel ${name}: ${wordsOf(message)} given up: ${result.problem}`);
     options.ended?.("accepted" in result);
-    attempts.delete(letter.id);
-    await changes(() => outbox.remove(letter));
+    attempts.delete(message.id);
+    await changes(() => outbox.remove(message));
     return true;
   }
 
@@ -159,7 +159,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   }
 
   async function untilDue(): Promise<void> {
-    const times = outbox.letters().map(({ dueAt }) => Date.parse(dueAt) - Date.now());
+    const times = outbox.messages().map(({ dueAt }) => Date.parse(dueAt) - Date.now());
     waiting = new AbortController();
     // A timer takes no more than 24 days; who wakes too early looks again.
     await pause(Math.max(0, Math.min(86_400_000, ...times)), waiting.signal);
@@ -194,79 +194,79 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       await working;
       giveUp?.removeEventListener("abort", end);
       clearTimeout(limit);
-      const left = outbox.letters().length;
+      const left = outbox.messages().length;
       if (left > 0)
         log.info(`channel ${name}: ${left === 1 ? "a notice is" : `${left} notices are`} kept for the next start`);
-      return outbox.letters().filter(isDue).length;
+      return outbox.messages().filter(isDue).length;
     },
   };
 }
 
 /** What was never to wait does not, also when the clock was set back. */
-function isDue({ createdAt, dueAt }: Letter): boolean {
+function isDue({ createdAt, dueAt }: Message): boolean {
   return dueAt === createdAt || Date.parse(dueAt) <= Date.now();
 }
 
-function wordsOf({ notices, more }: Letter): string {
+function wordsOf({ notices, more }: Message): string {
   const [first] = notices;
   const count = notices.length + more;
   return count === 1 && first !== undefined ? `the notice of ${first.sync} (${first.event})` : `${count} notices`;
 }
 
-/** The letters of one channel that have not gone out. They are in memory and on disk: a full disk keeps none back. */
+/** The messages of one channel that have not gone out. They are in memory and on disk: a full disk keeps none back. */
 export interface Outbox {
   /** The oldest first. */
-  letters(): readonly Letter[];
-  /** Adds a letter, or replaces the one with its id. The oldest ones go where there are too many; they are returned. */
-  put(letter: Letter): Promise<readonly Letter[]>;
-  remove(letter: Letter): Promise<void>;
+  messages(): readonly Message[];
+  /** Adds a message, or replaces the one with its id. The oldest ones go where there are too many; they are returned. */
+  put(message: Message): Promise<readonly Message[]>;
+  remove(message: Message): Promise<void>;
 }
 
-/** More letters than this are of no use to anybody. */
-const mostLetters = 500;
+/** More messages than this are of no use to anybody. */
+const mostMessages = 500;
 
 /**
  * Opens the outbox in a folder. What cannot be read there is thrown away.
  * @param warn is told, in words, what the disk refuses
  */
 async function openOutbox(folder: string, warn: (message: string) => void): Promise<Outbox> {
-  const letters = new Map<string, Letter>();
+  const messages = new Map<string, Message>();
   const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
     await work().catch((error: unknown) => {
       warn(`${what} (${messageOf(error)})`);
     });
   };
-  const fileOf = ({ id }: Letter): string => join(folder, `${id}.json`);
+  const fileOf = ({ id }: Message): string => join(folder, `${id}.json`);
   await attempt(`${folder} cannot be made: notices that wait do not survive a restart`, () =>
     makeFolder(folder, "the outbox"),
   );
   for (const name of await readdir(folder).catch(() => [])) {
-    const letter = await readJson(join(folder, name));
-    if (isLetter(letter) && name === `${letter.id}.json`) letters.set(letter.id, letter);
+    const message = await readJson(join(folder, name));
+    if (isMessage(message) && name === `${message.id}.json`) messages.set(message.id, message);
     else await rm(join(folder, name), { force: true }).catch(() => undefined);
   }
-  const inOrder = (): Letter[] => [...letters.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
-  const remove = async (letter: Letter): Promise<void> => {
-    letters.delete(letter.id);
-    await attempt("a notice that is done with cannot be removed", () => rm(fileOf(letter), { force: true }));
+  const inOrder = (): Message[] => [...messages.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  const remove = async (message: Message): Promise<void> => {
+    messages.delete(message.id);
+    await attempt("a notice that is done with cannot be removed", () => rm(fileOf(message), { force: true }));
   };
   return {
-    letters: inOrder,
+    messages: inOrder,
     remove,
-    async put(letter) {
-      letters.set(letter.id, letter);
+    async put(message) {
+      messages.set(message.id, message);
       await attempt("a notice cannot be kept on disk: it does not survive a restart", () =>
-        writeDurably(fileOf(letter), `${JSON.stringify(letter)}\n`),
+        writeDurably(fileOf(message), `${JSON.stringify(message)}\n`),
       );
-      const dropped = inOrder().slice(0, Math.max(0, letters.size - mostLetters));
+      const dropped = inOrder().slice(0, Math.max(0, messages.size - mostMessages));
       for (const each of dropped) await remove(each);
       return dropped;
     },
   };
 }
 
-function isLetter(value: unknown): value is Letter {
+function isMessage(value: unknown): value is Message {
   if (typeof value !== "object" || value === null) return false;
-  const { id, createdAt, dueAt, notices } = value as Partial<Letter>;
+  const { id, createdAt, dueAt, notices } = value as Partial<Message>;
   return [id, createdAt, dueAt].every((text) => typeof text === "string") && Array.isArray(notices);
 }

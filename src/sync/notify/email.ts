@@ -1,14 +1,14 @@
 import { hostname } from "node:os";
-import type Mail from "nodemailer/lib/mailer";
-import type { SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer/lib/smtp-transport";
+import type { Mail, SMTPSentMessageInfo, SMTPTransportOptions } from "nodemailer";
 import { firstLineOf } from "#errors.ts";
 import { isLoopback } from "#http/listening.ts";
-import { breakageOf } from "#http/trouble.ts";
+import { requestProblem } from "#http/errors.ts";
+import { redactor } from "#http/redact.ts";
 import { formatDuration } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
 import type { EmailChannel } from "./options.ts";
-import type { Letter } from "./notice.ts";
-import { concealed, readCertificates } from "./webhook.ts";
+import type { Message } from "./notice.ts";
+import { readCertificates } from "./webhook.ts";
 import { subjectOf, textOf } from "./text.ts";
 
 /** In milliseconds. `whole`: until the server has taken the message, however slowly it answers. */
@@ -24,6 +24,7 @@ const usualTimeouts: MailTimeouts = { connect: 10_000, silence: 30_000, whole: 9
 export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usualTimeouts): Sender {
   const { server, from, to } = channel;
   const place = `${server.host}:${server.port}`;
+  const redact = redactor(secretsOf(channel));
 
   /** Opens a connection of its own for `work`: mail is rare, and no connection waits for it. */
   async function connected(
@@ -31,7 +32,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
     work: (transport: Transport, signal: AbortSignal) => Promise<Attempt>,
   ): Promise<Attempt> {
     const ca = await readCertificates(channel.ca);
-    if (typeof ca === "object" && "problem" in ca) return ca;
+    if (typeof ca === "object") return ca;
     // Only when there is something to send: a daemon with nothing to say does without it.
     const { createTransport } = await import("nodemailer");
     signal.throwIfAborted();
@@ -52,7 +53,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
       const { problem, again } = limit.aborted
         ? { problem: `the server did not take it within ${formatDuration(timeouts.whole)}`, again: true }
         : problemOf(error, channel, timeouts);
-      return { problem: `${place}: ${concealed(problem, secretsOf(channel))}`, again };
+      return { problem: `${place}: ${redact(problem)}`, again };
     } finally {
       either.removeEventListener("abort", onAbort);
       transport.close();
@@ -60,12 +61,13 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
   }
 
   return {
-    send: (letter, signal) =>
+    send: (message, signal) =>
       connected(signal, async (transport, signal) => {
-        const { response, accepted, rejected } = await transport.sendMail({ ...messageOf(letter, from, to), signal });
-        const warning = rejected.length === 0 ? {} : { warning: `${place} refused ${rejected.map(String).join(", ")}` };
-        const said = concealed(response, secretsOf(channel));
-        return { accepted: `${place} for ${accepted.map(String).join(", ")} (${said})`, ...warning };
+        const { response, accepted, rejected } = await transport.sendMail({ ...mailOf(message, from, to), signal });
+        return {
+          accepted: `${place} for ${accepted.map(String).join(", ")} (${redact(response)})`,
+          warning: rejected.length === 0 ? undefined : `${place} refused ${rejected.map(String).join(", ")}`,
+        };
       }),
     check: (signal) =>
       connected(signal, async (transport) => {
@@ -92,7 +94,7 @@ function optionsOf(
     secure: tls,
     requireTLS: !tls && !here && !allowPlain,
     ignoreTLS: here,
-    tls: { minVersion: "TLSv1.2", ...(ca === undefined ? {} : { ca }) },
+    tls: { minVersion: "TLSv1.2", ca },
     connectionTimeout: timeouts.connect,
     dnsTimeout: timeouts.connect,
     greetingTimeout: timeouts.silence,
@@ -100,24 +102,24 @@ function optionsOf(
     socketCloseTimeout: 1000,
     disableFileAccess: true,
     disableUrlAccess: true,
-    ...(username === undefined ? {} : { auth: { user: username, pass: password ?? "" } }),
+    auth: username === undefined ? undefined : { user: username, pass: password ?? "" },
   };
 }
 
 /** Mail programs put notices of one run together: all refer to one message, which there need not be. */
-function messageOf(letter: Letter, from: string, to: readonly string[]) {
+function mailOf(message: Message, from: string, to: readonly string[]) {
   const domain = /@([^\s>]+)>?$/.exec(from)?.[1] ?? hostname();
-  const runs = new Set(letter.notices.flatMap(({ run }) => (run === undefined ? [] : [run])));
+  const runs = new Set(message.notices.flatMap(({ run }) => (run === undefined ? [] : [run])));
   const thread = [...runs].slice(0, 10).map((run) => `<run.${run}@${domain}>`);
-  const events = [...new Set(letter.notices.map(({ event }) => event))];
+  const events = [...new Set(message.notices.map(({ event }) => event))];
   return {
     from,
     to: [...to],
-    subject: subjectOf(letter),
-    text: textOf(letter, hostname()),
-    date: new Date(letter.dueAt),
-    messageId: `<${letter.id}@${domain}>`,
-    ...(thread.length === 0 ? {} : { references: thread }),
+    subject: subjectOf(message),
+    text: textOf(message, hostname()),
+    date: new Date(message.dueAt),
+    messageId: `<${message.id}@${domain}>`,
+    references: thread.length === 0 ? undefined : thread,
     headers: {
       // So that nobody's automatic answer answers.
       "Auto-Submitted": "auto-generated",
@@ -193,9 +195,14 @@ function problemOf(
   if (responseCode !== undefined) return { problem: `the server answered something unexpected${said}`, again: true };
   if (originalCode === undefined && code !== "ESOCKET" && code !== "ETLS")
     return { problem: firstLineOf(error), again: true };
-  const url = new URL(`https://${host}:${port}`);
   const cause = Object.assign(error as Error, { code: originalCode ?? code });
   const limits = { connect: timeouts.connect, headers: timeouts.silence, body: timeouts.silence };
-  const place = { url, timeouts: limits, owner: "channel", scheme: tls ? "smtp://" : "smtps://" };
-  return { problem: breakageOf(cause, "wait", place).reason, again: true };
+  const scheme = tls ? "smtp://" : "smtps://";
+  const { reason } = requestProblem(cause, "wait", {
+    host: `${host}:${port}`,
+    timeouts: limits,
+    owner: "channel",
+    scheme,
+  });
+  return { problem: reason, again: true };
 }

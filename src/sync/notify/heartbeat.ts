@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#sync/record.ts";
 import { request } from "./webhook.ts";
-import type { PostTimeouts } from "./webhook.ts";
+import type { RequestTimeouts } from "./webhook.ts";
 
 /** Requests an address after each success of a sync, for whoever watches that these requests come. */
 export interface Heartbeat {
@@ -15,7 +15,7 @@ export interface Heartbeat {
 
 export interface HeartbeatOptions {
   readonly log: Logger;
-  readonly timeouts?: PostTimeouts;
+  readonly timeouts?: RequestTimeouts;
   /** Between two attempts, in milliseconds. */
   readonly pause?: number;
 }

@@ -183,7 +183,7 @@ function times(count: number): string {
 }
 
 /** What goes out by one channel at once: a notice, or what a digest has collected. It is kept on disk until it has gone. */
-export interface Letter {
+export interface Message {
   /** Tells it from every other, and stays the same however often it is sent. */
   readonly id: string;
   /** ISO 8601. */

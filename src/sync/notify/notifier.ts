@@ -55,10 +55,10 @@ export async function openNotifier(
   options: NotifierOptions,
 ): Promise<Notifier> {
   const { folder, log, patience = usualPatience, settle = 2_000, closing = () => 3_000, ended } = options;
-  const letters = join(folder, "letters");
+  const messages = join(folder, "letters");
   const file = join(folder, "told.json");
-  await makeFolder(letters, "the outbox");
-  await forget(letters, Object.keys(channels), patience.most);
+  await makeFolder(messages, "the outbox");
+  await forget(messages, Object.keys(channels), patience.most);
   const watch = createWatch(memoryIn(await readJson(file)));
   const routes = await Promise.all(
     Object.entries(channels).map(async ([name, channel]) => ({
@@ -68,7 +68,7 @@ export async function openNotifier(
         name,
         channel,
         sender: senderOf(channel),
-        folder: join(letters, name),
+        folder: join(messages, name),
         log,
         patience,
         ...(ended === undefined ? {} : { ended: (sent: boolean) => ended(name, sent) }),
@@ -153,10 +153,10 @@ async function after(before: Promise<void>, work: () => Promise<void>): Promise<
 }
 
 /** Throws away what waits for channels that are gone, when it is too old to be sent should they come back. */
-async function forget(letters: string, names: readonly string[], age: number): Promise<void> {
-  for (const name of await readdir(letters)) {
+async function forget(messages: string, names: readonly string[], age: number): Promise<void> {
+  for (const name of await readdir(messages)) {
     if (names.includes(name)) continue;
-    const path = join(letters, name);
+    const path = join(messages, name);
     const changed = await stat(path).catch(() => undefined);
     if (changed !== undefined && changed.mtimeMs < Date.now() - age) await rm(path, { recursive: true, force: true });
   }
@@ -186,7 +186,7 @@ function senderOf(channel: Channel): Sender {
  */
 export function testChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {
   const now = new Date().toISOString();
-  const letter = {
+  const message = {
     id: randomUUID(),
     createdAt: now,
     dueAt: now,
@@ -194,7 +194,7 @@ export function testChannel(channel: Channel, signal: AbortSignal): Promise<Atte
     more: 0,
     test: true,
   } as const;
-  return senderOf(channel).send(letter, signal);
+  return senderOf(channel).send(message, signal);
 }
 
 /**

@@ -1,13 +1,13 @@
 import { describeCheck } from "#plan/render/shared.ts";
 import { visible } from "#text.ts";
-import type { Letter, Notice } from "./notice.ts";
+import type { Message, Notice } from "./notice.ts";
 import { moment } from "./notice.ts";
 
 /** No notice is longer than so many lines of notes, problems and names each. */
 const most = 20;
 
-/** What a letter is about, in one line: `Rollcall: staff: held by the limit deletes; nothing was applied`. */
-export function subjectOf({ notices, more, test }: Letter): string {
+/** What a message is about, in one line: `Rollcall: staff: held by the limit deletes; nothing was applied`. */
+export function subjectOf({ notices, more, test }: Message): string {
   const [first] = notices;
   if (test === true) return "Rollcall: a test";
   if (first !== undefined && notices.length + more === 1) return shortened(`Rollcall: ${headline(first)}`);
@@ -16,9 +16,9 @@ export function subjectOf({ notices, more, test }: Letter): string {
   return shortened(`Rollcall: ${notices.length + more} notices (${events}) of ${syncs}`);
 }
 
-/** A letter as plain text: what happened, the limits, the notes, and what to do next. */
-export function textOf(letter: Letter, host: string): string {
-  const { notices, more } = letter;
+/** A message as plain text: what happened, the limits, the notes, and what to do next. */
+export function textOf(message: Message, host: string): string {
+  const { notices, more } = message;
   const parts = notices.map((notice) => linesOf(notice).join("\n"));
   if (more > 0) parts.push(`… and ${more} more: rollcall runs`);
   return `${parts.join("\n\n---\n\n")}\n\n-- \nRollcall on ${visible(host)}\n`;
@@ -57,8 +57,8 @@ function section(title: string, lines: readonly string[]): string[] {
   return ["", `${title}:`, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])];
 }
 
-/** A letter as a message in a chat: a few lines, commands marked as such. */
-export function chatText({ notices, more }: Letter, host: string): string {
+/** A message for a chat: a few lines, commands marked as such. */
+export function chatText({ notices, more }: Message, host: string): string {
   const shown = notices.slice(0, most);
   const rest = notices.length - shown.length + more;
   const parts = shown.map((notice) => {

@@ -1,142 +1,115 @@
 import { createHmac } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { Socket } from "node:net";
 import { hostname } from "node:os";
-import type { Dispatcher } from "undici";
 import { messageOf } from "#errors.ts";
+import { bytesBody, createHttpClient } from "#http/client.ts";
+import type { Answer } from "#http/client.ts";
+import { redactor } from "#http/redact.ts";
 import { retryAfter } from "#http/retries.ts";
-import { breakageOf } from "#http/trouble.ts";
-import { createConnector } from "#http/trust.ts";
-import { Client } from "#http/undici.ts";
-import { formatDuration, visible } from "#text.ts";
+import { visible } from "#text.ts";
 import type { Attempt, Sender } from "./delivery.ts";
+import type { Message } from "./notice.ts";
 import type { ChatChannel, WebhookChannel } from "./options.ts";
-import type { Letter } from "./notice.ts";
 import { chatText } from "./text.ts";
 
-/** The shape of what is posted. Fields may be added to it; anything else is another version. */
+/** The version of the posted JSON. New fields keep it; any other change raises it. */
 const version = 1;
 
-/** Posts notices as JSON, signed, so that the receiver knows who sent them, and when. */
-export function webhookSender(channel: WebhookChannel, timeouts?: PostTimeouts): Sender {
+/** Posts notices as JSON, signed: the receiver knows who sent them, and when. */
+export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeouts): Sender {
   const { url, secret, ca } = channel;
   return {
-    send: (letter, signal) => {
-      const body = bodyOf(letter);
+    send: (message, signal) => {
+      const body = bodyOf(message);
       const seconds = Math.floor(Date.now() / 1000);
       const headers = {
         "content-type": "application/json",
-        "x-rollcall-delivery": letter.id,
+        "x-rollcall-delivery": message.id,
         "x-rollcall-signature": `t=${seconds},v1=${signatureOf(secret, seconds, body)}`,
       };
-      return request({ method: "POST", url, headers, body, secrets: [secret], ...caOf(ca) }, signal, timeouts);
+      return request({ method: "POST", url, headers, body, secrets: [secret], ca }, signal, timeouts);
     },
     check: () => untried(url),
   };
 }
 
 /** Posts `{"text": "…"}`, which most chats understand. */
-export function chatSender({ url, ca }: ChatChannel, timeouts?: PostTimeouts): Sender {
+export function chatSender({ url, ca }: ChatChannel, timeouts?: RequestTimeouts): Sender {
   return {
-    send: (letter, signal) => {
-      const body = JSON.stringify({ text: chatText(letter, hostname()) });
+    send: (message, signal) => {
+      const body = JSON.stringify({ text: chatText(message, hostname()) });
       const headers = { "content-type": "application/json" };
-      return request({ method: "POST", url, headers, body, ...caOf(ca) }, signal, timeouts);
+      return request({ method: "POST", url, headers, body, ca }, signal, timeouts);
     },
     check: () => untried(url),
   };
 }
 
-/** HMAC-SHA256 in hexadecimal over the moment, a dot and the body: neither can be changed or sent again much later. */
+/** HMAC-SHA256 in hexadecimal over the time, a dot and the body: neither can be changed or replayed much later. */
 function signatureOf(secret: string, seconds: number, body: string): string {
   return createHmac("sha256", secret).update(`${seconds}.${body}`).digest("hex");
 }
 
-function bodyOf({ id, notices, more, test }: Letter): string {
-  return JSON.stringify({ version, delivery: id, host: hostname(), ...(test === true ? { test } : {}), notices, more });
+function bodyOf({ id, notices, more, test }: Message): string {
+  return JSON.stringify({ version, delivery: id, host: hostname(), test, notices, more });
 }
 
-function caOf(ca: string | undefined): { readonly ca?: string } {
-  return ca === undefined ? {} : { ca };
-}
-
-/** Nothing can be asked of such an address without posting to it. */
+/** Such an address can only be tried by posting to it. */
 function untried(url: string): Promise<{ readonly accepted: string }> {
   return Promise.resolve({ accepted: `${new URL(url).origin}, not tried: rollcall notify test sends something there` });
 }
 
-/** A request to an address that only who sends and who receives may know, but for its host. */
-export interface Request {
+/** A request to an address of which only the host may be shown: whoever knows the rest of it may write there. */
+interface SecretRequest {
   readonly method: "GET" | "POST";
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
   /** A file in PEM form that the server's certificate is checked against. */
-  readonly ca?: string;
-  /** What else must not be shown, should the answer hold it. */
+  readonly ca?: string | undefined;
+  /** More secrets that the answer may repeat. */
   readonly secrets?: readonly string[];
 }
 
-/** In milliseconds. `whole`: from the beginning to the answer, however slowly that comes. */
-export interface PostTimeouts {
+/** In milliseconds. `whole`: from the start to the answer, however slowly that comes. */
+export interface RequestTimeouts {
   readonly connect: number;
   readonly whole: number;
 }
 
-const usualTimeouts: PostTimeouts = { connect: 10_000, whole: 30_000 };
+const usualTimeouts: RequestTimeouts = { connect: 10_000, whole: 30_000 };
 
-/** Makes one request. Follows nothing. Never rejects, unless `signal` is aborted: then with its reason. */
+/** Makes one request. Never rejects, unless `signal` is aborted: then with its reason. */
 export async function request(
-  wanted: Request,
+  { method, headers, body, ...wanted }: SecretRequest,
   signal: AbortSignal,
-  { connect, whole }: PostTimeouts = usualTimeouts,
+  { connect, whole }: RequestTimeouts = usualTimeouts,
 ): Promise<Attempt> {
   const url = new URL(wanted.url);
   const ca = await readCertificates(wanted.ca);
   signal.throwIfAborted();
-  if (typeof ca === "object" && "problem" in ca) return ca;
-  const establish = createConnector(ca === undefined ? {} : { ca }, connect);
-  let phase: "connect" | "wait" = "connect";
-  let socket: Socket | undefined;
-  const client = new Client(url.origin, {
-    connect: (target, callback) => {
-      socket = establish(target, (...result) => {
-        if (result[0] === null) phase = "wait";
-        callback(...result);
-      });
-    },
+  if (typeof ca === "object") return ca;
+  const redact = redactor([...secretsIn(url), ...(wanted.secrets ?? [])]);
+  const client = createHttpClient({
+    owner: "channel",
+    ca,
+    timeouts: { connect, headers: whole, body: whole, whole },
   });
-  const end = (): void => {
-    client.destroy().catch(() => undefined);
-    socket?.destroy();
-  };
-  const limit = AbortSignal.timeout(whole);
-  const either = AbortSignal.any([signal, limit]);
-  either.addEventListener("abort", end);
   try {
-    const answer = await client.request({
-      method: wanted.method,
-      path: url.pathname + url.search,
-      headers: { "user-agent": "rollcall", ...wanted.headers },
-      body: wanted.body ?? null,
-    });
-    answer.body.on("error", () => undefined);
-    return await judge(answer, wanted, url);
+    const content = body === undefined ? undefined : bytesBody(body);
+    return await client.exchange(
+      { url, method, headers, body: content },
+      (answer) => judge(answer, url, redact),
+      signal,
+    );
   } catch (error) {
     signal.throwIfAborted();
-    const timeouts = { connect, headers: whole, body: whole };
-    const reason = limit.aborted
-      ? `no answer within ${formatDuration(whole)}`
-      : breakageOf(error, phase, { url, timeouts, owner: "channel" }).reason;
-    return { problem: `${url.origin}: ${reason}`, again: true };
-  } finally {
-    either.removeEventListener("abort", end);
-    end();
+    return { problem: `${url.origin}: ${messageOf(error)}`, again: true };
   }
 }
 
-async function judge(answer: Dispatcher.ResponseData, wanted: Request, url: URL): Promise<Attempt> {
-  const { statusCode: status, headers } = answer;
+async function judge(answer: Answer, url: URL, redact: (text: string) => string): Promise<Attempt> {
+  const { status, headers } = answer;
   if (status >= 200 && status < 300) return { accepted: `${url.origin} (${status})` };
   if (status >= 300 && status < 400) {
     const to = URL.parse(String(headers["location"] ?? ""), url)?.origin;
@@ -148,17 +121,13 @@ async function judge(answer: Dispatcher.ResponseData, wanted: Request, url: URL)
   }
   const again = status >= 500 || [408, 425, 429].includes(status);
   const after = retryAfter(headers["retry-after"], Date.now());
-  const said = await excerpt(answer.body, [...secretsIn(url), ...(wanted.secrets ?? [])]);
+  const said = await excerpt(answer.body, redact);
   const advice = again ? "" : "; look at the address and what the receiver expects";
-  return {
-    problem: `${url.origin} answered ${status}${said === "" ? "" : ` (${said})`}${advice}`,
-    again,
-    ...(after === undefined ? {} : { after }),
-  };
+  return { problem: `${url.origin} answered ${status}${said === "" ? "" : ` (${said})`}${advice}`, again, after };
 }
 
-/** The beginning of what a server said about its refusal, without what it may have repeated of the request. */
-async function excerpt(body: AsyncIterable<Buffer>, secrets: readonly string[]): Promise<string> {
+/** The beginning of an answer's text, without what it may repeat of the request. */
+async function excerpt(body: AsyncIterable<Buffer>, redact: (text: string) => string): Promise<string> {
   let text = "";
   try {
     const decoder = new TextDecoder();
@@ -167,28 +136,13 @@ async function excerpt(body: AsyncIterable<Buffer>, secrets: readonly string[]):
       if (text.length > 4096) break;
     }
   } catch {
-    // What it said until then will do.
+    // What came until then will do.
   }
-  return concealed(
-    visible(
-      text
-        .replaceAll(/<[^>]*>/g, " ")
-        .replaceAll(/\s+/g, " ")
-        .trim(),
-    ),
-    secrets,
-  ).slice(0, 200);
+  const plain = text.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
+  return redact(visible(plain.trim())).slice(0, 200);
 }
 
-/** A text of somebody else without the secrets that it may repeat. */
-export function concealed(text: string, secrets: readonly string[]): string {
-  return [...secrets]
-    .filter((secret) => secret.length >= 4)
-    .sort((a, b) => b.length - a.length)
-    .reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
-}
-
-/** Whatever follows the host may be what lets somebody in. */
+/** Everything after the host may be a secret. */
 function secretsIn({ href, pathname, search, searchParams }: URL): string[] {
   const parts = [...pathname.split("/"), ...searchParams.values()];
   return [href, pathname + search, pathname, ...parts, ...parts.flatMap((part) => decoded(part))];
@@ -202,7 +156,7 @@ function decoded(part: string): string[] {
   }
 }
 
-/** The certificates of a file, where there is one, or that it cannot be read. */
+/** The certificates in a file, or the problem with reading it. */
 export async function readCertificates(
   file: string | undefined,
 ): Promise<string | undefined | (Attempt & { readonly problem: string })> {

@@ -9,7 +9,7 @@ import { makeCertificate } from "../../support/certificates.ts";
 import type { Certificate } from "../../support/certificates.ts";
 import { startMailServer, startStranger } from "../../support/mail.ts";
 import type { MailServer, MailServerOptions } from "../../support/mail.ts";
-import { emailTo, heldRun, letterOf } from "../../support/notices.ts";
+import { emailTo, heldRun, messageWith } from "../../support/notices.ts";
 import { appliedRun } from "../../support/runs.ts";
 
 const never = new AbortController().signal;
@@ -41,11 +41,11 @@ async function started(options: MailServerOptions = {}): Promise<MailServer> {
 
 test("a notice arrives over STARTTLS with a login: what happened, the limits, what to do next", async () => {
   const server = await started({ tls, login });
-  const letter = letterOf();
+  const message = messageWith();
   const sender = emailSender(
     emailTo(server.port, { ...credentials, ca, to: ["ops@example.com", "Ada <ada@example.com>"] }),
   );
-  const result = await sender.send(letter, never);
+  const result = await sender.send(message, never);
   expect(result).toEqual({
     accepted: `127.0.0.1:${server.port} for ops@example.com, ada@example.com (250 OK: queued as 4F9C2E)`,
   });
@@ -56,7 +56,7 @@ test("a notice arrives over STARTTLS with a login: what happened, the limits, wh
     recipients: ["ops@example.com", "ada@example.com"],
     from: { name: "Rollcall", address: "rollcall@example.com" },
     to: [{ address: "ops@example.com" }, { name: "Ada", address: "ada@example.com" }],
-    messageId: `<${letter.id}@example.com>`,
+    messageId: `<${message.id}@example.com>`,
     references: `<run.${heldRun.id}@example.com>`,
   });
   expect(mail?.subject).toBe(
@@ -68,7 +68,7 @@ test("a notice arrives over STARTTLS with a login: what happened, the limits, wh
   expect(mail?.html).toBeUndefined();
   expect(mail?.text?.replaceAll("\r\n", "\n")).toBe(`${mail?.subject?.replace("Rollcall: ", "")}
 
-When:    ${letter.notices[0]?.at.slice(0, 16).replace("T", " ")} UTC
+When:    ${message.notices[0]?.at.slice(0, 16).replace("T", " ")} UTC
 Target:  analytics
 Run:     20261121-101235-4f9c2e
 Digest:  9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -101,8 +101,8 @@ test("notices of one run are one thread, and foreign text can do nothing in a me
     state: "failed",
     error: { message: "source corp: \u001B[31mred\r\nBcc: x@example.com", problems: ["\u202Eabc"], advice: "fix" },
   });
-  await sender.send(letterOf(), never);
-  await sender.send(letterOf(noticeOfRun("failed", failed)), never);
+  await sender.send(messageWith(), never);
+  await sender.send(messageWith(noticeOfRun("failed", failed)), never);
   const [first, second] = server.arrived;
   expect(second?.references).toBe(first?.references);
   expect(second?.messageId).not.toBe(first?.messageId);
@@ -115,8 +115,8 @@ test("notices of one run are one thread, and foreign text can do nothing in a me
 test("TLS from the start; a server that is not trusted gets neither login nor message", async () => {
   const server = await started({ tls, secure: true, login });
   const channel = emailTo(server.port, { ...credentials, server: { host: "127.0.0.1", port: server.port, tls: true } });
-  expect(await emailSender({ ...channel, ca }).send(letterOf(), never)).toHaveProperty("accepted");
-  expect(await emailSender(channel).send(letterOf(), never)).toEqual({
+  expect(await emailSender({ ...channel, ca }).send(messageWith(), never)).toHaveProperty("accepted");
+  expect(await emailSender(channel).send(messageWith(), never)).toEqual({
     problem: expect.stringMatching(
       /certificate of 127.0.0.1:\d+ is not from an authority that is trusted here .*channel's `ca`$/,
     ),
@@ -129,21 +129,24 @@ test("without STARTTLS nothing is sent to another machine, unless that is allowe
   const server = await started();
   // A server of this machine that is not known to be one.
   const elsewhere = { server: { host: "0.0.0.0", port: server.port, tls: false } };
-  expect(await emailSender(emailTo(server.port, elsewhere)).send(letterOf(), never)).toEqual({
+  expect(await emailSender(emailTo(server.port, elsewhere)).send(messageWith(), never)).toEqual({
     problem: expect.stringMatching(
       /the server offers no encryption \(STARTTLS\).*use another port or smtps:\/\/, or set allowPlain: true$/,
     ),
     again: true,
   });
   const allowed = emailTo(server.port, { ...elsewhere, allowPlain: true });
-  expect(await emailSender(allowed).send(letterOf(), never)).toHaveProperty("accepted");
+  expect(await emailSender(allowed).send(messageWith(), never)).toHaveProperty("accepted");
   expect(server.arrived).toMatchObject([{ encrypted: false }]);
 });
 
 test("a login that is refused says so without the password, even when the server repeats it", async () => {
   const server = await started({ tls, login });
   const channel = emailTo(server.port, { username: "rollcall", password: "wr0ng-passw0rd", ca });
-  for (const result of [await emailSender(channel).send(letterOf(), never), await emailSender(channel).check(never)]) {
+  for (const result of [
+    await emailSender(channel).send(messageWith(), never),
+    await emailSender(channel).check(never),
+  ]) {
     expect(result).toEqual({
       problem: expect.stringMatching(
         /the login as rollcall was refused \(535 .*\*\*\*\): check username and password$/,
@@ -164,7 +167,7 @@ test("what is refused for now is tried again, what is refused for good is not", 
   });
   const sender = emailSender(emailTo(server.port));
   const results = [];
-  for (let count = 0; count < 5; count += 1) results.push(await sender.send(letterOf(), never));
+  for (let count = 0; count < 5; count += 1) results.push(await sender.send(messageWith(), never));
   expect(results).toEqual([
     { problem: expect.stringMatching(/does not take the message now .*450 greylisted/), again: true },
     {
@@ -180,7 +183,7 @@ test("what is refused for now is tried again, what is refused for good is not", 
 test("when some recipients are refused, the others get it and it is said who does not", async () => {
   const server = await started({ recipients: [undefined, { code: 550, text: "no such user" }] });
   const channel = emailTo(server.port, { to: ["ops@example.com", "gone@example.com"] });
-  expect(await emailSender(channel).send(letterOf(), never)).toEqual({
+  expect(await emailSender(channel).send(messageWith(), never)).toEqual({
     accepted: expect.stringContaining("for ops@example.com ("),
     warning: `127.0.0.1:${server.port} refused gone@example.com`,
   });
@@ -200,7 +203,7 @@ test("a server that hangs, drips or is none is not waited for", async () => {
   const foreign = await startStranger((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
   servers.push(silent, dripping, closing, foreign);
   const sent = (port: number, timeouts: Partial<MailTimeouts> = {}) =>
-    emailSender(emailTo(port), { ...long, ...timeouts }).send(letterOf(), never);
+    emailSender(emailTo(port), { ...long, ...timeouts }).send(messageWith(), never);
   expect(await sent(silent.port, { silence: 300 })).toEqual({
     problem: `127.0.0.1:${silent.port}: the server said nothing for 300 ms: is the port right, and is it smtp://?`,
     again: true,
@@ -225,7 +228,7 @@ test("what is given up from outside ends at once", async () => {
   const silent = await startStranger(() => undefined);
   servers.push(silent);
   const abort = new AbortController();
-  const sending = emailSender(emailTo(silent.port)).send(letterOf(), abort.signal);
+  const sending = emailSender(emailTo(silent.port)).send(messageWith(), abort.signal);
   abort.abort(new Error("enough"));
   await expect(sending).rejects.toThrow("enough");
 });

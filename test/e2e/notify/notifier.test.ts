@@ -144,7 +144,7 @@ test("what could not be sent is sent after a restart; only its owner may read it
   const [file = ""] = await waiting("hook");
   expect((await stat(join(folder, "outbox", "letters", "hook", file))).mode & 0o077).toBe(0);
   expect(logged).toContain("a notice is kept for the next start");
-  // Whatever else lies there is no letter.
+  // Whatever else lies there is no message.
   await writeFile(join(folder, "outbox", "letters", "hook", "half.json.new"), '{"id":');
   const second = await opened(channels);
   await expect.poll(() => server?.arrived.length).toBe(3);

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { noticeOfRun } from "#sync/notify/notice.ts";
 import { chatSender, webhookSender } from "#sync/notify/webhook.ts";
 import { makeCertificate } from "../../support/certificates.ts";
-import { chatTo, heldRun, letterOf, webhookSecret, webhookTo } from "../../support/notices.ts";
+import { chatTo, heldRun, messageWith, webhookSecret, webhookTo } from "../../support/notices.ts";
 import { answer, startScripted, unread } from "../../support/scripted.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
 import { startStranger } from "../../support/mail.ts";
@@ -33,28 +33,28 @@ async function started(...behaviours: Behaviour[]): Promise<ScriptedServer> {
 
 test("a notice is posted as JSON, with a signature that whoever knows the secret can check", async () => {
   const { url, arrived } = await started(answer(204));
-  const letter = letterOf();
+  const message = messageWith();
   const before = Math.floor(Date.now() / 1000);
-  expect(await webhookSender(webhookTo(url + path)).send(letter, never)).toEqual({ accepted: `${url} (204)` });
+  expect(await webhookSender(webhookTo(url + path)).send(message, never)).toEqual({ accepted: `${url} (204)` });
   const [request] = arrived;
   expect(request).toMatchObject({
     method: "POST",
     path,
-    headers: { "content-type": "application/json", "user-agent": "rollcall", "x-rollcall-delivery": letter.id },
+    headers: { "content-type": "application/json", "user-agent": "rollcall", "x-rollcall-delivery": message.id },
   });
   const [, t = "", v1] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(request?.headers["x-rollcall-signature"])) ?? [];
   expect(Number(t)).toBeGreaterThanOrEqual(before);
   expect(v1).toBe(createHmac("sha256", webhookSecret).update(`${t}.`).update(request!.body).digest("hex"));
   expect(JSON.parse(String(request?.body))).toEqual({
     version: 1,
-    delivery: letter.id,
+    delivery: message.id,
     host: hostname(),
     more: 0,
     notices: [
       {
-        id: letter.notices[0]?.id,
+        id: message.notices[0]?.id,
         event: "held",
-        at: letter.notices[0]?.at,
+        at: message.notices[0]?.at,
         sync: "staff",
         target: "analytics",
         run: heldRun.id,
@@ -76,7 +76,7 @@ test("a chat gets a text that links nothing and calls nobody", async () => {
   const { url, arrived } = await started(answer(200, "ok"));
   const foreign = appliedRun({ ...heldRun, target: "analytics" });
   const notice = noticeOfRun("held", foreign, { names: ["- user <!channel> @here & co"] });
-  expect(await chatSender(chatTo(url + path)).send(letterOf(notice), never)).toEqual({ accepted: `${url} (200)` });
+  expect(await chatSender(chatTo(url + path)).send(messageWith(notice), never)).toEqual({ accepted: `${url} (200)` });
   expect(JSON.parse(String(arrived[0]?.body))).toEqual({
     text: `staff: held by the limit deletes; nothing was applied; planned were 3 users created, 1 deleted; 1 group updated; 4 memberships added (run ${heldRun.id}, expires 2026-11-22 10:12 UTC)
 • deletes: 40 users in 24 hours, 5 of them already, at most 10 (10% of 100)
@@ -100,7 +100,7 @@ test.each<[status: number, again: boolean, headers?: Record<string, string>, aft
   [503, true, { "retry-after": "0" }, 0],
 ])("an answer %i: tried again is %s", async (status, again, headers = {}, after) => {
   const { url } = await started(answer(status, "<html><b>no\u202E</b>  such thing</html>", headers));
-  expect(await webhookSender(webhookTo(url + path)).send(letterOf(), never)).toEqual({
+  expect(await webhookSender(webhookTo(url + path)).send(messageWith(), never)).toEqual({
     problem: expect.stringMatching(
       `^${url} answered ${status} \\(no\\\\u\\{202e\\} such thing\\)${again ? "$" : "; look at the address"}`,
     ),
@@ -116,14 +116,14 @@ test("what an answer repeats of address and secret is not shown", async () => {
       .end(`Cannot POST ${request.url} at ${url}${path}?token=t0ken%2Fvalue t0ken/value ${webhookSecret}`);
   });
   const channel = webhookTo(`${url}${path}?token=t0ken%2Fvalue`);
-  const result = await webhookSender(channel).send(letterOf(), never);
+  const result = await webhookSender(channel).send(messageWith(), never);
   expect(result).toMatchObject({ problem: expect.stringContaining("Cannot POST"), again: false });
   expect(JSON.stringify(result)).not.toMatch(/T0PSECRET|t0ken|5ecret/);
 });
 
 test("a redirection is not followed: what it would tell somebody else is not told", async () => {
   const { url, arrived } = await started(answer(307, "", { location: "https://elsewhere.example.com/T0PSECRET" }));
-  expect(await webhookSender(webhookTo(url + path)).send(letterOf(), never)).toEqual({
+  expect(await webhookSender(webhookTo(url + path)).send(messageWith(), never)).toEqual({
     problem: `${url} points to https://elsewhere.example.com (307), which is not followed: give the address itself`,
     again: false,
   });
@@ -140,7 +140,7 @@ test("a receiver that hangs, drips or is none is not waited for, and may be trie
   });
   const foreign = await startStranger((socket) => socket.end("220 mail.example.com ESMTP\r\n"));
   const sent = (to: string, whole = 60_000) =>
-    chatSender(chatTo(to + path), { connect: 60_000, whole }).send(letterOf(), never);
+    chatSender(chatTo(to + path), { connect: 60_000, whole }).send(messageWith(), never);
   try {
     expect(await sent(url, 700)).toEqual({ problem: `${url}: no answer within 700 ms`, again: true });
     const drip = `http://127.0.0.1:${dripping.port}`;
@@ -158,7 +158,7 @@ test("a receiver that hangs, drips or is none is not waited for, and may be trie
     again: true,
   });
   const abort = new AbortController();
-  const sending = chatSender(chatTo(url + path)).send(letterOf(), abort.signal);
+  const sending = chatSender(chatTo(url + path)).send(messageWith(), abort.signal);
   abort.abort(new Error("enough"));
   await expect(sending).rejects.toThrow("enough");
 });
@@ -171,8 +171,11 @@ test("an answer that has begun well is enough, however long the rest takes; of a
   };
   const { url, open } = await started(endless(200), endless(400));
   const sender = chatSender(chatTo(url + path));
-  expect(await sender.send(letterOf(), never)).toEqual({ accepted: `${url} (200)` });
-  expect(await sender.send(letterOf(), never)).toMatchObject({ problem: expect.stringContaining("xxx"), again: false });
+  expect(await sender.send(messageWith(), never)).toEqual({ accepted: `${url} (200)` });
+  expect(await sender.send(messageWith(), never)).toMatchObject({
+    problem: expect.stringContaining("xxx"),
+    again: false,
+  });
   await expect.poll(() => open.size).toBe(0);
 });
 
@@ -182,15 +185,15 @@ test("a certificate is checked against the channel's own authority", async () =>
   await writeFile(ca, tls.cert);
   server = await startScripted({ "services/T0PSECRET": answer(200) }, tls);
   const { url } = server;
-  expect(await chatSender(chatTo(url + path)).send(letterOf(), never)).toEqual({
+  expect(await chatSender(chatTo(url + path)).send(messageWith(), never)).toEqual({
     problem: expect.stringMatching(
       /the certificate of .* is not from an authority that is trusted here .* the channel's `ca`$/,
     ),
     again: true,
   });
   expect(server.arrived).toHaveLength(0);
-  expect(await chatSender(chatTo(url + path, { ca })).send(letterOf(), never)).toHaveProperty("accepted");
-  expect(await chatSender(chatTo(url + path, { ca: join(folder, "none") })).send(letterOf(), never)).toMatchObject({
+  expect(await chatSender(chatTo(url + path, { ca })).send(messageWith(), never)).toHaveProperty("accepted");
+  expect(await chatSender(chatTo(url + path, { ca: join(folder, "none") })).send(messageWith(), never)).toMatchObject({
     problem: expect.stringContaining("the file of certificates cannot be read"),
   });
 });
