@@ -9,8 +9,8 @@ import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { InputError } from "#errors.ts";
 import { abandon } from "#files/durable.ts";
-import { readForm } from "#service/http/form.ts";
-import type { FieldSink, FormFields } from "#service/http/form.ts";
+import { readForm } from "#service/server/form.ts";
+import type { FieldSink, FormFields } from "#service/server/form.ts";
 
 /** What a call of `user/sync` asks for, besides the list (B.3, B.4). */
 export interface SyncParameters {

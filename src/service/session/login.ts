@@ -1,6 +1,5 @@
-import type { KnownAddresses } from "./addresses.ts";
-import type { SessionUser, Sessions } from "./sessions.ts";
-import type { Throttle } from "./throttle.ts";
+import type { Sessions, SessionUser } from "./sessions.ts";
+import type { KnownAddresses, Throttle } from "./throttle.ts";
 
 export interface Credentials {
   readonly username: string;

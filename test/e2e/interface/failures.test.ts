@@ -6,11 +6,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import pino from "pino";
 import { afterEach, describe, expect, test } from "vitest";
-import { json } from "#service/http/answers.ts";
-import { addDataRoutes } from "#service/http/data-routes.ts";
-import { createServer } from "#service/http/server.ts";
-import type { ServerOptions } from "#service/http/server.ts";
-import { readBody } from "#service/http/body.ts";
+import { json } from "#service/server/answers.ts";
+import { addDataRoutes } from "#service/server/data-routes.ts";
+import { createServer } from "#service/server/server.ts";
+import type { ServerOptions } from "#service/server/server.ts";
+import { readBody } from "#service/server/request.ts";
 
 const root = "/tspublic/v1";
 let app: FastifyInstance;

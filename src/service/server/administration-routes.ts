@@ -2,16 +2,12 @@ import type { FastifyInstance } from "fastify";
 import type { Directory } from "#service/directory/directory.ts";
 import { receiveSync } from "#service/directory/receive.ts";
 import type { Sessions } from "#service/session/sessions.ts";
-import { administrationRoutes, familyB } from "#wire/routes.ts";
 import { loginParameters } from "#wire/administration.ts";
-import { HttpError, authenticating, json } from "./answers.ts";
-import { readBody } from "./body.ts";
-import type { Callers } from "./callers.ts";
-import { disconnectOf } from "./disconnect.ts";
-import { queryOf } from "./exchange.ts";
-import { openSession } from "./login.ts";
-import type { LoginSettings } from "./login.ts";
-import { parametersOf } from "./parameters.ts";
+import { administrationRoutes, familyB } from "#wire/routes.ts";
+import { authenticating, HttpError, json } from "./answers.ts";
+import { openSession } from "./callers.ts";
+import type { Callers, LoginSettings } from "./callers.ts";
+import { disconnectOf, parametersOf, queryOf, readBody } from "./request.ts";
 
 export interface AdministrationSettings extends LoginSettings {
   readonly callers: Callers;

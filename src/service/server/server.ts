@@ -1,17 +1,17 @@
-import type { Server } from "node:http";
-import { Readable } from "node:stream";
+import type { IncomingMessage, Server } from "node:http";
+import { pipeline, Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import { constants, createGzip, gzipSync } from "node:zlib";
 import cookie from "@fastify/cookie";
 import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import { messageOf } from "#errors.ts";
+import { messageOf, UnavailableError } from "#errors.ts";
+import type { EndedRequest } from "#service/hooks.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
-import type { EndedRequest } from "#service/hooks.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
-import { beginExchange, pathOf, plainAddress } from "./exchange.ts";
-import { acceptsGzip, gzipBytes, gzipStream } from "./gzip.ts";
-import { lingerFor } from "./lingering.ts";
+import { beginExchange, pathOf, plainAddress } from "./request.ts";
 
 // An `import` would look at all that is in it, and so load the WebSocket and fetch that Node has: 8 MB.
 const { createServer: createPlainServer } = process.getBuiltinModule("node:http");
@@ -167,4 +167,109 @@ function watch(
   raw.on("timeout", () => {
     if (!request.raw.complete || raw.headersSent) request.raw.socket.destroy();
   });
+}
+
+/** The time of the service's processor is worth more than the last percent of a byte. */
+const gzipOptions = { level: constants.Z_BEST_SPEED };
+
+/** Does the client take gzip, whatever it would like better (B.10)? `*` stands for what is not named (RFC 9110, 12.5.3). */
+export function acceptsGzip(header: string | undefined): boolean {
+  const weights = new Map<string, number>();
+  for (const part of (header ?? "").toLowerCase().split(",")) {
+    const [coding = "", ...parameters] = part.split(";").map((piece) => piece.trim());
+    const weight = parameters.find((parameter) => /^q\s*=/.test(parameter));
+    weights.set(coding, weight === undefined ? 1 : Number(weight.slice(weight.indexOf("=") + 1)));
+  }
+  const weight = weights.get("gzip") ?? weights.get("x-gzip") ?? weights.get("*") ?? 0;
+  return weight > 0;
+}
+
+/** Compresses a small body. */
+function gzipBytes(body: Uint8Array): Buffer {
+  return gzipSync(body, gzipOptions);
+}
+
+/** Compresses a stream as it flows. Either end's breaking off destroys the other. */
+function gzipStream(body: Readable, onError: (error: Error) => void): Readable {
+  return pipeline(body, createGzip(gzipOptions), (error) => {
+    if (error) onError(error);
+  });
+}
+
+/**
+ * Has an answer reach a client that is still sending its request, and wants no further answer on its connection
+ * (`Connection: close`, HTTP/1.0). When such an answer is written Node destroys the socket; what is unread then makes the
+ * system reset the connection, and the client finds that instead of the answer. So the connection is closed in this
+ * direction alone, and what still comes is read and dropped until the request is complete.
+ */
+function lingerFor(request: IncomingMessage): void {
+  const { socket } = request;
+  const asBefore = (): boolean => Reflect.deleteProperty(socket, "destroySoon");
+  socket.destroySoon = () => {
+    asBefore();
+    if (request.complete || request.destroyed) {
+      socket.destroySoon();
+      return;
+    }
+    socket.end();
+    request.once("end", () => {
+      socket.destroySoon();
+    });
+    request.resume();
+  };
+  request.once("close", asBefore);
+}
+
+/** How long requests under way may take to end, in milliseconds (0.9). */
+const graceTime = 10_000;
+
+/** How long the work of requests that were cut off may then take to undo what it began, in milliseconds. */
+const undoTime = 2_000;
+
+/** The work of the requests under way, which goes on when their clients have gone. */
+export interface Work {
+  /** Aborted when the service cannot wait any longer. */
+  readonly shutdown: AbortSignal;
+  track<Result>(work: Promise<Result>): Promise<Result>;
+  abort(): void;
+  /** Resolves when nothing is under way. */
+  settled(): Promise<void>;
+}
+
+export function createWork(): Work {
+  const controller = new AbortController();
+  const underWay = new Set<Promise<unknown>>();
+  return {
+    shutdown: controller.signal,
+    track: async (work) => {
+      underWay.add(work);
+      try {
+        return await work;
+      } finally {
+        underWay.delete(work);
+      }
+    },
+    abort: () => {
+      controller.abort(new UnavailableError("the service is stopping"));
+    },
+    settled: async () => {
+      await Promise.allSettled(underWay);
+    },
+  };
+}
+
+/** Stops listening, waits for the requests under way, and cuts off those that take too long (0.9). */
+export async function closeServer(app: FastifyInstance, work: Work): Promise<void> {
+  // A connection whose last answer was already on its way when the service was told to stop is kept alive by nobody else.
+  const idle = setInterval(() => {
+    app.server.closeIdleConnections();
+  }, 50);
+  const cutOff = setTimeout(() => {
+    work.abort();
+    app.server.closeAllConnections();
+  }, graceTime);
+  await app.close();
+  clearInterval(idle);
+  clearTimeout(cutOff);
+  await Promise.race([work.settled(), delay(undoTime, undefined, { ref: false })]);
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createUrlencodedParser } from "#service/http/form.ts";
-import { cases } from "../../support/random.ts";
+import { createUrlencodedParser } from "#service/server/form.ts";
+import { cases } from "../../../support/random.ts";
 
 /** Reads a body that arrives in the given pieces, as [name, value] pairs. */
 function read(pieces: readonly Buffer[]): [string, string][] {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parametersOf } from "#service/http/parameters.ts";
+import { parametersOf } from "#service/server/request.ts";
 
 function read(query: string, form: string): unknown {
   return parametersOf(new URLSearchParams(query), new URLSearchParams(form));

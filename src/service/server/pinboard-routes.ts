@@ -4,11 +4,8 @@ import type { Pinboards } from "#service/pinboards/pinboards.ts";
 import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
 import { familyB, pinboardRoutes } from "#wire/routes.ts";
 import { json, sendJson } from "./answers.ts";
-import { readBody } from "./body.ts";
 import type { Callers } from "./callers.ts";
-import { disconnectOf } from "./disconnect.ts";
-import { queryOf } from "./exchange.ts";
-import { parametersOf, valuesOf } from "./parameters.ts";
+import { disconnectOf, parametersOf, queryOf, readBody, valuesOf } from "./request.ts";
 
 export interface PinboardRouteSettings {
   readonly callers: Callers;

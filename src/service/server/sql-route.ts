@@ -3,9 +3,8 @@ import type { Engine } from "#service/engine/engine.ts";
 import { localRoutes } from "#wire/routes.ts";
 import { sqlRequest } from "#wire/sql.ts";
 import { HttpError, sendJson } from "./answers.ts";
-import { readBody } from "./body.ts";
 import type { Callers } from "./callers.ts";
-import { disconnectOf } from "./disconnect.ts";
+import { disconnectOf, readBody } from "./request.ts";
 
 export interface LocalSettings {
   readonly callers: Callers;

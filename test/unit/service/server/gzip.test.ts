@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { acceptsGzip } from "#service/http/gzip.ts";
+import { acceptsGzip } from "#service/server/server.ts";
 
 test.each([
   ["gzip", true],

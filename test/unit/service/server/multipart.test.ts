@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { readForm } from "#service/http/form.ts";
+import { readForm } from "#service/server/form.ts";
 
 /** Reads a form that arrives in the given pieces, and changes what it gets, as a reader of a list does. */
 async function read(pieces: readonly Buffer[]): Promise<[string, string][]> {

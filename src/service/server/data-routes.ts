@@ -9,18 +9,58 @@ import { longestId } from "#service/loads/chunks.ts";
 import type { Cycle } from "#service/loads/cycle.ts";
 import type { Loads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
+import type { Credentials } from "#service/session/login.ts";
+import { loginParameters, loginRequest } from "#wire/administration.ts";
+import { dataTexts } from "#wire/errors.ts";
 import { chunkHeaders } from "#wire/loads.ts";
 import type { LoadStarted } from "#wire/loads.ts";
-import { familyA, loadRoutes } from "#wire/routes.ts";
-import { dataTexts } from "#wire/errors.ts";
-import { HttpError, text } from "./answers.ts";
-import { readBody } from "./body.ts";
-import type { Caller, Callers } from "./callers.ts";
-import { disconnectOf } from "./disconnect.ts";
-import { readMultipart } from "./multipart.ts";
-import { nodeAddressOf } from "./node-address.ts";
-import type { NodeAddress } from "./node-address.ts";
-import { refuseOtherMethods } from "./other-methods.ts";
+import { dataRoutes, familyA, loadRoutes } from "#wire/routes.ts";
+import type { Route } from "#wire/routes.ts";
+import { HttpError, text, unverified } from "./answers.ts";
+import { openSession } from "./callers.ts";
+import type { Caller, Callers, LoginSettings } from "./callers.ts";
+import { readMultipart } from "./form.ts";
+import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "./request.ts";
+
+/** Family A (specification 4.1). */
+export function addDataRoutes(app: FastifyInstance, settings: LoginSettings): void {
+  app.route({
+    method: dataRoutes.ping.method,
+    url: familyA + dataRoutes.ping.path,
+    handler: (_request, reply) => reply.type(text).send(dataTexts.ping),
+  });
+
+  app.route({
+    method: dataRoutes.login.method,
+    url: familyA + dataRoutes.login.path,
+    handler: async (request, reply) => {
+      const credentials = credentialsOf(request, await readBody(request));
+      if (credentials === undefined || !(await openSession(settings, request, reply, credentials))) throw unverified();
+      return reply.type(text).send("");
+    },
+  });
+
+  refuseOtherMethods(app, familyA, dataRoutes);
+}
+
+/** The pair in a JSON body, or in a form whatever its content type says (A.1). */
+function credentialsOf(request: FastifyRequest, body: string): Credentials | undefined {
+  const form = parametersOf(queryOf(request), new URLSearchParams(body));
+  const parsed = body.trimStart().startsWith("{")
+    ? loginRequest.safeParse(jsonOf(body))
+    : loginParameters.safeParse(form);
+  if (!parsed.success) return undefined;
+  const { username, password } = parsed.data;
+  return { username, password, remembered: false };
+}
+
+function jsonOf(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
 
 export interface LoadRouteSettings {
   readonly callers: Callers;
@@ -235,5 +275,34 @@ async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
   } catch (cause) {
     if (!(cause instanceof CapacityError)) throw cause;
     throw new HttpError(cause.lacking === "disk" ? 507 : 413, [cause.message], { cause });
+  }
+}
+
+/** Where the node that serves a load is reached (specification 2.3). */
+export interface NodeAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What the client dialled, as its Host header says it; without a port that of the scheme (A.5). */
+function nodeAddressOf({ headers, raw }: FastifyRequest, secure: boolean): NodeAddress {
+  const { host, port } = /^(?<host>\[[^\]]+\]|[^:]+)(?::(?<port>\d{1,5}))?$/.exec(headers.host ?? "")?.groups ?? {};
+  // HTTP/1.0 has no such header: then it is what the connection goes to.
+  if (host === undefined) return { host: plainAddress(raw.socket.localAddress), port: raw.socket.localPort ?? 0 };
+  return { host, port: port === undefined ? (secure ? 443 : 80) : Number(port) };
+}
+
+/** Answers 405 where one of the routes has the path, with another method. */
+function refuseOtherMethods(app: FastifyInstance, root: string, routes: Readonly<Record<string, Route>>): void {
+  for (const [path, there] of Map.groupBy(Object.values(routes), (route) => route.path)) {
+    const allowed: readonly string[] = there.map((route) => route.method);
+    app.route({
+      method: app.supportedMethods.filter((method) => !allowed.includes(method)),
+      url: root + path,
+      handler: () => {
+        const list = allowed.join(", ");
+        throw new HttpError(405, [`The method is not allowed here, only ${list}.`], { headers: { allow: list } });
+      },
+    });
   }
 }
