@@ -97,7 +97,7 @@ export const prefix = z
 
 /** What stands before `/tspublic/v1` on the service's own listener, where the daemon's API has its place too. */
 export const familyPrefix = prefix.refine((value) => value !== "/control" && !value.startsWith("/control/"), {
-  error: "a path below /control, which the daemon's own API has; choose another one",
+  error: "/control belongs to the daemon's own API; choose another path",
 });
 
 /** The origin of a server: `https://analytics.example.com`, a port when it has one of its own. */
@@ -110,9 +110,9 @@ export const origin = text("a URL like https://analytics.example.com").transform
   if (url === null || !["http:", "https:"].includes(url.protocol))
     return problem("expected a URL like https://analytics.example.com");
   if (url.username !== "" || url.password !== "")
-    return problem("a URL with a user or a password in it; they have keys of their own: username and password");
+    return problem("the URL must not contain a user name or a password; use the keys username and password");
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
-    return problem("a URL with a path; what stands before /tspublic/v1 has a key of its own: prefix");
+    return problem("the URL must not have a path; put the path before /tspublic/v1 into the key prefix");
   return url.origin;
 });
 
@@ -125,7 +125,8 @@ export const webAddress = text("a URL like https://hooks.example.com/rollcall").
   };
   if (url === null || !["http:", "https:"].includes(url.protocol))
     return problem("expected a URL like https://hooks.example.com/rollcall");
-  if (url.username !== "" || url.password !== "") return problem("a URL with a user or a password in it; remove them");
+  if (url.username !== "" || url.password !== "")
+    return problem("the URL must not contain a user name or a password; remove them");
   return url.href;
 });
 

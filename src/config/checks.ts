@@ -1,5 +1,6 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
+import { codeOf, lookedIn } from "#files/disk.ts";
 import { isLoopback } from "#http/listening.ts";
 import { checkRules } from "#principals/compile.ts";
 import type { KindRules } from "#principals/rules.ts";
@@ -54,7 +55,7 @@ function plainHttp(document: ConfigurationDocument): Problem[] {
     document.problem(
       path,
       "value",
-      "plain HTTP on an address that other machines reach; set service.tls, or service.allowPlainHttp: true where something in front of Rollcall encrypts",
+      "plain HTTP on an address that other machines can reach; set service.tls, or set service.allowPlainHttp: true if a proxy in front of Rollcall encrypts",
     ),
   ];
 }
@@ -69,7 +70,7 @@ function daemonBeside(document: ConfigurationDocument): Problem[] {
           document.problem(
             ["daemon", key],
             "key",
-            `is for a file without \`service:\`; beside the service, the daemon goes by service.${key}`,
+            `only applies to a file without \`service:\`; here, set service.${key} instead`,
           ),
         ],
   );
@@ -85,22 +86,18 @@ function openControl(document: ConfigurationDocument): Problem[] {
     document.problem(
       path,
       "value",
-      "plain HTTP on an address that other machines reach; set control.allowPlainHttp: true where nobody can listen in",
+      "plain HTTP on an address that other machines can reach; set control.allowPlainHttp: true if nobody can listen in on that network",
     ),
   ];
 }
 
 function checkTarget(document: ConfigurationDocument, path: Path): Problem[] {
   if (document.at(path) === "embedded" && document.at(["service"]) === undefined)
-    return [document.problem(path, "value", "embedded is the service of this file, and the file has no service:")];
+    return [document.problem(path, "value", "embedded means the service in this file, but the file has no service:")];
   const url = origin.safeParse(document.at([...path, "url"]));
   if (!url.success || !url.data.startsWith("http:") || isLoopback(new URL(url.data).hostname)) return [];
   return [
-    document.problem(
-      [...path, "url"],
-      "value",
-      "the password would cross the network unencrypted; use an https: address",
-    ),
+    document.problem([...path, "url"], "value", "the password would cross the network unencrypted; use an https URL"),
   ];
 }
 
@@ -118,7 +115,7 @@ function checkSync(document: ConfigurationDocument, path: Path): Problem[] {
       return checkName(document, place, "source", ["sources"]);
     }),
     ...checkName(document, [...path, "to"], "target", ["targets"]),
-    ...plainAddress(document, [...path, "heartbeat"], "use an https: address"),
+    ...plainAddress(document, [...path, "heartbeat"], "use an https URL"),
   ];
 }
 
@@ -129,14 +126,10 @@ function checkChannel(document: ConfigurationDocument, path: Path): Problem[] {
   const alone = (["username", "password"] as const).filter((key) => document.at([...path, key]) !== undefined);
   return [
     ...names.flatMap((name) => checkName(document, name, "sync", ["syncs"])),
-    ...(allowed ? [] : plainAddress(document, [...path, "url"], "use an https: address, or allowPlain: true")),
+    ...(allowed ? [] : plainAddress(document, [...path, "url"], "use an https URL, or allowPlain: true")),
     ...(document.at([...path, "by"]) === "email" && alone.length === 1
       ? alone.map((key) =>
-          document.problem(
-            [...path, key],
-            "value",
-            `needs a ${key === "username" ? "password" : "username"} beside it`,
-          ),
+          document.problem([...path, key], "value", `needs a ${key === "username" ? "password" : "username"} as well`),
         )
       : []),
   ];
@@ -146,7 +139,7 @@ function checkChannel(document: ConfigurationDocument, path: Path): Problem[] {
 function plainAddress(document: ConfigurationDocument, path: Path, advice: string): Problem[] {
   const url = webAddress.safeParse(document.at(path));
   if (!url.success || !url.data.startsWith("http:") || isLoopback(new URL(url.data).hostname)) return [];
-  return [document.problem(path, "value", `it would cross the network unencrypted; ${advice}`)];
+  return [document.problem(path, "value", `requests would cross the network unencrypted; ${advice}`)];
 }
 
 function checkName(document: ConfigurationDocument, path: Path, kind: string, section: Path): Problem[] {
@@ -158,7 +151,7 @@ function checkName(document: ConfigurationDocument, path: Path, kind: string, se
   const meant = nearest(name, names);
   const message =
     origins.length > 0
-      ? `no ${kind} has the name that comes from ${alternatives(origins)}; ${all}`
+      ? `no ${kind} has the name from ${alternatives(origins)}; ${all}`
       : `no ${kind} is called ${name}; ${meant === undefined ? all : `did you mean ${JSON.stringify(meant)}?`}`;
   return [document.problem(path, "value", message)];
 }
@@ -184,6 +177,7 @@ function sharedTargets(document: ConfigurationDocument): Problem[] {
 }
 
 type Kind = "file" | "folder";
+const absent = "does not exist";
 
 async function checkPaths(
   document: ConfigurationDocument,
@@ -198,8 +192,11 @@ async function checkPaths(
       const failure = await missing(resolve(folder, file), kind);
       if (failure === undefined) return [];
       const origins = document.origins(path);
-      const where = origins.length > 0 ? `the value comes from ${alternatives(origins)}` : resolve(folder, file);
-      return [document.problem(path, "value", `${failure} (${where})`)];
+      const message =
+        origins.length > 0
+          ? `the ${kind} ${failure} (the value comes from ${alternatives(origins)})`
+          : `${file} ${failure}${failure === absent ? ` ${lookedIn(resolve(folder, file))}` : ""}`;
+      return [document.problem(path, "value", message)];
     }),
   );
   return problems.flat();
@@ -209,9 +206,9 @@ async function checkPaths(
 async function missing(path: string, kind: Kind): Promise<string | undefined> {
   try {
     const found = (await stat(path)).isDirectory() ? "folder" : "file";
-    return found === kind ? undefined : `it is a ${found}`;
+    return found === kind ? undefined : `is a ${found}, not a ${kind}`;
   } catch (error) {
-    return reason(error).replace("file", kind);
+    return codeOf(error) === "ENOENT" ? absent : `cannot be read: ${reason(error)}`;
   }
 }
 
@@ -233,7 +230,7 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
       const origins = document.origins(place);
       // The message may quote the expression.
       if (origins.length > 0)
-        return document.problem(place, "value", `the expression that comes from ${alternatives(origins)} is not valid`);
+        return document.problem(place, "value", `the expression from ${alternatives(origins)} is not valid`);
       return document.problemWithin(place, offset, message);
     });
   });

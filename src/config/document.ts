@@ -155,7 +155,7 @@ function plainValue(document: Document, collector: Collector): unknown {
     values += 1;
     if (values > limits.values || path.length > limits.depth) {
       if (values <= limits.values + 1 || path.length > limits.depth)
-        collector.problem([], offset, "too much in one configuration; is an alias inside its own anchor?");
+        collector.problem([], offset, "too many values, or nested too deeply; is an alias inside its own anchor?");
       return undefined;
     }
     if (isAlias(node)) {

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { codeOf, lookedIn } from "#files/disk.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { redactor } from "#http/redact.ts";
@@ -69,6 +70,13 @@ async function read(file: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(file));
   } catch (error) {
+    if (codeOf(error) === "ENOENT")
+      throw new InputError(
+        `${file} does not exist ${lookedIn(resolve(file))}; name another configuration with --config FILE`,
+        {
+          cause: error,
+        },
+      );
     const why = reason(error);
     const advice = why === notText ? "save it as UTF-8" : "name the configuration with --config FILE";
     throw new InputError(`${file} cannot be read: ${why}; ${advice}`, { cause: error });

@@ -5,32 +5,32 @@ import { data, memory, service } from "#service/options.ts";
 import { sync } from "./syncs.ts";
 
 const remote = z.strictObject({
-  url: values.origin.describe("Where the server is: https://host, https://host:port."),
+  url: values.origin.describe("The server's address: https://host or https://host:port."),
   username: values
     .text("the name of a user with the privilege administration")
-    .describe("A user with the privilege administration."),
+    .describe("A user with the administration privilege."),
   password: values
     .text("the user's password, or where it is: ${env:NAME} or ${file:/path}")
-    .describe("Better not here but in the environment, ${env:NAME}, or in a file, ${file:/path}."),
-  ca: values.path.exactOptional().describe("A file in PEM form that the server's certificate is checked against."),
-  prefix: values.prefix.prefault("").describe("What stands before /tspublic/v1 on that server."),
+    .describe("The password. Keep it out of this file: use ${env:NAME} or ${file:/path}."),
+  ca: values.path
+    .exactOptional()
+    .describe("A PEM file with the certificate authority that signed the server's certificate."),
+  prefix: values.prefix.prefault("").describe("The path before /tspublic/v1 on that server."),
   nodes: z
     .array(values.node, { error: "expected a list of hosts like [node1.example.com]" })
     .prefault([])
-    .describe("Other hosts that data may be sent to when the server says so: host or host:port."),
+    .describe("Other hosts that data may go to when the server redirects a load there: host or host:port."),
 });
 
 const target = z
   .union([z.literal("embedded"), remote])
-  .describe("embedded: the service of this file. Otherwise a server that speaks the same interface.");
+  .describe("embedded: the service in this file. Otherwise, a server with the same interface.");
 
 /** What every source may say beside its connector's own options. */
 export const sourceSettings = z.strictObject({
   fullReadEvery: values.duration
     .exactOptional()
-    .describe(
-      "How long a source that tells that nothing has changed need not be read. Absent: it is read at every run.",
-    ),
+    .describe("How long to skip reading the source while it reports no changes. Absent: every run reads it."),
 });
 
 /** A source but for its connector's own options, which that connector's schema validates. */
@@ -45,10 +45,12 @@ const expected = "a secret of at least 16 characters, or where it is: ${env:NAME
 const metrics = values.section({
   token: values
     .text(expected)
-    .regex(/^[\x21-\x7E]{16,}$/, { error: `expected ${expected}; letters, digits and signs of ASCII, no spaces` })
+    .regex(/^[\x21-\x7E]{16,}$/, {
+      error: `expected ${expected}; ASCII letters, digits and punctuation only, no spaces`,
+    })
     .exactOptional()
-    .describe("A bearer token that whoever reads /metrics must have. Absent: whoever is on this machine reads them."),
-  open: z.boolean().prefault(false).describe("true: everybody may read /metrics."),
+    .describe("The bearer token for /metrics. Absent: only requests from this machine may read it."),
+  open: z.boolean().prefault(false).describe("true: anyone may read /metrics."),
 });
 
 /** The whole file. What concerns several keys at once is checked apart, so that every problem is found in one go. */
@@ -56,37 +58,39 @@ export const file = z.strictObject({
   service: service
     .nullish()
     .transform((value) => (value === null ? service.parse({}) : value))
-    .describe("The service: users, groups, sessions. Leave it out to run the daemon alone."),
+    .describe("The service: users, groups, sessions and loads. Leave it out to run the daemon alone."),
   daemon: values
     .section({ data, memory })
     .describe(
-      "Where the daemon keeps what it stores, and how much memory a run may take, where the file has no service. Beside the service, it goes by service.data and service.memory.",
+      "The daemon's data folder and memory limit, for a file without service. With a service, the daemon uses service.data and service.memory.",
     ),
   control: values
     .section({
       listen: values.listen
         .prefault("127.0.0.1:0")
-        .describe("Where the daemon's own API listens: host:port. Port 0 is any free one."),
+        .describe("The address of the daemon's own API: host:port. Port 0: any free port."),
       allowPlainHttp: z
         .boolean()
         .prefault(false)
-        .describe("Allow an address that is not loopback, as for health checks from elsewhere."),
+        .describe("Allow an address that other machines can reach, for example for health checks."),
     })
-    .describe("The daemon's own listener, where it runs without the service. Beside the service, it uses that one's."),
-  targets: values.named(target).describe("Where syncs write to, by name."),
-  sources: values.named(source).describe("Where users and groups come from, by name."),
-  syncs: values.named(sync).describe("What is kept in step with what, by name."),
+    .describe(
+      "The daemon's own listener, when it runs without the service. With the service, it shares the service's listener.",
+    ),
+  targets: values.named(target).describe("The targets that syncs write to, by name."),
+  sources: values.named(source).describe("The directories that users and groups come from, by name."),
+  syncs: values.named(sync).describe("The syncs, by name: which sources go to which target, when, and by which rules."),
   journal: values
     .section({
-      keep: values.duration.prefault("90d").describe("How long a run is remembered."),
-      runs: values.atLeastOne.prefault(1000).describe("How many runs are remembered at most."),
+      keep: values.duration.prefault("90d").describe("How long to remember a run."),
+      runs: values.atLeastOne.prefault(1000).describe("How many runs to remember."),
       lists: values.atLeastOne
         .prefault(20)
-        .describe("Of how many runs the changes and the list are kept at most: to look at them, and to undo them."),
+        .describe("For how many runs to store the changes and the list, so that they can be shown and undone."),
     })
-    .describe("What is remembered of runs."),
-  notifications: values.named(channel).describe("How people are told of runs, by name."),
-  metrics: metrics.describe("Who may read /metrics, beside administrators of the service."),
+    .describe("How much of the run history to store."),
+  notifications: values.named(channel).describe("The channels that notify people about runs, by name."),
+  metrics: metrics.describe("Who may read /metrics, besides administrators of the service."),
 });
 
 export type File = z.infer<typeof file>;

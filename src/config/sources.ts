@@ -73,12 +73,12 @@ async function find(
   const builtIn = connectors.find(({ name }) => name === word);
   if (builtIn !== undefined) return builtIn.load();
   const origins = document.origins(path);
-  const from = origins.length > 0 ? `that comes from ${alternatives(origins)}` : undefined;
+  const from = origins.length > 0 ? `from ${alternatives(origins)}` : undefined;
   if (load === undefined || !/^\.{0,2}\/|\.[cm]?[jt]s$/.test(word)) {
     const names = connectors.map(({ name }) => name);
     const name = from === undefined ? `is called ${word}` : `has the name ${from}`;
     const hint = from !== undefined ? `expected one of: ${names.join(", ")}` : didYouMean(word, names);
-    return document.problem(path, "value", `no connector ${name}; ${hint} (a module of your own is ./NAME.ts)`);
+    return document.problem(path, "value", `no connector ${name}; ${hint} (for a module of your own, write its path: ./NAME.ts)`);
   }
   try {
     return await load(word, folder);

@@ -57,7 +57,7 @@ export function substitute(text: string, { environment, folder }: Surroundings):
         return "";
       }
     }
-    problems.push(`a substitution that is none; ${forms}`);
+    problems.push(`unknown substitution; ${forms}`);
     return "";
   };
   let matches = 0;
@@ -89,7 +89,7 @@ export function reason(error: unknown): string {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   switch (code) {
     case "ENOENT":
-      return "there is no such file";
+      return "it does not exist";
     case "EISDIR":
       return "it is a folder";
     case "EACCES":

@@ -7,44 +7,48 @@ import { limits } from "#plan/limit-options.ts";
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
 
 const byDefault = (text: z.ZodType<string>) =>
-  z.strictObject({ default: text.describe("The value where the source has none.") });
+  z.strictObject({ default: text.describe("The value to use when the source has none.") });
 
 /** An expression, or one beside what it means that the source has no value. */
 const attribute = <Absence extends z.ZodType>(example: string, absence: Absence) =>
   z.union([
     expression(example),
     z.strictObject({
-      value: expression(example).exactOptional().describe("A CEL expression. Absent: there never is a value."),
+      value: expression(example).exactOptional().describe("A CEL expression. Absent: the source never has a value."),
       absent: absence,
     }),
   ]);
 
 const absentText = z
   .union([z.literal("keep"), z.literal("clear"), byDefault(values.text("a text"))])
-  .describe("What no value means. keep: what the target has stays. clear: it is unset. Or { default: a text }.");
+  .describe(
+    "What to do when the source has no value. keep: leave the target's value. clear: unset it. Or { default: a text }.",
+  );
 const absentName = z
   .union([z.literal("keep"), byDefault(values.principalName)])
-  .describe("What no value means. keep: what the target has stays, or else the name. Or { default: a text }.");
+  .describe(
+    "What to do when the source has no value. keep: leave the target's value, or use the name if there is none. Or { default: a text }.",
+  );
 /** Names of groups that something is directly in. */
 const groupList = z.array(values.principalName, { error: 'expected a list of group names like ["everyone"]' });
 
 const rules = {
   include: expression('entry.status == "active"')
     .exactOptional()
-    .describe("True for the entries to take. Absent: all."),
+    .describe("True for the entries to include. Absent: all."),
   exclude: expression('entry.type == "service"')
     .exactOptional()
-    .describe("True for the entries to leave out of those."),
+    .describe("True for the entries to leave out, of those included."),
   name: expression("lower(entry.uid)").describe("The name that identifies the principal."),
-  displayName: attribute("entry.cn", absentName).describe("The name that people see."),
-  description: attribute("entry.title", absentText).exactOptional().describe("A text or null."),
-  groups: expression('["everyone"]').exactOptional().describe("Names of further groups it is directly in."),
+  displayName: attribute("entry.cn", absentName).describe("The display name."),
+  description: attribute("entry.title", absentText).exactOptional().describe("The description: a text or null."),
+  groups: expression('["everyone"]').exactOptional().describe("A list of further groups to put it into directly."),
 };
 
 /** Expressions for users. */
 export const userRules = z.strictObject({
   ...rules,
-  mail: attribute("entry.mail", absentText).exactOptional().describe("An address or null."),
+  mail: attribute("entry.mail", absentText).exactOptional().describe("The mail address, or null."),
 });
 
 /** Expressions for groups, which have no mail (B.5). */
@@ -53,14 +57,14 @@ export const groupRules = z.strictObject({
   rename: z
     .record(values.principalName, values.principalName)
     .exactOptional()
-    .describe("Other names for groups: the name that the rules give, and the one it gets."),
+    .describe("Other names for groups: from the name that the rules give to the one to use."),
 });
 
 /** A group that exists whatever the sources say. */
 const staticGroup = values.section({
-  displayName: values.principalName.exactOptional().describe("The name that people see. Absent: its name."),
-  description: z.string({ error: "expected a text" }).exactOptional().describe("A text."),
-  groups: groupList.prefault([]).describe("Names of groups that it is directly in."),
+  displayName: values.principalName.exactOptional().describe("The display name. Absent: the same as the name."),
+  description: z.string({ error: "expected a text" }).exactOptional().describe("The description."),
+  groups: groupList.prefault([]).describe("Names of the groups it is directly in."),
 });
 
 const attempts = "expected a whole number from 0 to 100";
@@ -84,17 +88,15 @@ function isCron(value: string): boolean {
 
 /** When a sync runs, in `syncs.NAME`. */
 const schedule = {
-  schedule: cron.exactOptional().describe("When it runs, as a cron expression. Absent: only on demand."),
-  timezone: values.timezone.exactOptional().describe("The time zone of the schedule. Absent: the system's."),
+  schedule: cron.exactOptional().describe("When to run, as a cron expression. Absent: only on demand."),
+  timezone: values.timezone.exactOptional().describe("The schedule's time zone. Absent: the system's."),
   jitter: values.duration
     .exactOptional()
-    .describe("A run begins up to so much after its slot, another time at every slot. Absent: at once."),
+    .describe("Start each run after a random delay of at most this long. Absent: at once."),
   catchUp: z
     .boolean({ error: "expected true or false" })
     .prefault(true)
-    .describe(
-      "true: slots that passed while it could not run are made up for, once. false: the next slot is waited for.",
-    ),
+    .describe("true: run once for the slots missed while Rollcall could not run. false: wait for the next slot."),
   retries: values
     .section({
       attempts: z
@@ -102,16 +104,18 @@ const schedule = {
         .min(0, { error: attempts })
         .max(100, { error: attempts })
         .prefault(3)
-        .describe("How often a run is tried again that failed because something did not answer."),
+        .describe("How often to retry a run that failed because something did not answer."),
       first: values.duration
         .prefault("1m")
-        .describe("How long until the first time; every further one waits twice as long."),
-      most: values.duration.prefault("15m").describe("The longest wait."),
+        .describe("The wait before the first retry; it doubles with each further one."),
+      most: values.duration.prefault("15m").describe("The longest wait between retries."),
     })
-    .describe("What becomes of a run that failed."),
+    .describe("How to retry failed runs."),
   overdueAfter: values.duration
     .exactOptional()
-    .describe("How long it may be without a success; then that is told, and /readyz says so. Absent: for ever."),
+    .describe(
+      "How long the sync may go without a success before people are notified and /readyz fails. Absent: forever.",
+    ),
 };
 
 const patterns = z.array(values.text("a name, with * for any characters"), { error: 'expected a list like ["svc-*"]' });
@@ -122,9 +126,9 @@ const optionalSource = z.strictObject({
   optional: z
     .boolean()
     .prefault(false)
-    .describe("true: when it cannot be read, what came from it stays as it is. Otherwise the run fails."),
-  minUsers: values.atLeastOne.exactOptional().describe("The fewest users that it must have in scope; a limit."),
-  minGroups: values.atLeastOne.exactOptional().describe("The fewest groups that it must have in scope; a limit."),
+    .describe("true: when the source cannot be read, leave what came from it as it is. false: fail the run."),
+  minUsers: values.atLeastOne.exactOptional().describe("The fewest users the source must have in scope (a limit)."),
+  minGroups: values.atLeastOne.exactOptional().describe("The fewest groups the source must have in scope (a limit)."),
 });
 
 const noTime = "expected 0 or a duration like 7d";
@@ -135,70 +139,79 @@ export const sync = z.strictObject({
   from: z
     .array(z.union([sourceName, optionalSource]), { error: "expected a list of sources like [corp]" })
     .min(1, { error: "expected at least one source" })
-    .describe("The sources that are read, by name; where entries are joined, the first one wins."),
+    .describe("The sources to read, by name. When entries are joined, the first source wins."),
   join: z
     .strictObject({
-      users: expression("lower(entry.mail)").exactOptional().describe("What users of several sources are joined by."),
-      groups: expression("lower(entry.cn)").exactOptional().describe("What groups of several sources are joined by."),
+      users: expression("lower(entry.mail)").exactOptional().describe("The key that joins users from several sources."),
+      groups: expression("lower(entry.cn)").exactOptional().describe("The key that joins groups from several sources."),
     })
     .exactOptional()
-    .describe("Expressions that give entries of several sources that are one the same text. Absent: none are."),
-  to: values.text("the name of a target").describe("The target that is written to, by name."),
+    .describe(
+      "How to recognize the same user or group in several sources: entries with the same key become one. Absent: no joining.",
+    ),
+  to: values.text("the name of a target").describe("The target to write to, by name."),
   ...schedule,
-  users: userRules.describe("What becomes of the sources' users: CEL expressions over `entry`."),
-  groups: groupRules.exactOptional().describe("What becomes of the sources' groups. Absent: they are not taken over."),
+  users: userRules.describe("How entries become users: CEL expressions over `entry`."),
+  groups: groupRules.exactOptional().describe("How entries become groups. Absent: the sources' groups are left out."),
   staticGroups: values
     .named(staticGroup, values.principalName)
-    .describe("Groups that exist whatever the sources say, by name."),
-  defaultGroups: groupList.prefault([]).describe("Names of groups that every user is directly in."),
+    .describe("Groups that always exist, whatever the sources contain, by name."),
+  defaultGroups: groupList.prefault([]).describe("Names of groups to put every user into directly."),
   manage: z
     .enum(["owned", "everything"])
     .prefault("owned")
-    .describe("owned: only what this sync created or adopted. everything: all that is not protected."),
+    .describe("owned: manage only what this sync created or adopted. everything: manage all that is not protected."),
   protect: values
     .section({
-      users: patterns.prefault([]).describe("Names of users that are never touched."),
-      groups: patterns.prefault([]).describe("Names of groups that are never touched."),
+      users: patterns.prefault([]).describe("Names of users to leave alone; * stands for any characters."),
+      groups: patterns.prefault([]).describe("Names of groups to leave alone; * stands for any characters."),
     })
-    .describe("What is never touched."),
+    .describe("Users and groups that the sync never touches."),
   deletions: values
     .section({
       after: z
         .union([zero, values.duration], { error: noTime })
         .prefault(0)
-        .describe("How long a principal that is gone from the sources stays. 0: it is deleted at once."),
+        .describe("How long to wait before deleting a user or group that left the sources. 0: delete at once."),
     })
-    .describe("When principals are deleted."),
+    .describe("When to delete users and groups."),
   renames: z
     .enum(["hold", "apply"])
     .prefault("apply")
-    .describe("A known record with another name. apply: deleted and created anew. hold: it keeps the old name."),
+    .describe(
+      "When a known record gets another name. apply: delete the old name and create the new one. hold: keep the old name.",
+    ),
   reusedNames: z
     .enum(["hold", "apply"])
     .prefault("hold")
-    .describe("A known name with another record: somebody else. hold: it stays as it is. apply: it is taken over."),
-  limits: limits.describe("What a run may change at most, and what it must find at least."),
+    .describe(
+      "When a known name belongs to another record: somebody else. hold: leave it as it is. apply: take it over.",
+    ),
+  limits: limits.describe("The most a run may change, and the least it must find."),
   approval: z
     .enum(["required", "automatic", "automatic-within-limits"])
     .prefault("automatic")
     .describe(
-      "Who lets a plan be applied. required: a person, always. automatic: nobody; what is beyond the limits is held. " +
-        "automatic-within-limits: a person, where a limit is tripped.",
+      "Who approves a plan. required: always a person. automatic: nobody; a plan beyond the limits is held. " +
+        "automatic-within-limits: a person, but only when a limit is tripped.",
     ),
-  approvalExpires: values.duration.prefault("24h").describe("How long a plan can be approved."),
+  approvalExpires: values.duration.prefault("24h").describe("How long a plan can wait for approval."),
   defaultPassword: z
     .string({ error: "expected a password" })
     .exactOptional()
-    .describe("The password of every user that is created. Absent: a random one, known to nobody."),
+    .describe("The password of newly created users. Absent: a random one that nobody knows."),
   export: z
     .strictObject({
       database: values
         .text("the name of a database")
-        .describe("A database of the target with the tables of config/sample/tables.sql."),
-      schema: values.text("the name of a schema").exactOptional().describe("Absent: the database's default schema."),
+        .describe("A database of the target that has the tables of config/sample/tables.sql."),
+      schema: values
+        .text("the name of a schema")
+        .exactOptional()
+        .describe("The schema of the tables. Absent: the database's default schema."),
     })
     .exactOptional()
-    .describe("Where the target's users, groups and memberships are exported to after every run that changed them."),
-  heartbeat: values.webAddress.exactOptional().describe("A URL that is requested after each success of the sync."),
+    .describe("Where to export the target's users, groups and memberships after each run that changed them."),
+  heartbeat: values.webAddress.exactOptional().describe("A URL to request after each success of the sync."),
 });
 export type Sync = z.infer<typeof sync>;

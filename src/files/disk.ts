@@ -1,5 +1,8 @@
+import { readdirSync } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
+import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
+import { nearest, quoteIfNeeded } from "#text.ts";
 
 /** What a file cannot be written for, whatever is in it. */
 export type Obstacle = "full" | "read-only";
@@ -74,6 +77,26 @@ export async function makeFolder(folder: string, what: string): Promise<void> {
     const code = error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
     throw new InputError(`${what}, ${folder}, cannot be made: ${folderReasons[code] ?? code}`, { cause: error });
   }
+}
+
+/** Where a file that does not exist was looked for, and what was probably meant: `(looked in /etc/rollcall); there is people.csv`. */
+export function lookedIn(path: string): string {
+  const meant = fileLike(path);
+  return `(looked in ${dirname(path)})${meant === undefined ? "" : `; there is ${meant}`}`;
+}
+
+/** The name of the file beside a missing one that was probably meant. */
+export function fileLike(path: string): string | undefined {
+  const [name, extension] = [basename(path), extname(path)];
+  let names: readonly string[];
+  try {
+    names = readdirSync(dirname(path));
+  } catch {
+    return undefined;
+  }
+  const alike = names.filter((each) => extension !== "" && extname(each) === extension);
+  const meant = nearest(name, names) ?? (alike.length === 1 ? alike[0] : undefined);
+  return meant === undefined ? undefined : quoteIfNeeded(meant);
 }
 
 /** Is there anything with this path? What is in the way of a file shows when it is opened. */

@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { IncompleteReadError, InputError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
+import { codeOf, fileLike } from "./disk.ts";
 import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
 
 /** In bytes. Small enough that parsing a chunk takes a few milliseconds, in which nothing else can run. */
@@ -42,7 +43,7 @@ async function openFile(
     try {
       return await action();
     } catch (error) {
-      throw unreadable(name, error);
+      throw unreadable(name, path, error);
     }
   };
   // Asked first: opening a pipe would wait for its writer.
@@ -96,16 +97,22 @@ function isSame(before: BigIntStats, now: BigIntStats): boolean {
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "does not exist; check the path, which is relative to the configuration's folder, and the export",
   ENOTDIR: "does not exist: part of its path is a file, not a folder",
   EACCES: "may not be read; allow the account that runs this program to read it",
   EPERM: "may not be read; allow the account that runs this program to read it",
 };
 
+function missingHint(path: string): string {
+  const meant = fileLike(path);
+  return meant === undefined
+    ? "check the path, which is relative to the configuration's folder, and the export"
+    : `there is ${meant}`;
+}
+
 /** The system's own messages hold the absolute path; these name the file as the configuration does. */
-function unreadable(name: string, cause: unknown): RollcallError {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : messageOf(cause);
-  const reason = reasons[code];
+function unreadable(name: string, path: string, cause: unknown): RollcallError {
+  const code = codeOf(cause) || messageOf(cause);
+  const reason = code === "ENOENT" ? `does not exist; ${missingHint(path)}` : reasons[code];
   if (reason !== undefined) return new IncompleteReadError(`${name} ${reason}`, { cause });
   return new UnavailableError(`${name} cannot be read now (${code})`, { cause });
 }

@@ -16,12 +16,12 @@ const bound = z.union(
     wholeNumber,
     percentage,
     z.strictObject({
-      count: wholeNumber.exactOptional().describe("At most so many."),
+      count: wholeNumber.exactOptional().describe("The most, as a number."),
       percent: z
         .union([z.number().min(0, { error: "expected a number, at least 0" }), percentage])
         .exactOptional()
-        .describe("At most so many percent of what the sync manages in the target."),
-      per: per.exactOptional().describe("run: in one run. day: in the last 24 hours, this run included."),
+        .describe("The most, in percent of what the sync manages in the target."),
+      per: per.exactOptional().describe("run: count one run. day: count the last 24 hours, including this run."),
     }),
   ],
   { error: "expected a percentage like 5%, a number like 20, { count, percent, per }, or none" },
@@ -33,26 +33,24 @@ export const limits = values.section({
   deletes: bound.prefault("10%").describe("How many users, and how many groups, may be deleted."),
   updates: bound.prefault("50%").describe("How many users, and how many groups, may be changed."),
   creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),
-  membershipsLost: bound.prefault("25%").describe("How many memberships those who stay may lose."),
+  membershipsLost: bound.prefault("25%").describe("How many memberships the remaining users and groups may lose."),
   blanked: bound.prefault("10%").describe("How many mail addresses and descriptions may become empty."),
   shrink: bound
     .prefault("20%")
-    .describe("How many users, and how many groups, fewer than at its last good read a source may have."),
-  quarantined: bound
-    .prefault("20%")
-    .describe("How many users, and how many groups, of what a source has in scope may be in doubt."),
-  minUsers: values.atLeastOne
-    .exactOptional()
-    .describe("The fewest users that the sources together must have in scope."),
-  minGroups: values.atLeastOne
-    .exactOptional()
-    .describe("The fewest groups that the sources together must have in scope."),
-  floor: wholeNumber.prefault(10).describe("Up to so many changes a percentage is never tripped."),
-  per: per.prefault("day").describe("What bounds are on. run: one run. day: the last 24 hours, this run included."),
+    .describe("By how many users, and how many groups, a source may shrink since its last good read."),
+  quarantined: bound.prefault("20%").describe("How many users, and how many groups, of a source may be quarantined."),
+  minUsers: values.atLeastOne.exactOptional().describe("The fewest users all sources together must have in scope."),
+  minGroups: values.atLeastOne.exactOptional().describe("The fewest groups all sources together must have in scope."),
+  floor: wholeNumber.prefault(10).describe("A percentage never trips on this many changes or fewer."),
+  per: per
+    .prefault("day")
+    .describe("The period that bounds apply to. run: one run. day: the last 24 hours, including this run."),
   action: z
     .enum(["hold", "apply-the-rest"])
     .prefault("hold")
-    .describe("When a limit is tripped. hold: nothing is applied. apply-the-rest: what the limit is about waits."),
+    .describe(
+      "What to do when a limit is tripped. hold: apply nothing. apply-the-rest: hold only the changes that the limit is about.",
+    ),
 });
 
 type From = string | { readonly source: string; readonly minUsers?: number; readonly minGroups?: number };

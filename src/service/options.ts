@@ -7,56 +7,56 @@ const groupNames = z.array(values.principalName, { error: "expected a list of gr
 export const data = values
   .text("the path of a folder")
   .prefault("data")
-  .describe("The folder of everything Rollcall stores, relative to this file.");
-export const memory = values.memory.prefault("1GiB").describe("DuckDB's memory limit; beyond it, it spills to disk.");
+  .describe("The folder for everything Rollcall stores, relative to this file.");
+export const memory = values.memory
+  .prefault("1GiB")
+  .describe("DuckDB's memory limit; beyond it, DuckDB spills to disk.");
 
 /** What `service` holds. */
 export const service = z.strictObject({
-  listen: values.listen
-    .prefault("127.0.0.1:8442")
-    .describe("Where the service listens: host:port. Port 0 is any free one."),
+  listen: values.listen.prefault("127.0.0.1:8442").describe("The service's address: host:port. Port 0: any free port."),
   data,
   administrator: values
     .section({
-      name: values.principalName.prefault("admin").describe("The user that always holds every privilege."),
+      name: values.principalName.prefault("admin").describe("The user who always has every privilege."),
       password: z
         .string({ error: "expected a password" })
         .exactOptional()
-        .describe("Empty or absent: generated and printed once, at the first start."),
+        .describe("The password. Empty or absent: generated and printed once, at the first start."),
     })
-    .describe("The bootstrap administrator."),
+    .describe("The built-in administrator."),
   tls: z
     .strictObject({
-      cert: values.path.describe("A certificate (with its chain) in PEM form."),
-      key: values.path.describe("Its private key in PEM form."),
+      cert: values.path.describe("A PEM file with the certificate and its chain."),
+      key: values.path.describe("A PEM file with the private key."),
     })
     .exactOptional()
-    .describe("Serve HTTPS."),
+    .describe("The certificate to serve HTTPS with."),
   allowPlainHttp: z
     .boolean()
     .prefault(false)
-    .describe("Allow plain HTTP on an address that is not loopback: passwords then cross the network unencrypted."),
+    .describe(
+      "Allow plain HTTP on an address that other machines can reach. Passwords then cross the network unencrypted.",
+    ),
   prefixes: z
     .array(values.familyPrefix, { error: "expected a list of paths" })
     .prefault(["", "/callosum/v1"])
-    .describe("What may stand before /tspublic/v1."),
+    .describe("The paths that may come before /tspublic/v1."),
   sessions: values
     .section({
-      idle: values.duration.prefault("3h").describe("A session ends after this long without a request."),
-      remembered: values.duration
-        .prefault("7d")
-        .describe("How long a login with rememberme=true is valid, used or not."),
+      idle: values.duration.prefault("3h").describe("How long a session lasts without a request."),
+      remembered: values.duration.prefault("7d").describe("How long a login with rememberme=true lasts, used or not."),
     })
     .describe("How long sessions last."),
   logins: values
     .section({
       attempts: values.atLeastOne
         .prefault(10)
-        .describe("Failed logins of one name from one address that are allowed within the window."),
+        .describe("How many failed logins one name may have from one address within the window."),
       window: values.duration.prefault("5m").describe("How long a failed login counts."),
-      lockout: values.duration.prefault("5m").describe("How long further logins are refused."),
+      lockout: values.duration.prefault("5m").describe("How long to refuse further logins."),
     })
-    .describe("Protection against guessing."),
+    .describe("Protection against password guessing."),
   privileges: values
     .section({
       administration: groupNames
@@ -66,38 +66,42 @@ export const service = z.strictObject({
         .prefault(["Administrator", "DataManager"])
         .describe("Groups whose members may load data."),
     })
-    .describe("Which groups carry which privilege."),
+    .describe("Which groups have which privilege."),
   tables: values.path
     .exactOptional()
-    .describe("A file of CREATE … IF NOT EXISTS statements: the databases, schemas and tables that loads write to."),
+    .describe(
+      "A SQL file with CREATE … IF NOT EXISTS statements for the databases, schemas and tables that loads write to.",
+    ),
   nodeAddress: z
     .strictObject({
-      host: values.host.describe("A name or an address, IPv6 in brackets."),
-      port: values.port.describe("Its port."),
+      host: values.host.describe("A host name or address, IPv6 in brackets."),
+      port: values.port.describe("The port."),
     })
     .exactOptional()
-    .describe("What the start of a load says of where to send the data. Absent: what the client called."),
+    .describe("The address that clients are told to send a load's data to. Absent: the one they called."),
   loads: values
     .section({
-      statusHold: values.duration.prefault("2s").describe("How long a status call may be held while a commit runs."),
+      statusHold: values.duration.prefault("2s").describe("How long a status call may wait while a commit runs."),
       expireAfter: values.duration
         .prefault("24h")
-        .describe("When a cycle that is not committed expires, and how long one that has ended is remembered."),
-      maxChunk: values.size.prefault("8GiB").describe("The largest chunk."),
-      maxCycle: values.size.prefault("64GiB").describe("The most that the chunks of one cycle may have together."),
-      minFreeDisk: values.size.prefault("1GiB").describe("Uploads are refused when less than this would stay free."),
+        .describe("How long an uncommitted cycle lasts, and how long an ended one is remembered."),
+      maxChunk: values.size.prefault("8GiB").describe("The largest size of one chunk."),
+      maxCycle: values.size.prefault("64GiB").describe("The largest size of all chunks of a cycle together."),
+      minFreeDisk: values.size
+        .prefault("1GiB")
+        .describe("Refuse uploads that would leave less free disk space than this."),
     })
     .describe("Data loads."),
   pinboards: values
     .text("the path of a folder")
     .exactOptional()
-    .describe("A folder of pinboards, a YAML file each: *.yaml, *.yml. Read again on SIGHUP."),
+    .describe("A folder of pinboards, one YAML file each: *.yaml, *.yml. Reloaded on SIGHUP."),
   queries: values
     .section({
       timeout: values.duration.prefault("60s").describe("How long a query of a pinboard may run."),
-      maxRows: values.atLeastOne.prefault(100_000).describe("The most rows that one visualization returns at a time."),
+      maxRows: values.atLeastOne.prefault(100_000).describe("The most rows a visualization returns at a time."),
     })
-    .describe("The queries of pinboards."),
+    .describe("Limits on the queries of pinboards."),
   memory,
 });
 

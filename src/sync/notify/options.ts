@@ -19,7 +19,7 @@ const mailServer = text("a server like smtp://mail.example.com or smtps://mail.e
     if (url === null || !["smtp:", "smtps:"].includes(url.protocol) || url.hostname === "")
       return problem("expected a server like smtp://mail.example.com or smtps://mail.example.com");
     if (url.username !== "" || url.password !== "")
-      return problem("a user or a password in an address; they have keys of their own: username and password");
+      return problem("the address must not contain a user name or a password; use the keys username and password");
     if (!["", "/"].includes(url.pathname) || url.search !== "" || url.hash !== "")
       return problem("expected a server without a path, like smtp://mail.example.com:587");
     const tls = url.protocol === "smtps:";
@@ -39,69 +39,73 @@ const common = {
     .min(1, { error: "expected at least one event" })
     .transform((list): Events => list)
     .prefault(["pending", "held", "failed", "recovered", "overdue"])
-    .describe("What it is used for."),
+    .describe("The events to send."),
   syncs: z
     .array(text("the name of a sync"), { error: "expected a list of syncs like [staff]" })
     .min(1, { error: "expected at least one sync" })
     .exactOptional()
-    .describe("For which syncs, by name. Absent: for all."),
+    .describe("The syncs to report on, by name. Absent: all."),
   names: z
     .boolean()
     .prefault(false)
-    .describe("true: names of users and groups may be in it. false: counts only, and where to see the rest."),
+    .describe(
+      "true: messages may name users and groups. false: messages have counts only, and say where to see the rest.",
+    ),
   digest: z
     .union([
       values.duration.transform((every): { every: number; except: Events } => ({ every, except: [] })),
       z.strictObject({
-        every: values.duration.describe("How long notices are collected."),
+        every: values.duration.describe("How long to collect notices."),
         except: events
           .transform((list): Events => list)
           .prefault([])
-          .describe("Events that are told at once all the same."),
+          .describe("Events to send at once all the same."),
       }),
     ])
     .exactOptional()
-    .describe("How long notices are collected and then sent as one: 1h, or { every: 1h, except: [held, failed] }."),
-  allowPlain: z.boolean().prefault(false).describe("Allow a connection to another machine without encryption."),
+    .describe("How long to collect notices and send them as one: 1h, or { every: 1h, except: [held, failed] }."),
+  allowPlain: z.boolean().prefault(false).describe("Allow an unencrypted connection to another machine."),
 };
 
-const ca = values.path.exactOptional().describe("A file in PEM form that the server's certificate is checked against.");
+const ca = values.path
+  .exactOptional()
+  .describe("A PEM file with the certificate authority that signed the server's certificate.");
 
 const email = z.strictObject({
-  by: z.literal("email").describe("Mail."),
+  by: z.literal("email").describe("Send mail."),
   server: mailServer.describe(
-    "smtps://host (TLS, port 465) or smtp://host (STARTTLS, port 587); another port after a colon.",
+    "The mail server: smtps://host (TLS, port 465) or smtp://host (STARTTLS, port 587). Add :port for another port.",
   ),
-  username: text("a user of the mail server").exactOptional().describe("Absent: no login."),
+  username: text("a user of the mail server").exactOptional().describe("The user name. Absent: no login."),
   password: text("the user's password, or where it is: ${env:NAME} or ${file:/path}")
     .exactOptional()
-    .describe("Better not here but in the environment, ${env:NAME}, or in a file, ${file:/path}."),
+    .describe("The password. Keep it out of this file: use ${env:NAME} or ${file:/path}."),
   ca,
   from: mailbox.describe("The sender: an address, or Name <address>."),
   to: z
     .array(mailbox, { error: "expected a list of addresses like [ops@example.com]" })
     .min(1, { error: "expected at least one address" })
     .max(50, { error: "expected at most 50 addresses" })
-    .describe("Who gets it."),
+    .describe("The recipients."),
   ...common,
 });
 export type EmailChannel = z.output<typeof email>;
 
 const webhook = z.strictObject({
-  by: z.literal("webhook").describe("A request with JSON."),
-  url: values.webAddress.describe("Where notices are posted as JSON."),
+  by: z.literal("webhook").describe("Post JSON."),
+  url: values.webAddress.describe("The URL to post notices to, as JSON."),
   secret: text("a secret of at least 16 characters, or where it is: ${env:NAME} or ${file:/path}")
     .min(16, { error: "expected a secret of at least 16 characters" })
-    .describe("The key of the signature, by which the receiver knows who sent it."),
+    .describe("The key that signs each request, so that the receiver can tell who sent it."),
   ca,
   ...common,
 });
 export type WebhookChannel = z.output<typeof webhook>;
 
 const chat = z.strictObject({
-  by: z.literal("chat").describe("A message in a chat."),
+  by: z.literal("chat").describe("Post to a chat."),
   url: values.webAddress.describe(
-    'Where {"text": "…"} is posted: an incoming webhook of Slack, Mattermost, Teams and others.',
+    'The URL to post {"text": "…"} to: an incoming webhook of Slack, Mattermost, Teams or others.',
   ),
   ca,
   ...common,

@@ -57,7 +57,7 @@ test("where the daemon alone keeps what it stores, and what a run may take; besi
       ["2:24", "memory"],
     ].map(
       ([place, key]) =>
-        `rollcall.yaml:${place}: daemon.${key}: is for a file without \`service:\`; beside the service, the daemon goes by service.${key}`,
+        `rollcall.yaml:${place}: daemon.${key}: only applies to a file without \`service:\`; here, set service.${key} instead`,
     ),
   );
 });

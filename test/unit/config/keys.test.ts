@@ -38,7 +38,7 @@ const service: readonly [lines: string, problem: string][] = [
   ["prefixes: [/callosum/]", `2:14: service.prefixes[0]: ${prefix}, not "/callosum/"`],
   ...["/control", "/control/v1", "/control/x"].map((value): [string, string] => [
     `prefixes: [${value}]`,
-    `2:14: service.prefixes[0]: a path below /control, which the daemon's own API has; choose another one`,
+    `2:14: service.prefixes[0]: /control belongs to the daemon's own API; choose another path`,
   ]),
   ["sessions: { idle: 3 hours }", `2:21: service.sessions.idle: ${duration}, not "3 hours"`],
   ["sessions: { idle: 0s }", `2:21: service.sessions.idle: ${duration}, not "0s"`],
@@ -80,7 +80,7 @@ test.each(service)("service: %s", async (lines, problem) => {
 
 test("0.1 plain HTTP on an address that is not loopback is refused, with its line", async () => {
   const problem =
-    "service.listen: plain HTTP on an address that other machines reach; set service.tls, or service.allowPlainHttp: true where something in front of Rollcall encrypts";
+    "service.listen: plain HTTP on an address that other machines can reach; set service.tls, or set service.allowPlainHttp: true if a proxy in front of Rollcall encrypts";
   for (const address of ["0.0.0.0:8442", "[::]:8442", "10.0.0.1:8442", "node1.example.com:8442"])
     expect(await inService(`listen: "${address}"`)).toEqual([`rollcall.yaml:2:11: ${problem}`]);
   expect(await inService('allowPlainHttp: false\nlisten: "0.0.0.0:8442"')).toEqual([`rollcall.yaml:3:11: ${problem}`]);
@@ -89,7 +89,7 @@ test("0.1 plain HTTP on an address that is not loopback is refused, with its lin
 test("the daemon's own listener is for this machine, unless it is said otherwise", async () => {
   const control = (lines: string): string => `control: { ${lines} }\ntargets:\n`;
   expect(await problemsOf(control("listen: 0.0.0.0:9000"))).toEqual([
-    "rollcall.yaml:1:20: control.listen: plain HTTP on an address that other machines reach; set control.allowPlainHttp: true where nobody can listen in",
+    "rollcall.yaml:1:20: control.listen: plain HTTP on an address that other machines can reach; set control.allowPlainHttp: true if nobody can listen in on that network",
   ]);
   const { configuration } = await load(control("listen: 0.0.0.0:9000, allowPlainHttp: true"));
   expect(configuration.control).toEqual({ listen: { host: "0.0.0.0", port: 9000 }, allowPlainHttp: true });
@@ -111,23 +111,25 @@ test("files of TLS that are not there are problems at their place", async () => 
     "service:\n  tls:\n    cert: cert.pem\n    key: keys\ntargets:\n  far:\n    url: https://x\n    username: u\n    password: p\n    ca: ca.pem\n",
     { files: { "keys/x": "" } },
   );
-  expect(problems.map((problem) => problem.replace(/ \([^)]*\)$/, ""))).toEqual([
-    "rollcall.yaml:3:11: service.tls.cert: there is no such file",
-    "rollcall.yaml:4:10: service.tls.key: it is a folder",
-    "rollcall.yaml:10:9: targets.far.ca: there is no such file",
+  expect(problems.map((problem) => problem.replace(/ \(looked in [^)]*\)/, ""))).toEqual([
+    "rollcall.yaml:3:11: service.tls.cert: cert.pem does not exist",
+    "rollcall.yaml:4:10: service.tls.key: keys is a folder, not a file",
+    "rollcall.yaml:10:9: targets.far.ca: ca.pem does not exist",
   ]);
 });
 
 test("a folder of pinboards that is not there, or is none, is a problem at its place", async () => {
   const problem = async (path: string): Promise<string | undefined> =>
-    (await problemsOf(`service:\n  pinboards: ${path}\n`))[0]?.replace(/ \([^)]*\)$/, "");
-  expect(await problem("none")).toBe("rollcall.yaml:2:14: service.pinboards: there is no such folder");
-  expect(await problem("rollcall.yaml")).toBe("rollcall.yaml:2:14: service.pinboards: it is a file");
+    (await problemsOf(`service:\n  pinboards: ${path}\n`))[0]?.replace(/ \(looked in [^)]*\)/, "");
+  expect(await problem("none")).toBe("rollcall.yaml:2:14: service.pinboards: none does not exist");
+  expect(await problem("rollcall.yaml")).toBe(
+    "rollcall.yaml:2:14: service.pinboards: rollcall.yaml is a file, not a folder",
+  );
 });
 
 const target: readonly [value: string, ...problems: string[]][] = [
   ["embeded", '2:6: targets.a: expected embedded or keys with values, not "embeded"; did you mean "embedded"?'],
-  ["embedded", "2:6: targets.a: embedded is the service of this file, and the file has no service:"],
+  ["embedded", "2:6: targets.a: embedded means the service in this file, but the file has no service:"],
   [
     "{ url: 'https://x', username: u }",
     "2:3: targets.a.password: missing; expected the user's password, or where it is: ${env:NAME} or ${file:/path}",
@@ -136,15 +138,15 @@ const target: readonly [value: string, ...problems: string[]][] = [
   ["{ url: 'ftp://x', username: u, password: p }", `2:13: targets.a.url: ${url}, not "ftp://x"`],
   [
     "{ url: 'https://u:p@x', username: u, password: p }",
-    "2:13: targets.a.url: a URL with a user or a password in it; they have keys of their own: username and password",
+    "2:13: targets.a.url: the URL must not contain a user name or a password; use the keys username and password",
   ],
   [
     "{ url: 'https://x/callosum/v1', username: u, password: p }",
-    "2:13: targets.a.url: a URL with a path; what stands before /tspublic/v1 has a key of its own: prefix",
+    "2:13: targets.a.url: the URL must not have a path; put the path before /tspublic/v1 into the key prefix",
   ],
   [
     "{ url: 'http://x.example', username: u, password: p }",
-    "2:13: targets.a.url: the password would cross the network unencrypted; use an https: address",
+    "2:13: targets.a.url: the password would cross the network unencrypted; use an https URL",
   ],
   [
     "{ url: 'https://x', username: u, password: 12345, prefixx: /a }",
@@ -314,7 +316,7 @@ test("rules that are no CEL are problems at the place in the expression", async 
     "rollcall.yaml:17:20: syncs.staff.groups.displayName:",
     "rollcall.yaml:19:20: syncs.staff.groups.description:",
   ]);
-  expect(problems[4]).toMatch(/: the expression that comes from \$\{env:DESCRIPTION\} is not valid$/);
+  expect(problems[4]).toMatch(/: the expression from \$\{env:DESCRIPTION\} is not valid$/);
 });
 
 test("an unknown section is a problem at its key", async () => {

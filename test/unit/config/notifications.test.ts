@@ -104,28 +104,31 @@ test.each<[channel: string, ...problems: string[]]>([
   ["by: chat, url: ftp://h/T0PS3CRET", `15:25: notifications.ops.url: ${url}`],
   [
     "by: chat, url: https://user:pass@h/x",
-    "15:25: notifications.ops.url: a URL with a user or a password in it; remove them",
+    "15:25: notifications.ops.url: the URL must not contain a user name or a password; remove them",
   ],
   [
     "by: chat, url: http://chat.example.com/x",
-    "15:25: notifications.ops.url: it would cross the network unencrypted; use an https: address, or allowPlain: true",
+    "15:25: notifications.ops.url: requests would cross the network unencrypted; use an https URL, or allowPlain: true",
   ],
-  ["by: chat, url: https://h/x, ca: none.pem", "15:42: notifications.ops.ca: there is no such file (none.pem)"],
+  [
+    "by: chat, url: https://h/x, ca: none.pem",
+    "15:42: notifications.ops.ca: none.pem does not exist (looked in FOLDER)",
+  ],
   [
     mail.replace("smtp://mail.example.com", "mail.example.com"),
     `15:29: notifications.ops.server: ${server}, not "mail.example.com"`,
   ],
   [
     mail.replace("smtp://", "smtp://u:p@"),
-    "15:29: notifications.ops.server: a user or a password in an address; they have keys of their own: username and password",
+    "15:29: notifications.ops.server: the address must not contain a user name or a password; use the keys username and password",
   ],
   [mail.replace("to: [ops@example.com]", "to: []"), "15:86: notifications.ops.to: expected at least one address"],
   [
     mail.replace("[ops@example.com]", "[ops]"),
     '15:87: notifications.ops.to[0]: expected an address like ops@example.com or Operations <ops@example.com>, not "ops"',
   ],
-  [`${mail}, username: rollcall`, "15:115: notifications.ops.username: needs a password beside it"],
-  [`${mail}, password: x`, "15:115: notifications.ops.password: needs a username beside it"],
+  [`${mail}, username: rollcall`, "15:115: notifications.ops.username: needs a password as well"],
+  [`${mail}, password: x`, "15:115: notifications.ops.password: needs a username as well"],
 ])("notifications: %s", async (channel, ...problems) => {
   expect(await problemsOf(withChannel(channel))).toEqual(problems.map((problem) => `rollcall.yaml:${problem}`));
 });
@@ -140,7 +143,7 @@ test("plain HTTP to this machine needs no leave, and with allowPlain none does",
 
 test("a heartbeat crosses no network in the clear", async () => {
   expect(await problemsOf(withSync("heartbeat: http://beat.example.com/abc"))).toEqual([
-    "rollcall.yaml:14:16: syncs.staff.heartbeat: it would cross the network unencrypted; use an https: address",
+    "rollcall.yaml:14:16: syncs.staff.heartbeat: requests would cross the network unencrypted; use an https URL",
   ]);
   const { configuration } = await load(withSync("heartbeat: http://localhost:8080/abc"));
   expect(configuration.syncs["staff"]?.heartbeat).toBe("http://localhost:8080/abc");

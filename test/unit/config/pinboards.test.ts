@@ -167,5 +167,5 @@ describe("every problem of every file at once", () => {
 });
 
 test("a folder that is not there", async () => {
-  await expect(loadPinboards(join(folder, "none"))).rejects.toThrow(/none cannot be read: there is no such folder/);
+  await expect(loadPinboards(join(folder, "none"))).rejects.toThrow(/none cannot be read: it does not exist/);
 });

@@ -26,7 +26,7 @@ test("a sync names a target that there is", async () => {
     "rollcall.yaml:9:9: syncs.staff.to: no target is called analytics; there are none",
   ]);
   expect(await problemsOf(valid.replace("to: analytics", "to: ${env:TO}"), { environment: { TO: "secret" } })).toEqual([
-    "rollcall.yaml:10:9: syncs.staff.to: no target has the name that comes from ${env:TO}; the targets are: analytics",
+    "rollcall.yaml:10:9: syncs.staff.to: no target has the name from ${env:TO}; the targets are: analytics",
   ]);
 });
 
@@ -53,7 +53,7 @@ test("a sync that manages everything has its target to itself", async () => {
 
 test("a connector is one of the built-in ones", async () => {
   expect(await problemsOf(valid.replace("connector: list", "connector: lsit"))).toEqual([
-    'rollcall.yaml:6:16: sources.corp.connector: no connector is called lsit; did you mean "list"? (a module of your own is ./NAME.ts)',
+    'rollcall.yaml:6:16: sources.corp.connector: no connector is called lsit; did you mean "list"? (for a module of your own, write its path: ./NAME.ts)',
   ]);
   expect(await problemsOf(valid.replace("connector: list", "connecter: list"))).toEqual([
     "rollcall.yaml:5:3: sources.corp.connector: missing; expected the kind of source, or the path of a module like ./hr.ts",
@@ -61,7 +61,7 @@ test("a connector is one of the built-in ones", async () => {
   expect(
     await problemsOf(valid.replace("connector: list", "connector: ${env:KIND}"), { environment: { KIND: "hidden" } }),
   ).toEqual([
-    "rollcall.yaml:6:16: sources.corp.connector: no connector has the name that comes from ${env:KIND}; expected one of: list (a module of your own is ./NAME.ts)",
+    "rollcall.yaml:6:16: sources.corp.connector: no connector has the name from ${env:KIND}; expected one of: list (for a module of your own, write its path: ./NAME.ts)",
   ]);
 });
 
@@ -137,7 +137,7 @@ test("a module that does not load is a problem at its place, and does not tell w
   ]);
   const text = valid.replace("connector: list", "connector: ${env:HR}");
   expect(await problemsOf(text, { load, environment: { HR: "./hidden.ts" } })).toEqual([
-    "rollcall.yaml:6:16: sources.corp.connector: the module that comes from ${env:HR} cannot be loaded",
+    "rollcall.yaml:6:16: sources.corp.connector: the module from ${env:HR} cannot be loaded",
   ]);
 });
 

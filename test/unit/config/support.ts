@@ -58,7 +58,7 @@ export async function load(
     return { configuration, folder };
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
-    const local = (line: string): string => line.replaceAll(`${folder}/`, "");
+    const local = (line: string): string => line.replaceAll(`${folder}/`, "").replaceAll(folder, "FOLDER");
     throw new InputError(local(error.message), { problems: error.problems.map(local) });
   } finally {
     await rm(folder, { recursive: true });

@@ -129,7 +129,7 @@ test("what is wrong with an alias is said where it stands, without what it stand
 test("aliases that multiply, or hold themselves, are refused", async () => {
   const bomb = ["a: &a [x, x, x, x, x, x, x, x, x, x]"];
   for (const [name, of] of ["ba", "cb", "dc", "ed", "fe"]) bomb.push(`${name}: &${name} [${`*${of},`.repeat(10)}]`);
-  expect((await problemsOf(`${bomb.join("\n")}\n`)).join()).toContain("too much in one configuration");
+  expect((await problemsOf(`${bomb.join("\n")}\n`)).join()).toContain("too many values, or nested too deeply");
   expect((await problemsOf("service: &a\n  data: *a\n")).join()).toContain("is an alias inside its own anchor?");
 });
 
@@ -144,7 +144,7 @@ test("a file that is empty or no text", async () => {
 test("a file that is not there, or is a folder", async () => {
   const nowhere = join(import.meta.dirname, "no-such.yaml");
   await expect(loadConfiguration(nowhere, { connectors: [] })).rejects.toThrow(
-    `${nowhere} cannot be read: there is no such file; name the configuration with --config FILE`,
+    `${nowhere} does not exist (looked in ${dirname(nowhere)}); name another configuration with --config FILE`,
   );
   await expect(loadConfiguration(dirname(nowhere), { connectors: [] })).rejects.toThrow(
     `${dirname(nowhere)} cannot be read: it is a folder; name the configuration with --config FILE`,
