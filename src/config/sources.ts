@@ -78,7 +78,11 @@ async function find(
     const names = connectors.map(({ name }) => name);
     const name = from === undefined ? `is called ${word}` : `has the name ${from}`;
     const hint = from !== undefined ? `expected one of: ${names.join(", ")}` : didYouMean(word, names);
-    return document.problem(path, "value", `no connector ${name}; ${hint} (for a module of your own, write its path: ./NAME.ts)`);
+    return document.problem(
+      path,
+      "value",
+      `no connector ${name}; ${hint} (for a module of your own, write its path: ./NAME.ts)`,
+    );
   }
   try {
     return await load(word, folder);

@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
-import { nearest, quoteIfNeeded } from "#text.ts";
+import { nearest, formatName } from "#text.ts";
 
 /** What a file cannot be written for, whatever is in it. */
 export type Obstacle = "full" | "read-only";
@@ -96,7 +96,7 @@ export function fileLike(path: string): string | undefined {
   }
   const alike = names.filter((each) => extension !== "" && extname(each) === extension);
   const meant = nearest(name, names) ?? (alike.length === 1 ? alike[0] : undefined);
-  return meant === undefined ? undefined : quoteIfNeeded(meant);
+  return meant === undefined ? undefined : formatName(meant);
 }
 
 /** Is there anything with this path? What is in the way of a file shows when it is opened. */
