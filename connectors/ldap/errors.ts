@@ -6,8 +6,9 @@ import {
   type RollcallError,
   UnavailableError,
 } from "#errors.ts";
-import { codeOf, troubleOf } from "#http/trouble.ts";
-import type { Peer } from "#http/trouble.ts";
+import { codeOf } from "#files/disk.ts";
+import { connectionProblem } from "#http/errors.ts";
+import type { Peer } from "#http/errors.ts";
 import { MalformedError } from "./message.ts";
 import type { Result } from "./message.ts";
 import type { LdapUrl } from "./options.ts";
@@ -89,10 +90,10 @@ export function connectionError(doing: string, error: unknown, url: LdapUrl, hin
   if (error instanceof MalformedError) {
     return new UnavailableError(`${doing}: the server sent ${error.message}; is it an LDAP server, is the port right?`);
   }
-  const trouble = troubleOf(error, peerAt(url));
-  // The cause stays out: Node puts whole certificates into its errors.
-  if (trouble?.with === "certificate") return new RefusedError(`${doing}: ${trouble.reason}`);
-  const reason = trouble?.reason ?? localProblem(error) ?? messageOf(error);
+  const problem = connectionProblem(error, peerAt(url));
+  // Without the cause: Node puts whole certificates into its errors.
+  if (problem?.kind === "certificate") return new RefusedError(`${doing}: ${problem.reason}`);
+  const reason = problem?.reason ?? localProblem(error) ?? messageOf(error);
   return new UnavailableError(`${doing}: ${reason}${hint !== "" && !reason.includes("?") ? `; ${hint}` : ""}`);
 }
 

@@ -1,77 +1,87 @@
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { resolve } from "node:path";
-import { pipeline } from "node:stream";
-import type { Readable } from "node:stream";
-import { createGunzip } from "node:zlib";
-import type { Dispatcher } from "undici";
 import { z } from "zod";
 import type { OpenContext, ReadContext } from "#connector.ts";
-import { IncompleteReadError, InputError, RefusedError, RollcallError } from "#errors.ts";
-import { presentable } from "#http/refusal.ts";
+import { IncompleteReadError, InputError, RefusedError } from "#errors.ts";
+import { createHttpClient, formBody, textOf } from "#http/client.ts";
+import type { Answer, HttpClient, HttpRequest } from "#http/client.ts";
+import { HttpError } from "#http/errors.ts";
+import { presentable } from "#http/redact.ts";
 import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
 import type { Outcome } from "#http/retries.ts";
-import { breakageOf } from "#http/trouble.ts";
-import { createConnector } from "#http/trust.ts";
-import type { Establish } from "#http/trust.ts";
-import { Client } from "#http/undici.ts";
 import { JsonError } from "./json.ts";
 import type { Auth, Options } from "./options.ts";
 import { objectOf } from "./resource.ts";
 
-/** A server for the time of one read. */
+/** A SCIM server, for the time of one read. */
 export interface Server {
-  /** Where it is, with a slash at the end. */
+  /** Its URL, with a slash at the end. */
   readonly base: URL;
   /** `source corp` */
   readonly subject: string;
   readonly signal: AbortSignal;
   warn(message: string): void;
-  /** @throws what `ask` throws */
+  /** @throws what `request` throws */
   get<T>(query: Query<T>): Promise<T>;
-  /** The connection that is in use. */
+  /** The connection of the last answer. */
   socket(): Socket | undefined;
   close(): Promise<void>;
 }
 
-export interface Query<T> {
+export interface Query<T> extends Pick<Request<T>, "use" | "keepsOpen"> {
   /** Below the base. */
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  readonly use: (answer: Answer) => Promise<T>;
-  readonly refused?: (refusal: Refusal) => { readonly value: T } | undefined;
+  readonly refused?: ((refusal: Refusal) => { readonly value: T } | undefined) | undefined;
 }
 
 /** @throws {IncompleteReadError} when the file of certificates cannot be read */
 export async function openServer(
-  options: Options & { readonly url: string },
+  { url, ca, timeouts: { connect, answer, pause } }: Options & { readonly url: string },
   authorization: Authorization,
   { name, folder }: OpenContext,
   { signal, warn }: ReadContext,
 ): Promise<Server> {
-  const exchanges = await openExchanges(options, folder, signal);
-  const asking: Asking = { exchanges, name, signal, warn, patience: options.timeouts.pause };
-  const base = new URL(options.url.replace(/\/*$/, "/"));
+  const http = createHttpClient({
+    owner: "source",
+    ca: ca === undefined ? undefined : await certificatesIn(ca, folder),
+    timeouts: { connect, headers: answer, body: answer },
+    keepAlive: true,
+  });
+  let socket: Socket | undefined;
+  const connection: Connection = {
+    send: async (request) => {
+      const answer = await http.send(request, signal);
+      ({ socket } = answer);
+      return answer;
+    },
+    name,
+    signal,
+    warn,
+    longestPause: pause,
+  };
+  const base = new URL(url.replace(/\/*$/, "/"));
   return {
     base,
     subject: `source ${name}`,
     signal,
     warn,
-    get: ({ path, parameters, use, refused }) => {
+    get: ({ path, parameters, refused, ...query }) => {
       const url = new URL(path.replace(/^\/+/, ""), base);
       for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
-      let headers: Readonly<Record<string, string>> = {};
+      let credentials: Readonly<Record<string, string>> = {};
       let isRenewed = false;
-      return ask(asking, {
+      return request(connection, {
+        ...query,
         title: `GET ${titleOf(url)}`,
         secrets: () => authorization.secrets(),
-        use,
         request: async () => {
-          headers = await authorization.headers(asking);
-          return { url, headers };
+          credentials = await authorization.headers(connection);
+          return { url, headers: { accept: "application/scim+json, application/json", ...credentials } };
         },
         refused: (refusal) => {
-          if (refusal.status === 401 && !isRenewed && authorization.renew(headers)) {
+          if (refusal.status === 401 && !isRenewed && authorization.renew(credentials)) {
             isRenewed = true;
             return "again";
           }
@@ -79,12 +89,21 @@ export async function openServer(
         },
       });
     },
-    socket: () => exchanges.socket(),
-    close: () => exchanges.close(),
+    socket: () => socket,
+    close: () => http.close(),
   };
 }
 
-/** A URL as a message shows it: with its place in a list, without what is long or says nothing to a person. */
+async function certificatesIn(path: string, folder: string): Promise<string> {
+  try {
+    return await readFile(resolve(folder, path), "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    throw new IncompleteReadError(`ca: ${path} cannot be read (${code}); it is relative to the configuration's folder`);
+  }
+}
+
+/** A URL for messages: of its query only the place in a list. */
 export function titleOf(url: URL): string {
   const place = ["startIndex", "count"].flatMap((name) => {
     const value = url.searchParams.get(name);
@@ -94,104 +113,108 @@ export function titleOf(url: URL): string {
 }
 
 /** What all requests of one read share. */
-export interface Asking {
-  readonly exchanges: Exchanges;
+interface Connection {
+  send(request: HttpRequest): ReturnType<HttpClient["send"]>;
   /** The source's name, for messages. */
   readonly name: string;
   readonly signal: AbortSignal;
   readonly warn: (message: string) => void;
-  /** The longest pause that a server may ask for, in milliseconds. */
-  readonly patience: number;
+  /** The longest `Retry-After` to wait for, in milliseconds. */
+  readonly longestPause: number;
 }
 
-/** A question to a server. */
-export interface Question<T> {
-  /** Made anew for every attempt. */
-  readonly request: () => Promise<Request>;
+interface Request<T> {
   /** For messages: `GET https://idp.example.com/scim/v2/Users?startIndex=1`. */
   readonly title: string;
+  /** Called for every attempt. */
+  readonly request: () => Promise<HttpRequest>;
   /** Reads a successful answer. */
   readonly use: (answer: Answer) => Promise<T>;
-  /** May make something of a refusal: an answer, another attempt at once (`again`), or nothing. */
-  readonly refused?: (refusal: Refusal) => { readonly value: T } | "again" | undefined;
-  /** What must not stand in a message. */
+  /** The answer stays open after `use`; its result says who closes it. */
+  readonly keepsOpen?: boolean | undefined;
+  /** May turn a refusal into a result, or into another attempt at once (`again`). */
+  readonly refused?: ((refusal: Refusal) => { readonly value: T } | "again" | undefined) | undefined;
+  /** Never to appear in a message. */
   readonly secrets: () => readonly string[];
 }
 
-/** An answer that is no success, and what its body says. */
-export interface Refusal {
+/** An answer without success, and what its body says. */
+interface Refusal {
   readonly status: number;
-  readonly scimType?: string;
-  readonly detail?: string;
+  readonly scimType?: string | undefined;
+  readonly detail?: string | undefined;
 }
 
-const passing = new Set([408, 425, 429, 500, 502, 503, 504]);
+const temporary = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 /**
- * Puts a question, again where it may go better.
- * @throws {UnavailableError} when there is no answer, or none of use for now
- * @throws {RefusedError} when the server refuses
- * @throws {InputError} when the answer is not what it should be
+ * Sends a request, again where another attempt may succeed.
+ * @throws {UnavailableError} no answer, or a temporary refusal, at every attempt
+ * @throws {RefusedError} the server refuses
+ * @throws {InputError} the answer is not what it should be
  */
-function ask<T>(asking: Asking, question: Question<T>): Promise<T> {
-  const { exchanges, name, signal, warn, patience } = asking;
-  const subject = `source ${name}: ${question.title}`;
-
-  const judge = async (answer: Answer): Promise<Outcome<T>> => {
-    if (answer.status >= 200 && answer.status < 300) return { value: await question.use(answer) };
-    const refusal = await refusalOf(answer, question.secrets());
-    const made = question.refused?.(refusal);
-    if (made === "again") return attempt();
-    if (made !== undefined) return made;
-    const said = [refusal.scimType, refusal.detail].filter((part) => part !== undefined).join(": ");
-    const problem = `${subject} answered ${refusal.status}${said === "" ? "" : ` (${said})`}`;
-    if (passing.has(refusal.status)) {
-      const after = retryAfter(answer.headers["retry-after"], Date.now());
-      return after === undefined ? { problem } : { problem, after };
-    }
-    throw new RefusedError(`${problem}: ${adviceOn(refusal, answer)}`, { status: refusal.status });
-  };
+function request<T>(connection: Connection, request: Request<T>): Promise<T> {
+  const { name, signal, warn, longestPause: patience } = connection;
+  const subject = `source ${name}: ${request.title}`;
 
   const attempt = async (): Promise<Outcome<T>> => {
-    let isReading = false;
-    const request = await question.request();
+    const sent = await request.request();
+    let answer: Answer | undefined;
+    let refusal: Refusal;
     try {
-      const answer = await exchanges.request(request);
-      isReading = true;
-      return await judge(answer);
-    } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof RollcallError) throw error;
-      if (error instanceof JsonError && error.reason === "malformed") {
-        throw new InputError(
-          `${subject}: the answer ${error.message}, at its line ${error.line}; is the url that of a SCIM server?`,
-        );
+      answer = await connection.send(sent);
+      if (answer.status >= 200 && answer.status < 300) {
+        const value = await request.use(answer);
+        if (request.keepsOpen !== true) answer.close();
+        return { value };
       }
-      if (error instanceof JsonError) return { problem: `${subject}: the answer ${error.message}` };
-      const { reason, isPassing } = exchanges.reasonOf(error, request.url, isReading);
-      if (isPassing) return { problem: `${subject}: ${reason}` };
-      throw new RefusedError(`${subject}: ${reason}`);
+      refusal = await refusalOf(answer, request.secrets());
+      answer.close();
+    } catch (error) {
+      answer?.close();
+      signal.throwIfAborted();
+      return { problem: `${subject}: ${problemOf(error, subject)}` };
     }
+    const result = request.refused?.(refusal);
+    if (result === "again") return attempt();
+    if (result !== undefined) return result;
+    const said = [refusal.scimType, refusal.detail].filter((part) => part !== undefined).join(": ");
+    const problem = `${subject} answered ${refusal.status}${said === "" ? "" : ` (${said})`}`;
+    if (temporary.has(refusal.status)) return { problem, after: retryAfter(answer.headers["retry-after"], Date.now()) };
+    throw new RefusedError(`${problem}: ${adviceOn(refusal, answer)}`, { status: refusal.status });
   };
 
   return repeat(attempt, { retries: { ...defaultRetries, patience }, log: warn }, signal);
 }
 
-async function refusalOf({ status, body }: Answer, secrets: readonly string[]): Promise<Refusal> {
-  const text = await textOf(body).catch(() => "");
-  let said: Readonly<Record<string, unknown>> | undefined;
+/** Why an attempt failed; throws when another one would fail too. */
+function problemOf(error: unknown, subject: string): string {
+  if (error instanceof JsonError) {
+    if (error.reason === "truncated") return `the answer ${error.message}`;
+    throw new InputError(
+      `${subject}: the answer ${error.message}, at its line ${error.line}; is the url that of a SCIM server?`,
+    );
+  }
+  if (!(error instanceof HttpError)) throw error;
+  if (error.advice === "fix") throw new RefusedError(`${subject}: ${error.message}`);
+  return error.message;
+}
+
+async function refusalOf(answer: Answer, secrets: readonly string[]): Promise<Refusal> {
+  const { status } = answer;
+  let body: Readonly<Record<string, unknown>> | undefined;
   try {
-    said = objectOf(JSON.parse(text));
+    body = objectOf(JSON.parse(await textOf(answer)));
   } catch {
     return { status };
   }
-  // What servers of tokens say has other names (RFC 6749, 5.2).
-  const scimType = said?.["scimType"] ?? said?.["error"];
-  const detail = said?.["detail"] ?? said?.["error_description"];
+  const textIn = (value: unknown): string | undefined =>
+    typeof value === "string" ? presentable(value, secrets) : undefined;
+  // Token endpoints use other names (RFC 6749, 5.2).
   return {
     status,
-    ...(typeof scimType === "string" ? { scimType: presentable(scimType, secrets) } : {}),
-    ...(typeof detail === "string" ? { detail: presentable(detail, secrets) } : {}),
+    scimType: textIn(body?.["scimType"] ?? body?.["error"]),
+    detail: textIn(body?.["detail"] ?? body?.["error_description"]),
   };
 }
 
@@ -216,152 +239,15 @@ function adviceOn({ status }: Refusal, { headers }: Answer): string {
   }
 }
 
-/** The text of a body, of which no more than 1 MiB is read. */
-export async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of body) {
-    parts.push(part);
-    length += part.length;
-    if (length > 2 ** 20) break;
-  }
-  return Buffer.concat(parts).toString();
-}
-
-/** One request. */
-export interface Request {
-  readonly url: URL;
-  readonly method?: "GET" | "POST";
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
-
-/** An answer whose header has arrived; `body` is unpacked. */
-export interface Answer {
-  readonly status: number;
-  readonly headers: Dispatcher.ResponseData["headers"];
-  readonly body: AsyncIterable<Buffer>;
-}
-
-/** Connections to the servers of one read. */
-export interface Exchanges {
-  /**
-   * @throws {Broken} when there is no answer
-   * @throws the signal's reason
-   */
-  request(request: Request): Promise<Answer>;
-  /** What went wrong while an answer was awaited or read, for a person. */
-  reasonOf(error: unknown, url: URL, isReading: boolean): Reason;
-  /** The connection of the last request. */
-  socket(): Socket | undefined;
-  close(): Promise<void>;
-}
-
-interface Reason {
-  readonly reason: string;
-  /** It may go better when it is tried again. */
-  readonly isPassing: boolean;
-}
-
-/**
- * @param folder where the configuration is
- * @throws {IncompleteReadError} when the file of certificates cannot be read
- */
-async function openExchanges(
-  { ca, timeouts: { connect, answer } }: Options,
-  folder: string,
-  signal: AbortSignal,
-): Promise<Exchanges> {
-  const trust = ca === undefined ? {} : { ca: await certificatesIn(ca, folder) };
-  const establish = createConnector(trust, connect);
-  const timeouts = { connect, headers: answer, body: answer };
-  const sockets = new Set<Socket>();
-  const clients = new Map<string, Client>();
-  let last: Socket | undefined;
-
-  const clientOf = ({ origin }: URL): Client => {
-    const known = clients.get(origin);
-    if (known !== undefined) return known;
-    const client = new Client(origin, {
-      headersTimeout: answer,
-      bodyTimeout: answer,
-      connect: track(establish, sockets, (socket) => (last = socket)),
-    });
-    clients.set(origin, client);
-    return client;
-  };
-  // Not left to `request`, which waits for a connection that is being opened before it notices.
-  const end = (): void => {
-    for (const client of clients.values()) client.destroy().catch(() => undefined);
-    for (const socket of sockets) socket.destroy();
-  };
-  signal.addEventListener("abort", end);
-
-  return {
-    async request({ url, method = "GET", headers, body }) {
-      signal.throwIfAborted();
-      try {
-        const response = await clientOf(url).request({
-          method,
-          path: url.pathname + url.search,
-          headers: { accept: "application/scim+json, application/json", "accept-encoding": "gzip", ...headers },
-          body: body ?? null,
-        });
-        response.body.on("error", () => undefined); // it may be left unread
-        return { status: response.statusCode, headers: response.headers, body: unpacked(response) };
-      } catch (error) {
-        signal.throwIfAborted();
-        throw error;
-      }
-    },
-    reasonOf(error, url, isReading) {
-      const where = { url, timeouts, owner: "source" };
-      const { reason, advice } = breakageOf(error, isReading ? "receive" : "wait", where);
-      return { reason, isPassing: advice !== "fix" };
-    },
-    socket: () => last,
-    async close() {
-      signal.removeEventListener("abort", end);
-      end();
-      await Promise.all([...clients.values()].map((client) => client.destroy().catch(() => undefined)));
-    },
-  };
-}
-
-function track(establish: Establish, sockets: Set<Socket>, opened: (socket: Socket) => void): Establish {
-  return (target, callback) => {
-    const socket = establish(target, callback);
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
-    opened(socket);
-    return socket;
-  };
-}
-
-function unpacked({ headers, body }: Dispatcher.ResponseData): AsyncIterable<Buffer> {
-  if (headers["content-encoding"] !== "gzip") return body as AsyncIterable<Buffer>;
-  // The pipeline hands every error of the body to who reads what it unpacks.
-  return pipeline(body as Readable, createGunzip(), () => {}) as AsyncIterable<Buffer>;
-}
-
-async function certificatesIn(path: string, folder: string): Promise<string> {
-  try {
-    return await readFile(resolve(folder, path), "utf8");
-  } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
-    throw new IncompleteReadError(`ca: ${path} cannot be read (${code}); it is relative to the configuration's folder`);
-  }
-}
-
-/** As whom a source asks. Holds a token for as long as it is valid, through several reads. */
+/** The credentials of a source. Holds a token for as long as it is valid, across reads. */
 export interface Authorization {
-  /** The headers of a request. @throws what `ask` throws, when there is no token to be had */
-  headers(asking: Asking): Promise<Readonly<Record<string, string>>>;
-  /** Forgets the token that was refused; false when there is no other to be had. */
+  /** The headers of a request. @throws what `request` throws, when there is no token */
+  headers(connection: Connection): Promise<Readonly<Record<string, string>>>;
+  /** Forgets the token that was refused; false when there is no way to get another. */
   renew(refused: Readonly<Record<string, string>>): boolean;
-  /** What must not stand in a message. */
+  /** Never to appear in a message. */
   secrets(): readonly string[];
-  /** As whom, for a person. */
+  /** Whose credentials these are, for a person. */
   readonly who: string;
 }
 
@@ -395,46 +281,42 @@ const tokenAnswer = z.object({
   expires_in: z.coerce.number().positive().optional(),
 });
 
-/** A token is not used when it has less than this to live, in milliseconds: the request still has to arrive. */
+/** A token is renewed this long before it expires, in milliseconds: the request still has to arrive. */
 const margin = 30_000;
 
 function clientCredentials(oauth: OAuth): Authorization {
   let token: { readonly value: string; readonly goodUntil: number } | undefined;
   const encoded = Buffer.from(`${encode(oauth.clientId)}:${encode(oauth.clientSecret)}`).toString("base64");
   const own = [oauth.clientSecret, encode(oauth.clientSecret), encoded];
-  // Also those that have just been replaced: an answer may repeat them.
+  // Replaced ones too: an answer may repeat them.
   let tokens: readonly string[] = [];
   const secrets = (): readonly string[] => [...own, ...tokens];
 
-  const fetch = async (asking: Asking): Promise<string> => {
-    const form = new URLSearchParams({ grant_type: "client_credentials" });
-    if (oauth.scope !== undefined) form.set("scope", oauth.scope);
-    if (oauth.audience !== undefined) form.set("audience", oauth.audience);
-    if (oauth.send === "body") {
-      form.set("client_id", oauth.clientId);
-      form.set("client_secret", oauth.clientSecret);
-    }
-    const title = `POST ${oauth.tokenUrl}`;
-    const request = {
-      url: new URL(oauth.tokenUrl),
-      method: "POST" as const,
-      headers: {
-        accept: "application/json",
-        "content-type": "application/x-www-form-urlencoded",
-        ...(oauth.send === "header" ? { authorization: `Basic ${encoded}` } : {}),
-      },
-      body: form.toString(),
+  const fetch = async (connection: Connection): Promise<string> => {
+    const { tokenUrl, clientId, clientSecret, scope, audience, send } = oauth;
+    const fields = {
+      grant_type: "client_credentials",
+      ...(scope !== undefined && { scope }),
+      ...(audience !== undefined && { audience }),
+      ...(send === "body" && { client_id: clientId, client_secret: clientSecret }),
     };
-    const answer = await ask(asking, {
-      request: () => Promise.resolve(request),
+    const authorization = send === "header" ? `Basic ${encoded}` : undefined;
+    const title = `POST ${tokenUrl}`;
+    const answer = await request(connection, {
+      request: async () => ({
+        url: new URL(tokenUrl),
+        method: "POST",
+        headers: { accept: "application/json", authorization },
+        body: formBody(fields),
+      }),
       title,
       secrets,
-      use: async ({ body }) => parsed(await textOf(body)),
+      use: async (answer) => parsed(await textOf(answer)),
     });
     if (!answer.success) {
       const where = answer.error.issues[0]?.path.join(".") ?? "";
       throw new InputError(
-        `source ${asking.name}: ${title}: the answer is not one with a bearer token${where === "" ? "" : ` (${where})`}; check auth`,
+        `source ${connection.name}: ${title}: the answer is not one with a bearer token${where === "" ? "" : ` (${where})`}; check auth`,
       );
     }
     const { access_token: value, expires_in: seconds } = answer.data;
@@ -445,8 +327,8 @@ function clientCredentials(oauth: OAuth): Authorization {
   };
 
   return {
-    async headers(asking) {
-      const value = token !== undefined && performance.now() < token.goodUntil ? token.value : await fetch(asking);
+    async headers(connection) {
+      const value = token !== undefined && performance.now() < token.goodUntil ? token.value : await fetch(connection);
       return { authorization: `Bearer ${value}` };
     },
     renew({ authorization }) {
@@ -463,12 +345,12 @@ function parsed(text: string) {
   try {
     value = JSON.parse(text);
   } catch {
-    // Not shown: what cannot be read may hold a token.
+    // The text is not shown: it may hold a token.
   }
   return tokenAnswer.safeParse(value);
 }
 
-/** As in a form (RFC 6749, 2.3.1). */
+/** Form encoding (RFC 6749, 2.3.1). */
 function encode(text: string): string {
   return new URLSearchParams([["", text]]).toString().slice(1);
 }

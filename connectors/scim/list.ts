@@ -162,30 +162,40 @@ export interface Envelope {
 /** The server has forgotten, or does not know, the cursor. */
 export const lostCursor = "the server no longer knows the cursor";
 
-/** A page with more resources than these is delivered while it arrives; it is then too late to ask again when it breaks off. */
-const held = 1_000;
+/** A page with more resources than this is delivered while it arrives; when it breaks off, it is too late to repeat the request. */
+const longestHeldPage = 1_000;
 
 /**
- * The resources of one page, a batch or several, and what the list says of itself.
- * @throws what `ask` throws; {InputError} when the answer is no list
+ * The resources of one page, in one batch or several, then what the list says about itself.
+ * @throws what `Server.get` throws; {InputError} when the answer is not a list
  */
 export async function* pageOf(
   server: Server,
   query: Pick<Query<never>, "path" | "parameters">,
 ): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor> {
   const title = `${server.subject}: GET ${titleOf(new URL(query.path, server.base))}`;
-  const atLeast = Math.max(held, Number(query.parameters["count"] ?? 0)) + 1;
-  type Start = { readonly first: readonly Resource[]; readonly rest: Page | undefined; readonly envelope: Envelope };
+  const atLeast = Math.max(longestHeldPage, Number(query.parameters["count"] ?? 0)) + 1;
+  interface Start {
+    readonly first: readonly Resource[];
+    /** The list is longer: the rest of it, still arriving. */
+    readonly rest?: Page;
+    readonly envelope: Envelope;
+    close(): void;
+  }
   const start = await server.get<Start | typeof lostCursor>({
     ...query,
-    async use({ body }) {
+    keepsOpen: true,
+    async use({ body, close }) {
       const rest = resourcesIn(body, title);
       const first: Resource[] = [];
       for (;;) {
         const { done, value } = await rest.next();
-        if (done === true) return { first, rest: undefined, envelope: value };
+        if (done === true) {
+          close();
+          return { first, envelope: value, close };
+        }
         for (const resource of value) first.push(resource);
-        if (first.length >= atLeast) return { first, rest, envelope: {} };
+        if (first.length >= atLeast) return { first, rest, envelope: {}, close };
       }
     },
     refused: ({ status, scimType }) =>
@@ -209,8 +219,7 @@ export async function* pageOf(
       cause: error,
     });
   } finally {
-    // Left unread, it would be in the way of the next answer.
-    await start.rest.return({});
+    start.close();
   }
 }
 

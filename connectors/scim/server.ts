@@ -1,10 +1,11 @@
 import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
+import { textOf } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
 import { batched } from "./batch.ts";
 import type { Counts } from "./batch.ts";
 import type { Authorization, Server } from "./client.ts";
-import { openServer, textOf, titleOf } from "./client.ts";
+import { openServer, titleOf } from "./client.ts";
 import { itemsOf } from "./json.ts";
 import { createSeen, resourcesOf } from "./list.ts";
 import type { List } from "./list.ts";
@@ -193,7 +194,7 @@ async function providerOf(server: Server): Promise<Provider> {
   const text = await server.get({
     path: "ServiceProviderConfig",
     parameters: {},
-    use: ({ body }) => textOf(body),
+    use: (answer) => textOf(answer),
     refused: ({ status }) => (isUntold(status) ? { value: "" } : undefined),
   });
   let value: unknown;

@@ -35,6 +35,8 @@ function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Serve
       return use({
         status: 200,
         headers: {},
+        socket: undefined,
+        close: () => {},
         body: (async function* () {
           yield Buffer.from(JSON.stringify(list));
         })(),
