@@ -43,18 +43,33 @@ export async function openServer(
   { name, folder }: OpenContext,
   { signal, warn }: ReadContext,
 ): Promise<Server> {
-  const http = createHttpClient({
+  const http = {
     owner: "source",
     ca: ca === undefined ? undefined : await certificatesIn(ca, folder),
     timeouts: { connect, headers: answer, body: answer },
     keepAlive: true,
-  });
+  };
+  const client = createHttpClient(http);
+  // A list that is still arriving occupies the connection.
+  const second = createHttpClient(http);
+  let isOccupied = false;
   let socket: Socket | undefined;
   const connection: Connection = {
     send: async (request) => {
-      const answer = await http.send(request, signal);
-      ({ socket } = answer);
-      return answer;
+      if (isOccupied) return second.send(request, signal);
+      isOccupied = true;
+      try {
+        const answer = await client.send(request, signal);
+        ({ socket } = answer);
+        const close = (): void => {
+          isOccupied = false;
+          answer.close();
+        };
+        return { ...answer, close };
+      } catch (error) {
+        isOccupied = false;
+        throw error;
+      }
     },
     name,
     signal,
@@ -90,7 +105,10 @@ export async function openServer(
       });
     },
     socket: () => socket,
-    close: () => http.close(),
+    close: async () => {
+      await client.close();
+      await second.close();
+    },
   };
 }
 

@@ -442,6 +442,17 @@ describe("members", () => {
     expect(await ids({ url: server.url, groups: false })).toHaveLength(250);
   });
 
+  test("are asked for while a list of groups that comes at once still arrives", async () => {
+    const groups = Array.from({ length: 2_500 }, (_, index) => ({ id: `g${index}`, displayName: "x".repeat(2_000) }));
+    const server = await paged({ users: [], groups: groups.map((group) => ({ ...group, members: [{ value: "u" }] })) });
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Groups?") !== true) return false;
+      return answer(response, 200, { totalResults: groups.length, Resources: groups });
+    });
+    const all = await records({ url: server.url, minUsers: 0, groups: { members: "each" } });
+    expect(all.filter(({ kind }) => kind === "membership")).toHaveLength(groups.length);
+  });
+
   test("that are cut off in lists are asked for by themselves", async () => {
     const server = await paged(directory(), { memberLimit: 100, memberPages: true });
     const whole = { memberLimit: 100, memberPages: { size: 80 } };
