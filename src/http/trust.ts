@@ -2,7 +2,6 @@ import { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { buildConnector as BuildConnector } from "undici";
-import { buildConnector } from "./undici.ts";
 
 /** What the server's certificate must be. */
 export interface Trust {
@@ -56,10 +55,4 @@ export function describeConnection(socket: Socket | undefined): string {
   const certificate = socket.getPeerX509Certificate();
   const subject = certificate?.subject?.replaceAll("\n", ", ") ?? "no name";
   return `${socket.getProtocol() ?? "TLS"}, certificate of ${subject}, valid until ${certificate?.validTo ?? "?"}`;
-}
-
-/** Former names, for callers that have not moved to client.ts yet. */
-export type Establish = Connect;
-export function createConnector(trust: Trust, timeout: number): Connect {
-  return createConnect(trust, timeout, buildConnector);
 }
