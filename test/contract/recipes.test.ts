@@ -114,6 +114,17 @@ describe.each(names)("%s", (name) => {
   });
 });
 
+test("the configuration of the page Getting started is valid", async () => {
+  const text = await readFile(join(recipes, "../getting-started.md"), "utf8");
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-recipe-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "rollcall.yaml");
+  await writeFile(file, /^```yaml\n(service:[\s\S]*?)^```$/m.exec(text)?.[1] ?? "");
+  expect(await loadConfiguration(file, { connectors, environment })).toMatchObject({
+    syncs: { staff: { to: "analytics" } },
+  });
+});
+
 /** A folder with the files that a recipe shows: its blocks with a name. */
 async function folderOf(name: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-recipe-"));
