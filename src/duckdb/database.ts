@@ -1,10 +1,10 @@
 import { stat, statfs } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
-import type * as duckdb from "@duckdb/node-api";
-import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from "@duckdb/node-api";
+import type { DuckDBConnection, DuckDBInstance, DuckDBResult, DuckDBValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
 import { createWhole } from "#files/durable.ts";
+import type { readRows } from "./chunk.ts";
 
 /** A value bound to `?` or `$name` in a statement. */
 export type Parameter = DuckDBValue;
@@ -54,7 +54,7 @@ export interface DatabaseOptions {
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (options.path !== ":memory:" && options.readOnly !== true) await createDatabase(options.path);
-  const { DuckDBInstance } = await loadLibrary();
+  const { DuckDBInstance, readRows } = await loadLibrary();
   const instance = await DuckDBInstance.create(options.path, {
     memory_limit: `${Math.floor(options.memory / 1024)}KiB`,
     temp_directory: options.spill,
@@ -67,7 +67,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const isWritten = options.attached !== undefined || (path !== ":memory:" && options.readOnly !== true);
   const beforeCommit = isWritten ? whereThereIsRoom(attached) : undefined;
   return {
-    connect: async () => connection(await instance.connect(), beforeCommit),
+    connect: async () => connection(await instance.connect(), readRows, beforeCommit),
     close: () => {
       instance.closeSync();
     },
@@ -75,14 +75,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 }
 
 /** Loaded with the first database: it takes 50 MB and a fifth of a second, and a daemon at rest has none open. */
-async function loadLibrary(): Promise<typeof duckdb> {
-  const [library, { default: dataAccessors }] = await Promise.all([
-    import("@duckdb/node-api"),
-    import("@duckdb/node-api/lib/vectors/dataAccessors.js"),
-  ]);
-  // The binding decodes strings with a decoder that drops a leading U+FEFF. Names are compared exactly (B.5).
-  (dataAccessors as { textDecoder: TextDecoder }).textDecoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  return library;
+async function loadLibrary(): Promise<{ DuckDBInstance: typeof DuckDBInstance; readRows: typeof readRows }> {
+  const [{ DuckDBInstance }, { readRows }] = await Promise.all([import("@duckdb/node-api"), import("./chunk.ts")]);
+  return { DuckDBInstance, readRows };
 }
 
 /** Makes the file of a database where there is none. */
@@ -116,7 +111,16 @@ async function confine(instance: DuckDBInstance, folders: readonly string[]): Pr
   connection.closeSync();
 }
 
-function connection(raw: DuckDBConnection, beforeCommit: BeforeCommit = async () => {}): Connection {
+function connection(
+  raw: DuckDBConnection,
+  read: typeof readRows,
+  beforeCommit: BeforeCommit = async () => {},
+): Connection {
+  async function* batchesOf<Row extends object>(result: DuckDBResult): AsyncGenerator<Row[]> {
+    const [names, types] = [result.deduplicatedColumnNames(), result.columnTypes()];
+    for await (const chunk of result) yield read(chunk, names, types) as Row[];
+  }
+
   const self: Connection = {
     raw,
     run: async (sql, parameters) => {
@@ -124,12 +128,13 @@ function connection(raw: DuckDBConnection, beforeCommit: BeforeCommit = async ()
       await raw.run(sql, parameters === undefined ? undefined : [...parameters]);
     },
     rows: async <Row extends object>(sql: string, parameters?: readonly Parameter[]) => {
-      const reader = await raw.runAndReadAll(sql, parameters === undefined ? undefined : [...parameters]);
-      return reader.getRowObjectsJS() as Row[];
+      const result = await raw.run(sql, parameters === undefined ? undefined : [...parameters]);
+      const batches: Row[][] = [];
+      for await (const batch of batchesOf<Row>(result)) batches.push(batch);
+      return batches.flat();
     },
     batches: async function* <Row extends object>(sql: string, parameters?: readonly Parameter[]) {
-      const result = await raw.stream(sql, parameters === undefined ? undefined : [...parameters]);
-      for await (const rows of result.yieldRowObjectJs()) yield rows as Row[];
+      yield* batchesOf<Row>(await raw.stream(sql, parameters === undefined ? undefined : [...parameters]));
     },
     transaction: async (work) => {
       await raw.run("BEGIN TRANSACTION");

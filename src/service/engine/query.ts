@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { DuckDBResult } from "@duckdb/node-api";
 import { InputError } from "#errors.ts";
+import { readColumns } from "#duckdb/chunk.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Page } from "./engine.ts";
 import { splitStatements } from "./statements.ts";
@@ -41,7 +42,8 @@ export async function readPage(
 
 /** The first rows of a result as JSON holds them, and how many rows it has. Others get their turn after each batch. */
 export async function convert(result: DuckDBResult, limit: number): Promise<{ rows: unknown[][]; total: number }> {
-  const converters = result.columnTypes().map(converterOf);
+  const types = result.columnTypes();
+  const converters = types.map(converterOf);
   const rows: unknown[][] = [];
   let total = 0;
   for (;;) {
@@ -49,9 +51,10 @@ export async function convert(result: DuckDBResult, limit: number): Promise<{ ro
     if (chunk === null || chunk.rowCount === 0) return { rows, total };
     total += chunk.rowCount;
     if (rows.length >= limit) continue;
-    for (const row of chunk.getRows()) {
-      if (rows.length < limit) rows.push(row.map((value, index) => converters[index]?.(value)));
-    }
+    const columns = readColumns(chunk, types);
+    const wanted = Math.min(chunk.rowCount, limit - rows.length);
+    for (let row = 0; row < wanted; row++)
+      rows.push(columns.map((values, index) => converters[index]?.(values[row] ?? null)));
     await setImmediate();
   }
 }

@@ -1,0 +1,104 @@
+import {
+  BLOB,
+  DuckDBArrayType,
+  DuckDBArrayValue,
+  DuckDBBlobValue,
+  DuckDBBlobVector,
+  DuckDBListType,
+  DuckDBListValue,
+  DuckDBMapType,
+  DuckDBMapValue,
+  DuckDBStructType,
+  DuckDBStructValue,
+  DuckDBTypeId,
+  DuckDBUnionType,
+  DuckDBUnionValue,
+  DuckDBVector,
+  JSDuckDBValueConverter,
+} from "@duckdb/node-api";
+import type { DuckDBDataChunk, DuckDBType, DuckDBValue } from "@duckdb/node-api";
+import bindings from "@duckdb/node-bindings";
+
+/*
+ * The library's own readers drop a U+FEFF at the start of a text, and names are compared exactly (B.5). So here text is
+ * read as bytes, also inside lists, structs, maps and unions.
+ */
+
+/**
+ * The values of a chunk, column by column.
+ * @param types the column types of the result
+ */
+export function readColumns(chunk: DuckDBDataChunk, types: readonly DuckDBType[]): DuckDBValue[][] {
+  const rows = chunk.rowCount;
+  return types.map((type, index) => {
+    const bytes = withBytes(type);
+    if (bytes === type) return chunk.getColumnValues(index);
+    const vector = DuckDBVector.create(bindings.data_chunk_get_vector(chunk.chunk, index), rows, bytes);
+    const read =
+      vector instanceof DuckDBBlobVector
+        ? (row: number): DuckDBValue => decode(vector.getItemBytes(row))
+        : (row: number): DuckDBValue => withText(vector.getItem(row), type);
+    return Array.from({ length: rows }, (_, row) => read(row));
+  });
+}
+
+/** The rows of a chunk as objects by column name, their values as `Connection.rows` gives them. */
+export function readRows(
+  chunk: DuckDBDataChunk,
+  names: readonly string[],
+  types: readonly DuckDBType[],
+): Record<string, unknown>[] {
+  const rows: Record<string, unknown>[] = Array.from({ length: chunk.rowCount }, () => ({}));
+  for (const [index, values] of readColumns(chunk, types).entries()) {
+    const [name, type] = [names[index], types[index]];
+    if (name === undefined || type === undefined) throw new RangeError("a chunk has more columns than its result");
+    for (const [place, row] of rows.entries())
+      row[name] = JSDuckDBValueConverter(values[place] ?? null, type, JSDuckDBValueConverter);
+  }
+  return rows;
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+function decode(bytes: Uint8Array | null): string | null {
+  return bytes === null ? null : decoder.decode(bytes);
+}
+
+/** The type with bytes in place of text; the type itself when nothing in it can be text. */
+function withBytes(type: DuckDBType): DuckDBType {
+  if (type.typeId === DuckDBTypeId.VARCHAR) return BLOB;
+  if (type instanceof DuckDBListType) return new DuckDBListType(withBytes(type.valueType));
+  if (type instanceof DuckDBArrayType) return new DuckDBArrayType(withBytes(type.valueType), type.length);
+  if (type instanceof DuckDBStructType) return new DuckDBStructType(type.entryNames, type.entryTypes.map(withBytes));
+  if (type instanceof DuckDBMapType) return new DuckDBMapType(withBytes(type.keyType), withBytes(type.valueType));
+  if (type instanceof DuckDBUnionType) return new DuckDBUnionType(type.memberTags, type.memberTypes.map(withBytes));
+  return type;
+}
+
+/** The value of a type, read by its `withBytes`, with its text. */
+function withText(value: DuckDBValue, type: DuckDBType): DuckDBValue {
+  if (value instanceof DuckDBBlobValue) return type.typeId === DuckDBTypeId.VARCHAR ? decode(value.bytes) : value;
+  if (value instanceof DuckDBListValue && type instanceof DuckDBListType)
+    return new DuckDBListValue(value.items.map((item) => withText(item, type.valueType)));
+  if (value instanceof DuckDBArrayValue && type instanceof DuckDBArrayType)
+    return new DuckDBArrayValue(value.items.map((item) => withText(item, type.valueType)));
+  if (value instanceof DuckDBStructValue && type instanceof DuckDBStructType) {
+    const entries: Record<string, DuckDBValue> = {};
+    for (const [index, name] of type.entryNames.entries()) {
+      const [entry = null, entryType] = [value.entries[name], type.entryTypes[index]];
+      entries[name] = entryType === undefined ? entry : withText(entry, entryType);
+    }
+    return new DuckDBStructValue(entries);
+  }
+  if (value instanceof DuckDBMapValue && type instanceof DuckDBMapType) {
+    const { keyType, valueType } = type;
+    const entries = value.entries.map(({ key, value }) => ({
+      key: withText(key, keyType),
+      value: withText(value, valueType),
+    }));
+    return new DuckDBMapValue(entries);
+  }
+  if (value instanceof DuckDBUnionValue && type instanceof DuckDBUnionType)
+    return new DuckDBUnionValue(value.tag, withText(value.value, type.memberTypeForTag(value.tag)));
+  return value;
+}
