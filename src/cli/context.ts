@@ -2,7 +2,7 @@ import { userInfo } from "node:os";
 import type { Logger } from "pino";
 import { openEmbedded } from "./embedded.ts";
 import type { Embedded } from "./embedded.ts";
-import type { ClientOptions } from "#client/context.ts";
+import type { ClientOptions } from "#client/client.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { InputError } from "#errors.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { ClientOptions } from "#client/context.ts";
+import type { ClientOptions } from "#client/client.ts";
 import { openLoads } from "#client/loads.ts";
 import type { Loads, LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";

@@ -1,9 +1,11 @@
+import { open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import type { Readable } from "node:stream";
+import { InputError, messageOf, RollcallError } from "#errors.ts";
 import type { LoadParameters } from "#wire/loads.ts";
-import { createCuts } from "./cuts.ts";
-import { fileChunks } from "./file-chunks.ts";
 import type { FileData } from "./form.ts";
-import { streamChunks } from "./stream-chunks.ts";
+import { blockSize, createCuts } from "./row-ends.ts";
+import type { Cuts, CutsOf } from "./row-ends.ts";
 
 /** Rows. */
 export type LoadSource = FileSource | StreamSource;
@@ -37,4 +39,188 @@ export async function* chunksOf(sources: readonly LoadSource[], options: ChunkOp
   for (const source of sources) {
     yield* "path" in source ? fileChunks(source, cutsOf, options) : streamChunks(source, cutsOf, options);
   }
+}
+
+/** The chunks of a file: ranges of its bytes, which are read when they are sent. */
+async function* fileChunks(
+  { name, path }: FileSource,
+  cutsOf: CutsOf,
+  { fileChunk, parameters, signal }: ChunkOptions,
+): AsyncGenerator<FileData> {
+  const file = await open(path).catch((error: unknown) => {
+    throw unreadable(name, error);
+  });
+  try {
+    const { size } = await file.stat();
+    const buffer = Buffer.allocUnsafeSlow(Math.min(blockSize, Math.max(size, 1)));
+    const read = async (at: number): Promise<Buffer> => {
+      signal.throwIfAborted();
+      return buffer.subarray(0, await readAt(file, name, buffer, at, size));
+    };
+    const isLooked = size > fileChunk || parameters.format.has_header_row;
+    const cuts = isLooked ? cutsOf(await read(0)) : undefined;
+    let begin = 0;
+    if (cuts !== undefined && size > fileChunk) {
+      for (let at = 0; size - begin > fileChunk && at < size;) {
+        const block = await read(at);
+        if (block.length === 0) break;
+        let start = 0;
+        for (;;) {
+          const end = cuts.find(block, start, begin + fileChunk - at);
+          if (end === -1) break;
+          yield range(name, path, begin, at + end);
+          begin = at + end;
+          start = end;
+        }
+        at += block.length;
+      }
+    }
+    yield range(name, path, begin, size);
+  } catch (error) {
+    throw error instanceof RollcallError || signal.aborted ? error : unreadable(name, error);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Bytes of a file from `begin` to `end`. */
+function range(name: string, path: string, begin: number, end: number): FileData {
+  return {
+    length: end - begin,
+    bytes: async function* bytes() {
+      const file = await open(path).catch((error: unknown) => {
+        throw unreadable(name, error);
+      });
+      try {
+        for (let at = begin; at < end;) {
+          // Not one buffer for all: what was read is sent while more is read.
+          const block = Buffer.allocUnsafeSlow(Math.min(blockSize, end - at));
+          const length = await readAt(file, name, block, at, end);
+          if (length === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
+          at += length;
+          yield block.subarray(0, length);
+        }
+      } finally {
+        await file.close();
+      }
+    },
+  };
+}
+
+async function readAt(file: FileHandle, name: string, buffer: Buffer, at: number, end: number): Promise<number> {
+  try {
+    const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, end - at), at);
+    return bytesRead;
+  } catch (error) {
+    throw unreadable(name, error);
+  }
+}
+
+/** A chunk that has grown so many times larger than it should, without an end of a row, is held no longer. */
+const patience = 4;
+
+/** The chunks of a stream: each is held in memory, so that it can be sent again, unless its rows are too long for that. */
+async function* streamChunks(
+  { name, stream: source }: StreamSource,
+  cutsOf: CutsOf,
+  { streamChunk, signal }: ChunkOptions,
+): AsyncGenerator<FileData> {
+  const stream = typeof source === "function" ? source() : source;
+  const destroy = (): void => {
+    stream.destroy();
+  };
+  signal.addEventListener("abort", destroy);
+  try {
+    signal.throwIfAborted();
+    const blocks = blocksOf(name, stream, signal);
+    let held: Buffer[] = [];
+    let length = 0;
+    let cuts: Cuts | undefined;
+    let isFirst = true;
+    for (;;) {
+      const { done, value } = await blocks.next();
+      if (done === true) break;
+      let block = value;
+      if (isFirst) cuts = cutsOf(block);
+      isFirst = false;
+      let start = 0;
+      for (;;) {
+        const end = cuts?.find(block, start, streamChunk - length + start) ?? -1;
+        if (end === -1) break;
+        held.push(block.subarray(start, end));
+        yield inMemory(held);
+        block = block.subarray(end);
+        held = [];
+        length = 0;
+        start = 0;
+      }
+      held.push(block.subarray(start));
+      length += block.length - start;
+      if (length > streamChunk * (cuts === undefined ? 1 : patience)) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        signal.addEventListener("abort", () => {
+          resolve();
+        });
+        yield passing(held, blocks, resolve);
+        // Until then the stream is not this generator's to end.
+        await promise;
+        return;
+      }
+    }
+    yield inMemory(held);
+  } finally {
+    signal.removeEventListener("abort", destroy);
+    destroy();
+  }
+}
+
+function inMemory(blocks: readonly Buffer[]): FileData {
+  return {
+    length: blocks.reduce((sum, block) => sum + block.length, 0),
+    bytes: async function* bytes() {
+      yield* blocks;
+    },
+  };
+}
+
+/** What was held of a stream and all that follows, once. */
+function passing(held: readonly Buffer[], rest: AsyncGenerator<Buffer>, sent: () => void): FileData {
+  return {
+    single: true,
+    bytes: async function* bytes() {
+      try {
+        yield* held;
+        yield* rest;
+      } finally {
+        sent();
+      }
+    },
+  };
+}
+
+/** The bytes of a stream in blocks that are not small: each has its price on the way. */
+async function* blocksOf(name: string, stream: Readable, signal: AbortSignal): AsyncGenerator<Buffer> {
+  let gathered: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const piece of stream) {
+      const bytes = Buffer.isBuffer(piece) ? piece : Buffer.from(piece as Uint8Array | string);
+      gathered.push(bytes);
+      length += bytes.length;
+      if (length < blockSize) continue;
+      yield Buffer.concat(gathered);
+      gathered = [];
+      length = 0;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error instanceof RollcallError ? error : unreadable(name, error);
+  }
+  signal.throwIfAborted();
+  if (length > 0) yield Buffer.concat(gathered);
+}
+
+/** The error of a source that cannot be read. */
+function unreadable(name: string, error: unknown): InputError {
+  return new InputError(`${name} cannot be read: ${messageOf(error)}`, { cause: error });
 }

@@ -1,9 +1,20 @@
 import { familyB } from "#wire/routes.ts";
-import { contextOf } from "./context.ts";
-import type { ClientOptions } from "./context.ts";
 import { createDirectory } from "./directory.ts";
 import type { Directory } from "./directory.ts";
+import type { FormKind } from "./form.ts";
+import { contextOf } from "./request.ts";
+import type { RequestOptions } from "./request.ts";
 import { createSession } from "./session.ts";
+import type { Credentials } from "./session.ts";
+
+export interface ClientOptions extends RequestOptions {
+  readonly credentials: Credentials;
+  /**
+   * The form in which a list is sent first. Default: urlencoded, which every service takes, although it makes a list half
+   * as long again.
+   */
+  readonly form?: FormKind | undefined;
+}
 
 /**
  * A client of family B. Every method throws `UnavailableError` or `RefusedError`, which name the target, the operation
@@ -12,19 +23,18 @@ import { createSession } from "./session.ts";
 export interface Client extends Directory {
   /** Opens a session now; otherwise the first request that needs one does. */
   login(signal: AbortSignal): Promise<void>;
-  /** Ends the session that this client has opened; one that was given to it is its giver's to end. */
+  /** Ends the session that this client has opened, but not one that was given to it. */
   logout(signal: AbortSignal): Promise<void>;
 }
 
-/** @throws {InputError} an url or a certificate that is none */
+/** @throws {InputError} the url or the certificate is invalid */
 export function createClient(options: ClientOptions): Client {
   const context = contextOf(options, familyB);
-  const { http } = context;
   const session = createSession(context, options.credentials);
   const directory = createDirectory(session, options.form);
   return {
     ...directory,
-    reach: async (signal) => [http.place, ...(await directory.reach(signal))],
+    reach: async (signal) => [context.endpoint.place, ...(await directory.reach(signal))],
     login: (signal) => session.login(signal),
     logout: (signal) => session.logout(signal),
   };

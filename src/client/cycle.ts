@@ -3,19 +3,19 @@ import { chunkHeaders, loadStarted } from "#wire/loads.ts";
 import type { LoadRequest, LoadStarted } from "#wire/loads.ts";
 import { loadRoutes, ofCycle } from "#wire/routes.ts";
 import { dataTexts } from "#wire/errors.ts";
-import type { Operation, Use } from "./ask.ts";
+import type { Operation, Use } from "./request.ts";
 import { jsonBody, textOf } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import type { HttpError } from "#http/errors.ts";
 import { unusableAnswer } from "#http/errors.ts";
 import { fileBody } from "./form.ts";
 import type { FileData } from "./form.ts";
-import type { Endpoint } from "./context.ts";
-import { jsonOf } from "./json-answer.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { jsonOf } from "./request.ts";
 import { presentable } from "#http/redact.ts";
 import type { Session } from "./session.ts";
 
-/** What is read of a status (specification 2.4): no more than a load cannot do without is asked of a service. */
+/** The part of a status (specification 2.4) that a load cannot do without. */
 const status = z.object({
   internal_stage: z.string(),
   status: z.object({ code: z.string(), message: z.string().optional() }),
@@ -25,12 +25,12 @@ const status = z.object({
 });
 export type CycleStatus = z.infer<typeof status>;
 
-/** The operations of one load cycle (specification 4.1), each repeated where it fails for a moment: all of them may be. */
+/** The operations of one load cycle (specification 4.1). All of them are safe to repeat after a passing failure. */
 export interface CycleClient {
   readonly id: string;
   /** Sends a chunk; the same id again replaces it (A.8). */
   upload(id: number, data: FileData, signal: AbortSignal): Promise<void>;
-  /** Has the chunks loaded, when there are as many (A.8). */
+  /** Loads the chunks, if this many have arrived (A.8). */
   commit(chunks: number, signal: AbortSignal): Promise<void>;
   status(signal: AbortSignal): Promise<CycleStatus>;
   cancel(signal: AbortSignal): Promise<void>;
@@ -48,21 +48,21 @@ export function startCycle(session: Session, request: LoadRequest, signal: Abort
     body: jsonBody(request),
     advice: { 403: noPrivilege },
   };
-  return session.ask(operation, (answer) => jsonOf(answer, loadStarted), signal);
+  return session.send(operation, (answer) => jsonOf(answer, loadStarted), signal);
 }
 
 /**
  * @param table its name, for messages
- * @param node that serves the cycle, where it is not the one that was called
+ * @param node the node that serves the cycle, when it is not the service that was called
  */
 export function cycleClient(session: Session, id: string, table: string, node: Endpoint | undefined): CycleClient {
   const advice = { 403: noPrivilege };
-  const ask = <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> =>
-    session.ask(node === undefined ? operation : { ...operation, node }, use, signal);
+  const send = <T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> =>
+    session.send({ ...operation, node }, use, signal);
   return {
     id,
     upload: (chunk, data, signal) =>
-      ask(
+      send(
         {
           title: `upload of chunk ${chunk} into ${table}`,
           route: ofCycle(loadRoutes.upload, id),
@@ -79,7 +79,7 @@ export function cycleClient(session: Session, id: string, table: string, node: E
         signal,
       ),
     commit: (chunks, signal) =>
-      ask(
+      send(
         {
           title: "commit",
           route: ofCycle(loadRoutes.commit, id),
@@ -96,14 +96,14 @@ export function cycleClient(session: Session, id: string, table: string, node: E
         signal,
       ),
     status: (signal) =>
-      ask(
+      send(
         { title: "status of the load", route: ofCycle(loadRoutes.status, id), advice },
         (answer) => jsonOf(answer, status),
         signal,
       ),
-    cancel: (signal) => ask({ title: "cancel", route: ofCycle(loadRoutes.cancel, id), advice }, nothing, signal),
+    cancel: (signal) => send({ title: "cancel", route: ofCycle(loadRoutes.cancel, id), advice }, nothing, signal),
     badRecords: (use, signal) =>
-      ask(
+      send(
         { title: "bad records", route: ofCycle(loadRoutes.badRecords, id), advice, accept: [500] },
         async (answer) => {
           if (answer.status !== 500) return use(answer);
@@ -117,7 +117,7 @@ export function cycleClient(session: Session, id: string, table: string, node: E
 }
 
 async function nothing(): Promise<void> {
-  // What a successful answer says is known already.
+  // A successful answer says nothing new.
 }
 
 async function lineOf(answer: Answer): Promise<string> {

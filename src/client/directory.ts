@@ -1,17 +1,17 @@
 import { RefusedError } from "#errors.ts";
 import { administrationRoutes } from "#wire/routes.ts";
-import type { Operation } from "./ask.ts";
+import type { Operation } from "./request.ts";
 import { describeConnection } from "#http/trust.ts";
 import { listBody } from "./form.ts";
 import type { FormKind } from "./form.ts";
-import { complete, receive } from "./receive.ts";
+import { complete, receive } from "./download.ts";
 import type { Session } from "./session.ts";
 
-/** A list of principals to be sent to `user/sync`. */
+/** A list of principals for `user/sync`. */
 export interface Submission {
   /** The file that holds it, a JSON array of principal objects (B.3). */
   readonly principals: string;
-  /** False: the service only computes the difference. */
+  /** False: the service only computes the changes. */
   readonly applyChanges: boolean;
   /** Whether objects that are not in the list are deleted (B.4). */
   readonly deleteOthers: boolean;
@@ -28,15 +28,15 @@ export interface Directory {
    * not repeated once the service may have the whole request.
    */
   sync(submission: Submission, destination: string, signal: AbortSignal): Promise<void>;
-  /** Asks for the list without reading it: lines on what was reached and as whom, for a person. */
+  /** Requests the list without reading it. Returns lines on what was reached and as whom, for a person. */
   reach(signal: AbortSignal): Promise<readonly string[]>;
 }
 
-/** @param first the form that is tried first: the specified one, unless another is known to be taken */
+/** @param first the form to try first: the specified one, unless another is known to be taken */
 export function createDirectory(session: Session, first: FormKind = "urlencoded"): Directory {
   const advice = { 403: `${session.caller} lacks the administration privilege` };
   const userList: Operation = { title: "user/list", route: administrationRoutes.userList, advice };
-  /** Until the service takes only the other. */
+  /** Changes when the service takes only the other. */
   let form = first;
 
   const submit = async (
@@ -55,16 +55,16 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
       title: `user/sync (${applyChanges ? "apply" : "preview"})`,
       route: administrationRoutes.userSync,
       body,
-      ...(applyChanges ? { once: "plan again to see what is left" } : {}),
+      once: applyChanges ? "plan again to see what is left" : undefined,
       advice: { ...advice, 415: "the service takes the list neither as an urlencoded nor as a multipart form" },
       secrets: [defaultPassword],
     };
-    await complete(destination, (file) => session.ask(operation, (answer) => receive(answer, file, "{}"), signal));
+    await complete(destination, (file) => session.send(operation, (answer) => receive(answer, file, "{}"), signal));
   };
 
   return {
     list: (destination, signal) =>
-      complete(destination, (file) => session.ask(userList, (answer) => receive(answer, file, "[]"), signal)),
+      complete(destination, (file) => session.send(userList, (answer) => receive(answer, file, "[]"), signal)),
     sync: async (submission, destination, signal) => {
       try {
         await submit(form, submission, destination, signal);
@@ -76,7 +76,7 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
       form = "multipart";
     },
     reach: (signal) =>
-      session.ask(
+      session.send(
         userList,
         async ({ socket }) => [describeConnection(socket), `as ${session.caller}, with the administration privilege`],
         signal,

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { RequestBody } from "#http/client.ts";
-import { percentEncode, percentEncodedLength } from "./percent.ts";
 
 /** The two ways `user/sync` takes a form (B.2). */
 export type FormKind = "urlencoded" | "multipart";
@@ -93,7 +92,37 @@ export function fileBody({ length, bytes, single }: FileData): RequestBody {
   };
 }
 
-/** Small enough that the event loop is never kept waiting for the encoding of one. */
+/** Whether a byte stays as it is in an urlencoded form. */
+const isPlain = Uint8Array.from({ length: 256 }, (_, byte) =>
+  Number(/[A-Za-z0-9*._-]/.test(String.fromCharCode(byte))),
+);
+const percent = 0x25;
+const hexDigits = Buffer.from("0123456789ABCDEF");
+
+/** Percent-encodes bytes, not characters: a text may be cut into blocks anywhere. */
+export function percentEncode(bytes: Uint8Array): Buffer {
+  const encoded = Buffer.allocUnsafe(bytes.length * 3);
+  let length = 0;
+  for (const byte of bytes) {
+    if (isPlain[byte] === 1) {
+      encoded[length++] = byte;
+    } else {
+      encoded[length++] = percent;
+      encoded[length++] = hexDigits[byte >> 4] ?? 0;
+      encoded[length++] = hexDigits[byte & 15] ?? 0;
+    }
+  }
+  return encoded.subarray(0, length);
+}
+
+/** How many bytes `percentEncode` makes of these. */
+export function percentEncodedLength(bytes: Uint8Array): number {
+  let length = bytes.length;
+  for (const byte of bytes) if (isPlain[byte] === 0) length += 2;
+  return length;
+}
+
+/** Small enough that encoding one never blocks the event loop. */
 const blockSize = 64 * 1024;
 
 async function* blocks(path: string): AsyncGenerator<Buffer> {

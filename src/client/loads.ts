@@ -1,52 +1,54 @@
-import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
+import { open, rm } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { dirname, parse } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
+import type { Answer } from "#http/client.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters, LoadRequest } from "#wire/loads.ts";
 import { familyA, familyB } from "#wire/routes.ts";
 import { chunksOf } from "./chunks.ts";
 import type { LoadSource } from "./chunks.ts";
-import { contextOf } from "./context.ts";
-import type { ClientOptions } from "./context.ts";
 import { cycleClient, startCycle } from "./cycle.ts";
 import type { CycleClient, CycleStatus } from "./cycle.ts";
+import { receiveBytes } from "./download.ts";
+import type { ClientOptions } from "./client.ts";
+import { nodeOf } from "./endpoint.ts";
 import type { FileData } from "./form.ts";
-import { nodeOf } from "./node.ts";
-import { pollUntilDone } from "./poll.ts";
-import { saveBadRecords } from "./bad-records.ts";
+import { contextOf } from "./request.ts";
 import { createSession, dataLogin } from "./session.ts";
-import { uploadAll } from "./upload.ts";
-import type { Progress } from "./upload.ts";
 
 export interface LoadsOptions extends Omit<ClientOptions, "prefix"> {
   /** What stands before family B, where the logout is. Default: nothing. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /**
-   * Hosts that a load may be sent to when the service says so, beside its own: `name` or `name:port`. `stay`: what it
-   * says is not heeded, for a service that is known to be the only node.
+   * Other hosts that the service may redirect a load to: `name` or `name:port`. `stay`: redirections are ignored, for a
+   * service that is known to be the only node.
    */
-  readonly nodes?: readonly string[] | "stay";
+  readonly nodes?: readonly string[] | "stay" | undefined;
   /** How many chunks are sent at a time. Default: 3. */
-  readonly parallel?: number;
+  readonly parallel?: number | undefined;
   /**
-   * About how large the chunks of a file are, in bytes. A smaller file is sent as it is; in a larger one the ends of rows
-   * are looked for, at about a second for each GiB. Default: 1 GiB.
+   * About how large the chunks of a file are, in bytes. A smaller file is sent whole; a larger one is searched for the
+   * ends of rows, which takes a few seconds for each GiB. Default: 1 GiB.
    */
-  readonly fileChunk?: number;
-  /** About how large the chunks of a stream are, in bytes; as many as are sent at a time are held in memory. Default: 16 MiB. */
-  readonly streamChunk?: number;
+  readonly fileChunk?: number | undefined;
+  /** About how large the chunks of a stream are, in bytes. Those being sent are held in memory. Default: 16 MiB. */
+  readonly streamChunk?: number | undefined;
 }
 
-/** What is loaded, and how. Format and options have the names and the defaults of the interface (specification 2.2). */
+/** What to load, and how. Format and options have the names and defaults of the interface (specification 2.2). */
 export interface Load {
-  readonly into: { readonly database: string; readonly schema?: string; readonly table: string };
-  readonly format?: NonNullable<LoadRequest["format"]>;
-  readonly options?: NonNullable<LoadRequest["load_options"]>;
+  readonly into: { readonly database: string; readonly schema?: string | undefined; readonly table: string };
+  readonly format?: LoadRequest["format"];
+  readonly options?: LoadRequest["load_options"];
   /** Default: 100. */
-  readonly maxReportedErrors?: number;
-  /** One after the other they are the rows of the table. Each begins and ends with a whole row. */
+  readonly maxReportedErrors?: number | undefined;
+  /** The rows, one source after the other. Each begins and ends with a whole row. */
   readonly sources: readonly LoadSource[];
-  /** Where rejected rows are saved, if there are any; a file that is there already is not touched: then with a number. */
-  readonly badRecords?: string;
-  readonly onProgress?: (progress: Progress) => void;
+  /** Where to save rejected rows, if there are any. An existing file is not touched: a number is added to the name. */
+  readonly badRecords?: string | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /** How a load ended. */
@@ -54,8 +56,8 @@ export interface Loaded {
   readonly cycle: string;
   /** `OK`: everything but the ignored rows is in the table. Anything else: the table is as it was. */
   readonly code: "OK" | "LOAD_FAILED" | "CANCELLED" | (string & {});
-  /** What the service says of a load that is not OK. */
-  readonly message?: string;
+  /** The service's message for a load that is not OK. */
+  readonly message?: string | undefined;
   /** Rows. */
   readonly written: number;
   readonly ignored: number;
@@ -65,57 +67,57 @@ export interface Loaded {
   /** What was wrong with rejected rows (A.12), at most `maxReportedErrors`. */
   readonly errors: readonly string[];
   /** The file that the rejected rows were saved to. */
-  readonly badRecords?: string;
+  readonly badRecords?: string | undefined;
   /** Why they could not be saved. */
-  readonly badRecordsProblem?: string;
+  readonly badRecordsProblem?: string | undefined;
 }
 
-/** How a load is stopped: `signal` has the service cancel it, which is waited for; `abandon` ends that too. */
+/** How to stop a load: `signal` makes the service cancel it and waits for that; `abandon` ends the wait. */
 export interface LoadSignals {
   readonly signal: AbortSignal;
-  readonly abandon?: AbortSignal;
+  readonly abandon?: AbortSignal | undefined;
 }
 
 /** A client of family A. Nothing is left open between calls. */
 export interface Loads {
   /**
-   * Loads sources into a table, all or nothing, and waits for the end. A load that the service refused for its rows
-   * is no error here: look at `code`, or have `requireLoaded` do so.
+   * Loads sources into a table, all or nothing, and waits for the end. A load that failed because of its rows does not
+   * throw: check `code`, or call `requireLoaded`.
    * @throws {RefusedError} the service refused to load at all; {UnavailableError} it could not be reached; {InputError}
-   * a source cannot be read. In all of these cases, and when it was stopped, the message says what became of the load.
+   * a source cannot be read. The message, also of a load that was stopped, says what became of it.
    */
   load(load: Load, signals: LoadSignals): Promise<Loaded>;
   /** Ends the session that this client has opened. */
   close(): Promise<void>;
 }
 
-/** How long the cancelling of a load, and the end of a session, are waited for, in milliseconds. */
-const farewell = 10_000;
+/** How long to wait for a cancellation or a logout, in milliseconds. */
+const closeTimeout = 10_000;
 
-/** A service that is being started again is waited for. */
-const patient = { attempts: 10 };
+/** Enough to outlast a restart of the service. */
+const attempts = 10;
 
-/** @throws {InputError} an url or a certificate that is none */
+/** @throws {InputError} the url or the certificate is invalid */
 export function openLoads(settings: LoadsOptions): Loads {
   const { nodes = [], parallel = 3, fileChunk = 2 ** 30, streamChunk = 16 * 2 ** 20, ...rest } = settings;
-  const options = { ...rest, retries: { ...patient, ...rest.retries } };
+  const options = { ...rest, retries: { attempts, ...rest.retries } };
   const context = contextOf({ ...options, prefix: "" }, familyA);
-  const exit = contextOf({ prefix: "", ...options, log: () => undefined }, familyB);
-  const session = createSession(context, options.credentials, dataLogin, exit);
+  const logoutContext = contextOf({ prefix: "", ...options, log: () => undefined }, familyB);
+  const session = createSession(context, options.credentials, dataLogin, logoutContext);
 
-  async function load(wanted: Load, { signal, abandon = neverAborted }: LoadSignals): Promise<Loaded> {
-    const { sources, onProgress = () => undefined } = wanted;
-    const request = requestOf(wanted);
-    const { database, schema, table: name } = wanted.into;
+  async function load(job: Load, { signal, abandon = neverAborted }: LoadSignals): Promise<Loaded> {
+    const { sources, onProgress = () => undefined } = job;
+    const request = requestOf(job);
+    const { database, schema, table: name } = job.into;
     const table = [database, schema, name].filter((part) => part !== undefined).join(".");
     const title = `target ${options.name}: the load into ${table}`;
-    const parameters = checked(request, title);
+    const parameters = parametersOf(request, title);
     const { cycle_id: id, node_address: address } = await startCycle(session, request, signal);
     let cycle = cycleClient(session, id, table, undefined);
     let upload: { readonly bytes: number; readonly chunks: number } | undefined;
     try {
       if (nodes !== "stay") {
-        cycle = cycleClient(session, id, table, nodeOf(address, context.http, { ...options, prefix: "" }, nodes));
+        cycle = cycleClient(session, id, table, nodeOf(address, context.endpoint, { ...options, prefix: "" }, nodes));
       }
       const chunks = (until: AbortSignal): AsyncGenerator<FileData> =>
         chunksOf(sources, { parameters, fileChunk, streamChunk, signal: until });
@@ -123,7 +125,7 @@ export function openLoads(settings: LoadsOptions): Loads {
       await cycle.commit(upload.chunks, signal);
     } catch (error) {
       const why = signal.aborted ? "stopped" : upload === undefined ? "not committed" : "perhaps committed";
-      throw await undone(cycle, error, title, abandon, why);
+      throw await cancelAfter(cycle, error, title, abandon, why);
     }
     onProgress({ phase: "commit", bytes: upload.bytes });
     let end: CycleStatus;
@@ -131,26 +133,26 @@ export function openLoads(settings: LoadsOptions): Loads {
       end = await pollUntilDone(cycle, signal);
     } catch (error) {
       if (!signal.aborted) throw unknownEnd(title, id, error);
-      throw await undone(cycle, error, title, abandon, "stopped");
+      throw await cancelAfter(cycle, error, title, abandon, "stopped");
     }
     const { code, message } = end.status;
     return {
       cycle: id,
       code,
-      ...(message === undefined ? {} : { message }),
+      message,
       written: end.rows_written,
       ignored: end.ignored_row_count,
       ...upload,
       errors: end.parsing_errors,
-      ...(wanted.badRecords === undefined || end.ignored_row_count === 0
+      ...(job.badRecords === undefined || end.ignored_row_count === 0
         ? {}
-        : await saveBadRecords(cycle, wanted.badRecords, signal)),
+        : await saveBadRecords(cycle, job.badRecords, signal)),
     };
   }
 
   return {
     load,
-    close: () => session.logout(AbortSignal.timeout(farewell)).catch(() => undefined),
+    close: () => session.logout(AbortSignal.timeout(closeTimeout)).catch(() => undefined),
   };
 }
 
@@ -159,16 +161,14 @@ const neverAborted = new AbortController().signal;
 function requestOf({ into, format, options, maxReportedErrors }: Load): LoadRequest {
   return {
     target: into,
-    ...(format === undefined ? {} : { format }),
-    ...(options === undefined ? {} : { load_options: options }),
-    ...(maxReportedErrors === undefined
-      ? {}
-      : { advanced_options: { max_reported_parsing_errors: maxReportedErrors } }),
+    format,
+    load_options: options,
+    advanced_options: maxReportedErrors === undefined ? undefined : { max_reported_parsing_errors: maxReportedErrors },
   };
 }
 
-/** What the request means (A.3). @throws {InputError} what is wrong with it, which the service does not say */
-function checked(request: LoadRequest, title: string): LoadParameters {
+/** The request with its defaults (A.3). @throws {InputError} what is wrong with it, which the service does not say */
+function parametersOf(request: LoadRequest, title: string): LoadParameters {
   const parsed = loadParameters.safeParse(request);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => [path.join("."), message].filter(Boolean).join(": "));
@@ -176,31 +176,31 @@ function checked(request: LoadRequest, title: string): LoadParameters {
 }
 
 /**
- * Cancels a load that cannot go on. The error to throw says what has become of it: of a load that was stopped, and of one
- * whose commit was not answered and may yet have been heard.
+ * Cancels a load that cannot go on. Returns the error to throw. It says what became of a load that was stopped, and of
+ * one whose commit got no answer but may have arrived.
  */
-async function undone(
+async function cancelAfter(
   cycle: CycleClient,
   error: unknown,
   title: string,
   abandon: AbortSignal,
   why: "stopped" | "not committed" | "perhaps committed",
 ): Promise<unknown> {
-  const limited = AbortSignal.any([abandon, AbortSignal.timeout(farewell)]);
-  let said: string;
+  const limited = AbortSignal.any([abandon, AbortSignal.timeout(closeTimeout)]);
+  let result: string;
   try {
     await cycle.cancel(limited);
     const { status } = await cycle.status(limited);
-    said =
+    result =
       status.code === "CANCELLED"
         ? `${title} was cancelled: the table is as it was`
         : `${title} had ended before it could be cancelled: ${status.code}`;
   } catch (cause) {
-    said = `${title} was stopped here; whether the service has cancelled it is not known: ${messageOf(cause)} (cycle ${cycle.id})`;
+    result = `${title} was stopped here; whether the service has cancelled it is not known: ${messageOf(cause)} (cycle ${cycle.id})`;
   }
   if (why === "not committed") return error;
   const cause = why === "stopped" ? "" : `. ${messageOf(error)}`;
-  return new UnavailableError(`${said}${cause}`, { cause: error });
+  return new UnavailableError(`${result}${cause}`, { cause: error });
 }
 
 function unknownEnd(title: string, id: string, error: unknown): UnavailableError {
@@ -216,4 +216,129 @@ export function requireLoaded(loaded: Loaded, title: string): Loaded {
   if (loaded.code === "OK") return loaded;
   const errors = loaded.errors.slice(0, 10).map((error) => `\n  ${error}`);
   throw new RefusedError(`${title}: ${loaded.message ?? loaded.code}${errors.join("")}`);
+}
+
+/** How far a load has come. */
+export interface Progress {
+  readonly phase: "upload" | "commit";
+  /** Bytes sent, including those of unfinished uploads. */
+  readonly bytes: number;
+}
+
+/** Sends chunks, several at a time, numbered from 1. When one fails, the others are given up. */
+async function uploadAll(
+  cycle: CycleClient,
+  chunksUntil: (signal: AbortSignal) => AsyncGenerator<FileData>,
+  options: {
+    readonly parallel: number;
+    readonly onProgress: (progress: Progress) => void;
+    readonly signal: AbortSignal;
+  },
+): Promise<{ bytes: number; chunks: number }> {
+  const failure = new AbortController();
+  const signal = AbortSignal.any([options.signal, failure.signal]);
+  const chunks = chunksUntil(signal);
+  let count = 0;
+  let bytes = 0;
+
+  const counted = (data: FileData): FileData => {
+    let sent = 0;
+    return {
+      ...data,
+      bytes: async function* counting() {
+        // From the start again, when it is repeated.
+        bytes -= sent;
+        sent = 0;
+        for await (const block of data.bytes()) {
+          yield block;
+          sent += block.length;
+          bytes += block.length;
+          options.onProgress({ phase: "upload", bytes });
+        }
+      },
+    };
+  };
+
+  async function work(): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      const next = await chunks.next();
+      if (next.done === true) return;
+      // In the order of the rows: the generator answers calls in their order.
+      count += 1;
+      await cycle.upload(count, counted(next.value), signal);
+    }
+  }
+
+  const workers = Array.from({ length: options.parallel }, async () => {
+    try {
+      await work();
+    } catch (error) {
+      failure.abort(error);
+    }
+  });
+  await Promise.all(workers);
+  await chunks.return(undefined).catch(() => undefined);
+  signal.throwIfAborted();
+  return { bytes, chunks: count };
+}
+
+/** Between two status requests, in milliseconds: each pause is twice as long as the one before. */
+const pauses = { first: 25, longest: 1000 };
+
+/** Polls until the load has ended (specification 3.5), at once when the service holds its answer back (A.11). */
+async function pollUntilDone(cycle: CycleClient, signal: AbortSignal): Promise<CycleStatus> {
+  for (let pause = pauses.first; ; pause = Math.min(pauses.longest, pause * 2)) {
+    const started = performance.now();
+    const status = await cycle.status(signal);
+    if (status.status.code !== "OK" || status.internal_stage === "DONE") return status;
+    const left = pause - (performance.now() - started);
+    if (left <= 0) continue;
+    await sleep(left, undefined, { signal }).catch(() => {
+      signal.throwIfAborted();
+    });
+  }
+}
+
+/**
+ * Saves the rejected rows of a cycle to a new file. The load is over, so a failure is reported, not thrown.
+ * @param wanted the file's path; if that exists, a number goes before the extension
+ */
+async function saveBadRecords(
+  cycle: CycleClient,
+  wanted: string,
+  signal: AbortSignal,
+): Promise<Pick<Loaded, "badRecords" | "badRecordsProblem">> {
+  try {
+    const path = await cycle.badRecords((answer) => save(answer, wanted), signal);
+    return { badRecords: path };
+  } catch (error) {
+    return { badRecordsProblem: messageOf(error) };
+  }
+}
+
+async function save(answer: Answer, wanted: string): Promise<string> {
+  const { path, file } = await openNew(wanted);
+  try {
+    await receiveBytes(answer, { file, folder: dirname(path) });
+    return path;
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await file.close();
+  }
+}
+
+async function openNew(wanted: string): Promise<{ path: string; file: FileHandle }> {
+  const { dir, name, ext } = parse(wanted);
+  for (let number = 1; ; number += 1) {
+    const path = number === 1 ? wanted : `${dir === "" ? "" : `${dir}/`}${name}.${number}${ext}`;
+    try {
+      return { path, file: await open(path, "wx", 0o600) };
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "EEXIST") continue;
+      throw new InputError(`the rejected rows cannot be saved to ${path}: ${messageOf(error)}`, { cause: error });
+    }
+  }
 }

@@ -7,23 +7,23 @@ import { presentable } from "#http/redact.ts";
 export interface RefusalContext {
   /** `target analytics: user/list` */
   readonly subject: string;
-  /** Where the interface was looked for. */
+  /** Where the family's paths begin. */
   readonly place: string;
-  readonly advice?: Readonly<Record<number, string>>;
+  readonly advice?: Readonly<Record<number, string>> | undefined;
   readonly secrets: readonly string[];
   /** The body is plain text (A.25). */
-  readonly plainErrors?: boolean;
+  readonly plainErrors: boolean;
 }
 
 /** How many of the problems the service named are shown. */
 const mostProblems = 20;
 
-/** The error for an answer that is not a success; names what to do and, for a 400, the problems the service named (B.1). */
+/** The error for an unsuccessful answer; it says what to do and, for a 400, lists the problems the service named (B.1). */
 export async function refusalOf(answer: Answer, context: RefusalContext): Promise<RefusedError> {
   const { status } = answer;
   const advice = context.advice?.[status] ?? usualAdvice(answer, context.place);
   const problems =
-    context.plainErrors === true && status !== 401 && status !== 403
+    context.plainErrors && status !== 401 && status !== 403
       ? await linesOf(answer, context.secrets)
       : status === 400
         ? await problemsOf(answer, context.secrets)
@@ -59,13 +59,13 @@ function usualAdvice({ status, headers }: Answer, place: string): string {
   }
 }
 
-/** Where a redirect leads, without what might be a secret. */
+/** Where a redirect leads, without the parts that might be secret. */
 function destinationOf(location: string | string[] | undefined, place: string): string {
   const url = typeof location === "string" && URL.canParse(location, place) ? new URL(location, place) : undefined;
   return url === undefined ? "nowhere" : `${url.origin === "null" ? url.protocol : url.origin}${url.pathname}`;
 }
 
-/** The strings of `debug`, itself a string that holds a JSON array of them; none when the body is anything else. */
+/** The strings of `debug`, a string that holds a JSON array of them; none when the body is anything else. */
 async function problemsOf(answer: Answer, secrets: readonly string[]): Promise<string[]> {
   try {
     const body: unknown = JSON.parse(await textOf(answer));

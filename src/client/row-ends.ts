@@ -1,5 +1,8 @@
 import type { LoadParameters } from "#wire/loads.ts";
 
+/** How many bytes are read, searched and sent at a time. */
+export const blockSize = 1024 * 1024;
+
 /**
  * Finds where rows end as the service does (A.7, A.23), in bytes that come in blocks. It looks for what may hide the end
  * of a row and skips all that is between: a newline that is enclosed or escaped is data.
@@ -88,7 +91,6 @@ function enclosed(enclosing: number, separator: Buffer): RowEnds {
 
   return {
     find: (bytes, start, from, accepts) => {
-      const block = wordsOf(bytes, enclosing);
       const { length } = bytes;
       let at = start;
       /** The first newline behind what was looked at, as far as that is known. */
@@ -99,7 +101,7 @@ function enclosed(enclosing: number, separator: Buffer): RowEnds {
       }
       while (at < length) {
         if (state === outside) {
-          const mark = at === start ? nativeIndexOf(bytes, enclosing, at) : nextIn(block, at);
+          const mark = at === start ? nativeIndexOf(bytes, enclosing, at) : nextIn(bytes, enclosing, at);
           line = Math.max(line, at);
           while (line < mark) {
             line = nativeIndexOf(bytes, newline, line);
@@ -113,7 +115,7 @@ function enclosed(enclosing: number, separator: Buffer): RowEnds {
           if (mark < length && beginsField(bytes, start, mark)) state = inside;
           at = mark + 1;
         } else {
-          const mark = nextIn(block, at);
+          const mark = nextIn(bytes, enclosing, at);
           if (mark >= length) break;
           // Doubled, it is data.
           const isDoubled = bytes[mark + 1] === enclosing;
@@ -127,47 +129,103 @@ function enclosed(enclosing: number, separator: Buffer): RowEnds {
   };
 }
 
-/** Fast over long distances; a call costs as much as looking at a hundred bytes. */
+/** The index of the byte, or the length. Fast over long distances; a call costs as much as comparing a hundred bytes. */
 function nativeIndexOf(bytes: Buffer, byte: number, from: number): number {
   const found = bytes.indexOf(byte, from);
   return found === -1 ? bytes.length : found;
 }
 
-/** A block in which a byte is looked for, four at a time: there may be millions of them to be found. */
-interface Words {
-  readonly bytes: Buffer;
-  readonly byte: number;
-  /** The byte four times. */
-  readonly pattern: number;
-  /** Where the words begin in `bytes`. */
-  readonly aligned: number;
-  readonly words: Int32Array;
-}
-
-function wordsOf(bytes: Buffer, byte: number): Words {
-  const { buffer, byteOffset, length } = bytes;
-  const aligned = Math.min(length, (4 - (byteOffset % 4)) % 4);
-  const words = new Int32Array(buffer, byteOffset + aligned, (length - aligned) >> 2);
-  return { bytes, byte, pattern: (byte * 0x01010101) | 0, aligned, words };
-}
-
-/** The index of the byte from an index on, or the length. */
-function nextIn({ bytes, byte, pattern, aligned, words }: Words, from: number): number {
-  const { length } = bytes;
+/** The same, fast over the length of a field. */
+function nextIn(bytes: Buffer, byte: number, from: number): number {
   let at = from;
-  while (at < length && ((at - aligned) & 3) !== 0) {
-    if (bytes[at] === byte) return at;
-    at += 1;
-  }
-  let word = (at - aligned) >> 2;
-  const count = words.length;
-  while (word < count) {
-    const difference = (words[word] as number) ^ pattern;
-    // Some byte of it is zero.
-    if (((difference - 0x01010101) & ~difference & 0x80808080) !== 0) break;
-    word += 1;
-  }
-  at = Math.max(at, aligned + word * 4);
-  while (at < length && bytes[at] !== byte) at += 1;
+  while (at < bytes.length && bytes[at] !== byte) at += 1;
   return at;
+}
+
+/** Where one source may be cut into chunks. Its blocks are shown in their order. */
+export interface Cuts {
+  /**
+   * Goes on in a block, from `start` on, to where a chunk may end. There, the next call goes on.
+   * @param from the least index that is of use
+   * @returns the index behind the chunk; -1 when there is none: then the next block follows
+   */
+  find(block: Buffer, start: number, from: number): number;
+}
+
+/** The cuts of the next source, which begins with this block; undefined: it is not cut. */
+export type CutsOf = (firstBlock: Buffer) => Cuts | undefined;
+
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+/** A header that does not end in the first block, or is longer than this, is not looked for: then no source is cut. */
+const longestHeader = 64 * 1024;
+
+/**
+ * The cuts of the sources of one load. A chunk may not begin with what the service would drop there: a byte order mark,
+ * or a line that is the header once more (A.7).
+ */
+export function createCuts(parameters: LoadParameters): CutsOf {
+  const { has_header_row: hasHeader } = parameters.format;
+  /** The load's header, without its row end; unclear: a source was there whose first row was not found. */
+  let header: Buffer | "unclear" | undefined;
+
+  function isDropped(block: Buffer, at: number): boolean {
+    if (startsWith(block, at, byteOrderMark)) return true;
+    if (header === undefined || header === "unclear") return false;
+    return isLine(block, at, header) || isLine(block, at, Buffer.alloc(0));
+  }
+
+  return (firstBlock) => {
+    const ends = createRowEnds(parameters);
+    if (ends === undefined) return undefined;
+    const begin = startsWith(firstBlock, 0, byteOrderMark) ? byteOrderMark.length : 0;
+    let first = begin;
+    if (hasHeader && header === undefined) {
+      const row = firstRow(ends, firstBlock, begin);
+      if (row === undefined) return undefined;
+      ({ header, end: first } = row);
+    }
+    if (header === "unclear") return undefined;
+    const lookahead = Math.max(byteOrderMark.length, (header?.length ?? 0) + 2);
+    let isFirst = true;
+    return {
+      find: (block, start, from) => {
+        const at = isFirst ? Math.max(start, first) : start;
+        isFirst = false;
+        return ends.find(block, at, from, (end) => end + lookahead <= block.length && !isDropped(block, end));
+      },
+    };
+  };
+}
+
+/** The first row of a source that is not empty; undefined: the source is. */
+function firstRow(
+  ends: RowEnds,
+  block: Buffer,
+  begin: number,
+): { header: Buffer | "unclear"; end: number } | undefined {
+  let at = begin;
+  for (;;) {
+    const end = ends.find(block, at, at, () => true);
+    if (end === -1) break;
+    if (end - at > longestHeader) return { header: "unclear", end };
+    const length = end - at - (block[end - 2] === 0x0d && end - at > 1 ? 2 : 1);
+    if (length > 0) return { header: Buffer.from(block.subarray(at, at + length)), end };
+    at = end;
+  }
+  const rest = block.subarray(at);
+  const end = block.length;
+  // A block that is not full is the whole source.
+  if (end >= blockSize || rest.length > longestHeader || rest.includes(0x0a)) return { header: "unclear", end };
+  return rest.length === 0 ? undefined : { header: Buffer.from(rest), end };
+}
+
+function startsWith(block: Buffer, at: number, bytes: Buffer): boolean {
+  return bytes.compare(block, at, Math.min(block.length, at + bytes.length)) === 0;
+}
+
+/** Whether these bytes are a line of the block, at `at`. */
+function isLine(block: Buffer, at: number, bytes: Buffer): boolean {
+  if (!startsWith(block, at, bytes)) return false;
+  const end = at + bytes.length;
+  return block[end] === 0x0a || (block[end] === 0x0d && block[end + 1] === 0x0a);
 }

@@ -1,19 +1,19 @@
 import { RefusedError } from "#errors.ts";
 import { administrationRoutes, dataRoutes, sessionCookie } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
-import { ask } from "./ask.ts";
-import type { Context, Operation, Use } from "./ask.ts";
+import { send } from "./request.ts";
+import type { Context, Operation, Use } from "./request.ts";
 import { formBody, jsonBody } from "#http/client.ts";
 import type { Answer, RequestBody } from "#http/client.ts";
 
-/** Who the client is: an account, or a session that somebody else has opened and will end. */
+/** What the client logs in with: an account, or a session that somebody else has opened and will end. */
 export type Credentials = Account | GivenSession;
 
 interface GivenSession {
   /** The value of its cookie. */
   readonly session: string;
-  /** Asks its giver for one that is valid, when this one is not. */
-  readonly renew?: () => Promise<string>;
+  /** Gets a valid one, when this one is not. */
+  readonly renew?: (() => Promise<string>) | undefined;
 }
 
 interface Account {
@@ -27,67 +27,67 @@ export interface Session {
   readonly caller: string;
   /** Opens a session now. */
   login(signal: AbortSignal): Promise<void>;
-  /** `ask` with the session. A 401 opens a new one, once; an operation that was answered 401 was not carried out. */
-  ask<T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T>;
+  /** `send` with the session. A 401 opens a new one, once; an operation answered 401 was not carried out. */
+  send<T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T>;
   /** Ends the session, when this client has opened one. */
   logout(signal: AbortSignal): Promise<void>;
 }
 
 /** How an account logs in. A session of either family is valid in both (0.4). */
-export interface Entrance {
+export interface Login {
   readonly route: Route;
   body(account: Account): RequestBody;
 }
 
 /** Family B's. */
-const administrationLogin: Entrance = {
+const administrationLogin: Login = {
   route: administrationRoutes.login,
   body: ({ username, password }) => formBody({ username, password }),
 };
 
 /** Family A's (A.1). */
-export const dataLogin: Entrance = {
+export const dataLogin: Login = {
   route: dataRoutes.login,
   body: ({ username, password }) => jsonBody({ username, password }),
 };
 
-/** @param exit family B, which has the logout */
+/** @param logoutContext family B, which has the logout */
 export function createSession(
   context: Context,
   credentials: Credentials,
-  entrance: Entrance = administrationLogin,
-  exit: Context = context,
+  login: Login = administrationLogin,
+  logoutContext: Context = context,
 ): Session {
   if ("session" in credentials) return givenSession(context, credentials);
   const { username } = credentials;
   let cookie: string | undefined;
 
-  const login = async (signal: AbortSignal): Promise<string> =>
-    (cookie = await open(context, credentials, entrance, signal));
+  const open = async (signal: AbortSignal): Promise<string> =>
+    (cookie = await cookieFrom(login, context, credentials, signal));
 
   return {
     caller: username,
     login: async (signal) => {
-      await login(signal);
+      await open(signal);
     },
-    ask: async (operation, use, signal) => {
-      const opened = cookie ?? (await login(signal));
+    send: async (operation, use, signal) => {
+      const opened = cookie ?? (await open(signal));
       try {
-        return await ask(context, { ...operation, cookie: opened }, use, signal);
+        return await send(context, { ...operation, cookie: opened }, use, signal);
       } catch (error) {
         if (!isUnauthorized(error)) throw error;
       }
       context.log(`target ${context.name}: ${operation.title}: the session has ended; logging in again`);
       const advice = `the session that the login as ${username} has just opened is not valid; is this a cluster without sticky sessions?`;
-      const again = { ...operation, cookie: await login(signal), advice: { ...operation.advice, 401: advice } };
-      return ask(context, again, use, signal);
+      const again = { ...operation, cookie: await open(signal), advice: { ...operation.advice, 401: advice } };
+      return send(context, again, use, signal);
     },
     logout: async (signal) => {
       if (cookie === undefined) return;
       const operation = { title: "logout", route: administrationRoutes.logout, cookie };
       cookie = undefined;
-      const once = { ...exit, retries: { ...exit.retries, attempts: 1 } };
-      await ask(once, operation, async () => undefined, signal).catch((error: unknown) => {
+      const once = { ...logoutContext, retries: { ...logoutContext.retries, attempts: 1 } };
+      await send(once, operation, async () => undefined, signal).catch((error: unknown) => {
         if (!isUnauthorized(error)) throw error;
       });
     },
@@ -101,7 +101,7 @@ function givenSession(context: Context, { session, renew }: GivenSession): Sessi
   return {
     caller: "the owner of the given session",
     login: async () => undefined,
-    ask: async (operation, use, signal) => {
+    send: async (operation, use, signal) => {
       const used = value;
       const withSession = (): Operation => ({
         ...operation,
@@ -109,24 +109,24 @@ function givenSession(context: Context, { session, renew }: GivenSession): Sessi
         advice: { 401: ended, ...operation.advice },
       });
       try {
-        return await ask(context, withSession(), use, signal);
+        return await send(context, withSession(), use, signal);
       } catch (error) {
         if (!isUnauthorized(error) || renew === undefined) throw error;
         value = await renew();
         if (value === used) throw error;
       }
       context.log(`target ${context.name}: ${operation.title}: the service has been started again; going on`);
-      return ask(context, withSession(), use, signal);
+      return send(context, withSession(), use, signal);
     },
     logout: async () => undefined,
   };
 }
 
 /** Logs in. Returns the `Cookie` header of the session. */
-async function open(
+async function cookieFrom(
+  { route, body }: Login,
   context: Context,
   account: Account,
-  { route, body }: Entrance,
   signal: AbortSignal,
 ): Promise<string> {
   const operation: Operation = {
@@ -136,7 +136,7 @@ async function open(
     advice: { 401: "check username and password" },
     secrets: [account.password],
   };
-  const cookie = await ask(context, operation, async (answer) => cookiesOf(answer), signal);
+  const cookie = await send(context, operation, async (answer) => cookiesOf(answer), signal);
   if (cookie !== undefined) return cookie;
   throw new RefusedError(
     `target ${context.name}: ${operation.title}: the answer has no session cookie (${sessionCookie}): check url and prefix`,

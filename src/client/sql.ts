@@ -3,16 +3,15 @@ import { InputError } from "#errors.ts";
 import { localRoutes } from "#wire/routes.ts";
 import { sqlResult } from "#wire/sql.ts";
 import type { SqlRequest, SqlResult } from "#wire/sql.ts";
-import { contextOf } from "./context.ts";
-import type { ClientOptions } from "./context.ts";
+import type { ClientOptions } from "./client.ts";
 import { jsonBody } from "#http/client.ts";
-import { jsonOf } from "./json-answer.ts";
+import { contextOf, jsonOf } from "./request.ts";
 import { createSession } from "./session.ts";
 
 const refusal = z.object({ error: z.string() });
 
 /**
- * Has the service of this machine's data folder run an administrator's SQL.
+ * Runs an administrator's SQL in the service of this machine's data folder.
  * @param options with the session that the service has left in its data folder
  * @throws {InputError} what is wrong with the SQL
  */
@@ -26,7 +25,7 @@ export function runSql(options: ClientOptions, request: SqlRequest, signal: Abor
     once: "look at the tables before it is run again",
     advice: { 403: "SQL is for commands on the machine of the service" },
   };
-  return session.ask(
+  return session.send(
     operation,
     async (answer) => {
       if (answer.status === 200) return jsonOf(answer, sqlResult, Infinity);

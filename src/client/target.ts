@@ -1,12 +1,12 @@
 import { messageOf } from "#errors.ts";
 import type { Target } from "#sync/ports.ts";
 import { createClient } from "./client.ts";
-import type { ClientOptions } from "./context.ts";
+import type { ClientOptions } from "./client.ts";
 
-/** How long the end of a session is waited for, in milliseconds: a run that is over is not kept up by it. */
-const farewell = 5000;
+/** How long to wait for the logout, in milliseconds: it must not hold up a run that is over. */
+const logoutTimeout = 5000;
 
-/** A service of the interface as the target of a sync. @throws {InputError} an url or a certificate that is none */
+/** A service of the interface as the target of a sync. @throws {InputError} the url or the certificate is invalid */
 export function openTarget(options: ClientOptions): Target {
   const client = createClient(options);
   return {
@@ -16,7 +16,7 @@ export function openTarget(options: ClientOptions): Target {
     check: (signal) => client.reach(signal),
     close: async () => {
       try {
-        await client.logout(AbortSignal.timeout(farewell));
+        await client.logout(AbortSignal.timeout(logoutTimeout));
       } catch (error) {
         options.log?.(`target ${options.name}: the session was not ended: ${messageOf(error)}`);
       }

@@ -17,7 +17,7 @@ export interface Retries {
 export const defaultRetries: Retries = { attempts: 4, pause: 500, longest: 10_000, patience: 60_000 };
 
 /** An attempt's result, or why there was none: then it may be tried again, `after` so many milliseconds if that is known. */
-export type Outcome<T> = { readonly value: T } | { readonly problem: string; readonly after?: number };
+export type Outcome<T> = { readonly value: T } | { readonly problem: string; readonly after?: number | undefined };
 
 /** @throws {UnavailableError} with the last attempt's problem; when `signal` is aborted: its reason, at once */
 export async function repeat<T>(

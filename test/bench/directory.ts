@@ -1,6 +1,6 @@
 import { createReadStream, createWriteStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
-import { percentEncode } from "#client/percent.ts";
+import { percentEncode } from "#client/form.ts";
 
 /** Which state of the directory: as it is in the service, or as the source has it now, with 1 % drift. */
 export type State = "actual" | "drifted";

@@ -1,14 +1,13 @@
-import { pluralize } from "#text.ts";
-import type { Loaded } from "#client/loads.ts";
-import type { Progress } from "#client/upload.ts";
 import type { Context } from "#cli/context.ts";
-import { loadFormatOf } from "./options.ts";
-import type { LoadFlags } from "./options.ts";
-import { findInputs } from "./inputs.ts";
 import { inBytes } from "#cli/format.ts";
-import { openConfiguredLoads } from "#cli/wiring.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
+import { openConfiguredLoads } from "#cli/wiring.ts";
+import type { Loaded, Progress } from "#client/loads.ts";
+import { pluralize } from "#text.ts";
+import { findInputs } from "./inputs.ts";
+import { loadFormatOf } from "./options.ts";
+import type { LoadFlags } from "./options.ts";
 
 /** How many errors of rows are shown; `--json` has them all. */
 const shownErrors = 10;

@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import prometheus from "prom-client";
 import type { Registry, Registry as Registered } from "prom-client";
-import type { Attempt } from "#client/ask.ts";
+import type { Attempt } from "#client/request.ts";
 import { countRuns } from "./runs.ts";
 import type { Followed } from "./runs.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, expect } from "vitest";
 import { createClient } from "#client/client.ts";
 import type { Client } from "#client/client.ts";
-import type { ClientOptions } from "#client/context.ts";
+import type { ClientOptions } from "#client/client.ts";
 import { RollcallError } from "#errors.ts";
 import { startScripted } from "../../support/scripted.ts";
 import type { ScriptedServer } from "../../support/scripted.ts";

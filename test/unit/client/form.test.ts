@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { percentEncode, percentEncodedLength } from "#client/percent.ts";
+import { percentEncode, percentEncodedLength } from "#client/form.ts";
 
 const texts = fc.oneof(
   fc.string({ unit: "binary" }),

@@ -1,0 +1,102 @@
+import { RefusedError } from "#errors.ts";
+import { createHttpClient } from "#http/client.ts";
+import type { Answer, HttpClientOptions, RequestBody } from "#http/client.ts";
+import type { LoadStarted } from "#wire/loads.ts";
+import { familyA } from "#wire/routes.ts";
+import type { Route } from "#wire/routes.ts";
+
+/** Where a service is and how it is reached. */
+export interface EndpointOptions extends Omit<HttpClientOptions, "owner" | "keepAlive"> {
+  /** `http://` or `https://`, host and port; its path stands before `prefix`. */
+  readonly url: string;
+  /** What stands before the root of the interface, for example `/callosum/v1`. */
+  readonly prefix: string;
+}
+
+/** One request to an endpoint. */
+export interface Exchange {
+  readonly route: Route;
+  readonly cookie?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: RequestBody | undefined;
+}
+
+/** One family of the interface at a service. */
+export interface Endpoint {
+  readonly url: URL;
+  /** Where the family's paths begin, for messages. */
+  readonly place: string;
+  /** Makes one request on a connection of its own. @throws what `HttpClient.exchange` throws */
+  exchange<T>(exchange: Exchange, use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T>;
+}
+
+export function endpointOf({ url: address, prefix, ca, pinned, timeouts }: EndpointOptions, family: string): Endpoint {
+  const url = new URL(address);
+  const place = url.origin + pathOf(url.pathname, prefix, family);
+  const http = createHttpClient({ owner: "target", ca, pinned, timeouts });
+  return {
+    url,
+    place,
+    exchange: ({ route: { method, path }, cookie, headers, body }, use, signal) =>
+      http.exchange(
+        {
+          url: new URL(place + path),
+          method,
+          headers: {
+            accept: "application/json",
+            // Some servers of this interface refuse requests without it, as a protection against forged ones.
+            "x-requested-by": "rollcall",
+            cookie,
+            ...headers,
+          },
+          body,
+        },
+        use,
+        signal,
+      ),
+  };
+}
+
+function pathOf(...parts: string[]): string {
+  return parts
+    .map((part) => part.replace(/^\/+|\/+$/g, ""))
+    .reduce((path, part) => (part === "" ? path : `${path}/${part}`), "");
+}
+
+/**
+ * The node that takes a load (specification 2.3); undefined when it is the service that was called. The session is sent
+ * there too, so only the same host and allowed hosts are accepted.
+ * @param allowed hosts, as `name` for any port or as `name:port`
+ * @throws {RefusedError} for any other host
+ */
+export function nodeOf(
+  { host, port }: LoadStarted["node_address"],
+  service: Endpoint,
+  options: EndpointOptions & { readonly name: string },
+  allowed: readonly string[],
+): Endpoint | undefined {
+  const { url } = service;
+  const plain = plainHost(host);
+  const isSameHost = plain === plainHost(url.hostname);
+  // Behind a proxy that ends TLS, the service reports the port of its own scheme (A.5).
+  const isSamePort = url.port === "" ? port === 80 || port === 443 : Number(url.port) === port;
+  if (isSameHost && isSamePort) return undefined;
+  if (!isSameHost && !allowed.some((entry) => matches(entry, plain, port))) {
+    throw new RefusedError(
+      `target ${options.name}: the service says that the load is to be sent to ${host}:${port}, another host than ` +
+        `${url.hostname}; sessions and data go to other hosts only where they are allowed: add "${host}" to the ` +
+        "target's `nodes`",
+    );
+  }
+  const authority = plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;
+  return endpointOf({ ...options, url: `${url.protocol}//${authority}`, prefix: "" }, familyA);
+}
+
+function matches(entry: string, host: string, port: number): boolean {
+  const { name = entry, at } = /^(?<name>\[[^\]]+\]|[^:]+)(?::(?<at>\d+))?$/.exec(entry)?.groups ?? {};
+  return plainHost(name) === host && (at === undefined || Number(at) === port);
+}
+
+function plainHost(host: string): string {
+  return host.replace(/^\[|\]$/g, "").toLowerCase();
+}

@@ -1,0 +1,190 @@
+import { X509Certificate } from "node:crypto";
+import type { z } from "zod";
+import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
+import { textOf } from "#http/client.ts";
+import type { Answer } from "#http/client.ts";
+import { HttpError, unusableAnswer } from "#http/errors.ts";
+import { isLoopback } from "#http/listening.ts";
+import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
+import type { Outcome, Retries } from "#http/retries.ts";
+import { familyA } from "#wire/routes.ts";
+import { endpointOf } from "./endpoint.ts";
+import type { Endpoint, EndpointOptions, Exchange } from "./endpoint.ts";
+import { linesOf, refusalOf } from "./refusal.ts";
+
+export interface RequestOptions extends EndpointOptions {
+  /** The target's name, for messages. */
+  readonly name: string;
+  readonly retries?: Partial<Retries> | undefined;
+  /** Takes what is worth knowing but no failure: a repeated attempt, a new session. Never given a secret. */
+  readonly log?: ((message: string) => void) | undefined;
+  /** Is called after every request. */
+  readonly observe?: ((attempt: Attempt) => void) | undefined;
+}
+
+/** What the requests of a client to one family share. */
+export interface Context {
+  /** The target's name, for messages. */
+  readonly name: string;
+  readonly endpoint: Endpoint;
+  readonly retries: Retries;
+  /** Errors are plain text, as in family A (A.25), not objects (B.1). */
+  readonly plainErrors: boolean;
+  readonly log: (message: string) => void;
+  readonly observe: ((attempt: Attempt) => void) | undefined;
+}
+
+/** One request of an operation, which may take several. */
+export interface Attempt {
+  /** The name of the target. */
+  readonly target: string;
+  /** Method and path below the family's root, without ids: `POST /user/sync`. */
+  readonly operation: string;
+  /** Absent when there was no answer. */
+  readonly status?: number | undefined;
+  readonly seconds: number;
+}
+
+/** A request and what its failures mean. */
+export interface Operation extends Exchange {
+  /** For messages, for example `user/list`. */
+  readonly title: string;
+  /** What to do when it is refused with such a status, instead of the usual advice. */
+  readonly advice?: Readonly<Record<number, string>> | undefined;
+  /** Where to send it, when that is not the context's endpoint. */
+  readonly node?: Endpoint | undefined;
+  /** Statuses that `use` takes too. */
+  readonly accept?: readonly number[] | undefined;
+  /** Set for a change: never repeated once the service may have the whole request. Says what to do in that case. */
+  readonly once?: string | undefined;
+  /** Values that must not appear in a message even if the service repeats them. */
+  readonly secrets?: readonly string[] | undefined;
+}
+
+/** Reads a successful answer. */
+export type Use<T> = (answer: Answer) => Promise<T>;
+
+const temporary = new Set([500, 502, 503, 504]);
+
+/** @throws {InputError} the url or the certificate is invalid */
+export function contextOf(options: RequestOptions, family: string): Context {
+  const { name, url, ca, retries, log = () => undefined, observe } = options;
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new InputError(`target ${name}: the url must begin with http:// or https://`);
+  }
+  if (ca !== undefined) checkCertificate(ca, name);
+  const endpoint = endpointOf(options, family);
+  if (endpoint.url.protocol === "http:" && !isLoopback(endpoint.url.hostname)) {
+    log(`target ${name}: ${endpoint.url.origin} is not encrypted: passwords and sessions can be read on the way`);
+  }
+  return {
+    name,
+    endpoint,
+    retries: { ...defaultRetries, ...retries },
+    log,
+    observe,
+    plainErrors: family === familyA,
+  };
+}
+
+function checkCertificate(ca: string, name: string): X509Certificate {
+  try {
+    return new X509Certificate(ca);
+  } catch (error) {
+    throw new InputError(`target ${name}: \`ca\` holds no certificate in PEM form: ${messageOf(error)}`);
+  }
+}
+
+/**
+ * Makes a request, repeats it where that is safe, and hands its successful answer to `use`.
+ * @throws {UnavailableError} no answer, or none that is of use now
+ * @throws {RefusedError} the service refused; `status` says how
+ */
+export function send<T>(context: Context, operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> {
+  const endpoint = operation.node ?? context.endpoint;
+  const subject = `target ${context.name}: ${operation.title}`;
+
+  const unknownOutcome = (problem: string): UnavailableError =>
+    new UnavailableError(
+      `${subject}: ${problem}. Whether the changes were made is not known: either all of them were or none. ` +
+        `It is not sent again; ${operation.once ?? ""}`,
+    );
+
+  const judge = async (answer: Answer): Promise<Outcome<T>> => {
+    const { status, headers } = answer;
+    if ((status >= 200 && status < 300) || operation.accept?.includes(status) === true)
+      return { value: await use(answer) };
+    const problem = `was answered ${status}${status === 429 ? ", too many requests" : ""}${incidentOf(answer)}`;
+    if (operation.once !== undefined && status >= 500) throw unknownOutcome(problem);
+    const secrets = [...(operation.secrets ?? []), ...cookieValues(operation.cookie)];
+    if (status === 429 || temporary.has(status)) {
+      const [line] = context.plainErrors ? await linesOf(answer, secrets) : [];
+      return {
+        problem: `${subject} ${problem}${line === undefined ? "" : `: ${line}`}`,
+        after: retryAfter(headers["retry-after"], Date.now()),
+      };
+    }
+    const refusal = await refusalOf(answer, { ...context, ...operation, secrets, subject, place: endpoint.place });
+    // There may be room later, but not soon.
+    throw status === 507 ? new UnavailableError(refusal.message, { cause: refusal }) : refusal;
+  };
+
+  const attempt = async (): Promise<Outcome<T>> => {
+    const started = performance.now();
+    let status: number | undefined;
+    try {
+      return await endpoint.exchange(
+        operation,
+        (answer) => {
+          ({ status } = answer);
+          return judge(answer);
+        },
+        signal,
+      );
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      const { message: reason, advice, phase } = error;
+      const mayHaveArrived = phase === "wait" || phase === "receive";
+      if (operation.once !== undefined && mayHaveArrived) throw unknownOutcome(reason);
+      const problem = `${subject}: ${reason}`;
+      if (operation.body?.single === true && phase !== "connect") {
+        throw new UnavailableError(`${problem}. What was being sent came from a stream and cannot be had again`);
+      }
+      if (advice === "repeat") return { problem };
+      throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
+    } finally {
+      const { method, path, template = path } = operation.route;
+      const seconds = (performance.now() - started) / 1000;
+      context.observe?.({ target: context.name, operation: `${method} ${template}`, status, seconds });
+    }
+  };
+
+  return repeat(attempt, context, signal);
+}
+
+/** The values of a `Cookie` header that are long enough to be secrets: a service may repeat them. */
+function cookieValues(header = ""): string[] {
+  return header
+    .split("; ")
+    .map((pair) => pair.slice(pair.indexOf("=") + 1))
+    .filter((value) => value.length >= 8);
+}
+
+/** The number by which the service's operators find the answer in their logs. */
+function incidentOf({ headers }: Answer): string {
+  const id = headers["x-service-incident-id"];
+  return typeof id === "string" && /^[\w-]{1,64}$/.test(id) ? ` (incident ${id})` : "";
+}
+
+/** No more of an answer is read, in bytes: a status may list many errors. */
+const longestJson = 64 * 1024 * 1024;
+
+/** The value of a JSON answer, whatever its content type (specification 4.1). @throws {HttpError} */
+export async function jsonOf<T>(answer: Answer, schema: z.ZodType<T>, limit = longestJson): Promise<T> {
+  const text = await textOf(answer, limit);
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch {
+    throw unusableAnswer("the answer is not one of this interface: check the url", "fix");
+  }
+}
