@@ -92,18 +92,29 @@ const startRequest = {
   format: { type: "csv", has_header_row: true },
   load_options: { max_ignored_rows: 10 },
 };
-const status = {
+const done = {
   cycle_id: cycle,
   internal_stage: "DONE",
   status: { code: "OK" },
   rows_written: "1",
   ignored_row_count: "1",
-  bytes_written: "71",
+  bytes_written: "74",
   buffered_bytes_size: "0",
   ingested_network_bw: "7100",
   start_time: "1795258465000000",
   end_time: "1795258465010000",
-  parsing_errors: ["row 2: expected 4 fields, found 1"],
+  parsing_errors: ["row 2, column display_name: missing: the row has 1 of 4 fields"],
+};
+const ingesting = {
+  cycle_id: cycle,
+  internal_stage: "INGESTING",
+  status: { code: "OK" },
+  rows_written: "0",
+  ignored_row_count: "0",
+  bytes_written: "74",
+  buffered_bytes_size: "74",
+  ingested_network_bw: "7400",
+  start_time: "1795258465000000",
 };
 const nothing = {
   usersAdded: [],
@@ -114,11 +125,11 @@ const nothing = {
   groupsUpdated: [],
 };
 const added = { ...nothing, usersAdded: ["ada"], groupsAdded: ["planning"] };
-const error = (debug: string): Json => ({
+const error = (...debug: readonly string[]): Json => ({
   code: 10_002,
   incident_id_guid: "b1e7f0f5-3f0e-4b73-8e1c-2f8a3c0f6a01",
   trace_id_guid: "b1e7f0f5-3f0e-4b73-8e1c-2f8a3c0f6a02",
-  debug: JSON.stringify([debug]),
+  debug: JSON.stringify(debug),
 });
 const people = {
   [visualization]: {
@@ -146,10 +157,12 @@ const headers = [
 ];
 
 const started = { cycle_id: cycle, node_address: { host: "127.0.0.1", port: 8442 } };
-const statusAnswer = {
-  200: { description: "The status.", content: text({ done: status }, ref("LoadStatus")) },
-  400: { description: "The cycle does not exist." },
-};
+function statusAnswers(examples: Json): Operation["answers"] {
+  return {
+    200: { description: "The status.", content: text(examples, ref("LoadStatus")) },
+    400: { description: "The cycle does not exist." },
+  };
+}
 
 const dataOperations: readonly Operation[] = [
   {
@@ -207,7 +220,7 @@ const dataOperations: readonly Operation[] = [
     answers: {
       200: {
         description: "Their status.",
-        content: text({ cycles: [status] }, { type: "array", items: ref("LoadStatus") }),
+        content: text({ cycles: [ingesting] }, { type: "array", items: ref("LoadStatus") }),
       },
     },
   },
@@ -263,7 +276,7 @@ const dataOperations: readonly Operation[] = [
     summary: "Status of a load cycle",
     description: "Sections 2.4 and 4.1, A.10, A.11. While a commit runs the answer may be held for up to 2 seconds.",
     parameters: [cycleParameter],
-    answers: statusAnswer,
+    answers: statusAnswers({ done }),
   },
   {
     route: loadRoutes.publicStatus,
@@ -271,7 +284,7 @@ const dataOperations: readonly Operation[] = [
     summary: "Status of a load cycle, at its second path",
     description: "A.10",
     parameters: [cycleParameter],
-    answers: statusAnswer,
+    answers: statusAnswers({ ingesting }),
   },
   {
     route: loadRoutes.badRecords,
@@ -328,8 +341,8 @@ const dataAnswers = {
     content: json(
       { anyOf: [ref("CompactData"), ref("FullData")] },
       {
-        compact: mapEach(people, (each) => ({ ...each, data: [[204]] })),
-        full: mapEach(people, (each) => ({ ...each, data: [{ people: 204 }] })),
+        compact: mapEach(people, (each) => ({ ...each, data: [[1]] })),
+        full: mapEach(people, (each) => ({ ...each, pageSize: 10, offset: 0, data: [{ people: 1 }] })),
       },
     ),
   },
@@ -416,7 +429,12 @@ const administrationOperations: readonly Operation[] = [
       },
       400: {
         description: "Nothing was changed; every problem is named (B.5).",
-        content: json(ref("Error"), { invalid: error("principals[0].displayName: is missing") }),
+        content: json(ref("Error"), {
+          invalid: error(
+            "principals[0].displayName: must be a string that is not empty",
+            'principals[0].principalTypeEnum: must be "LOCAL_USER" or "LOCAL_GROUP"',
+          ),
+        }),
       },
       415: {
         description: "Another content type, or no `principals`. The body is empty.",
