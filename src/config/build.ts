@@ -1,9 +1,8 @@
 import { resolve } from "node:path";
-import type { Configuration, SourceConfiguration, SyncConfiguration } from "./configuration.ts";
+import type { Configuration, Setting, SourceConfiguration, SyncConfiguration } from "./configuration.ts";
 import { buildLimits } from "#plan/limit-options.ts";
 import type { File } from "./schema.ts";
 import type { Sync } from "./syncs.ts";
-import type { Setting } from "./differences.ts";
 
 /** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
 export function build(

@@ -3,7 +3,6 @@ import type { Limits } from "#plan/limits.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Channel } from "#sync/notify/options.ts";
-import type { Setting } from "./differences.ts";
 
 /** The configuration as the program uses it: checked, secrets filled in, paths absolute, durations in milliseconds, sizes in bytes. */
 export interface Configuration {
@@ -110,4 +109,14 @@ export interface SyncConfiguration {
 export interface ExportConfiguration {
   readonly database: string;
   readonly schema?: string;
+}
+
+/** One value that stands in the file. */
+export interface Setting {
+  /** `syncs.staff.from`. */
+  readonly path: string;
+  /** As JSON, with what was filled in: it may be a secret. */
+  readonly text: string;
+  /** It came from outside of the file, or stands where secrets do. */
+  readonly secret: boolean;
 }

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { redactor } from "#http/redact.ts";
-import type { Configuration } from "./configuration.ts";
+import type { Configuration, Setting } from "./configuration.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import type { Path } from "./problems.ts";
 import { renderPath } from "./problems.ts";
@@ -106,16 +106,6 @@ function shown(text: string | undefined): string {
   if (text === undefined) return "nothing";
   if (text.startsWith(hidden)) return hidden;
   return text.length <= most.characters ? text : `${text.slice(0, most.characters)}…`;
-}
-
-/** One value that stands in the file. */
-export interface Setting {
-  /** `syncs.staff.from`. */
-  readonly path: string;
-  /** As JSON, with what was filled in: it may be a secret. */
-  readonly text: string;
-  /** It came from outside of the file, or stands where secrets do. */
-  readonly secret: boolean;
 }
 
 /** Every value of a file in its order. A list of plain values is one value, and so is what has nothing in it. */

@@ -1,7 +1,7 @@
 import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } from "@marcbachmann/cel-js";
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
-import { nfc } from "#text.ts";
+import { nearest, nfc } from "#text.ts";
 import type { Entry } from "./entry.ts";
 import { objectionToPattern, registerFunctions } from "./functions.ts";
 
@@ -81,7 +81,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
     const original = environment.parse(text).ast;
     const parsed = environment.parse(withOwnFunctions(text, original));
     const checked = parsed.check();
-    if (!checked.valid) return fault(checked.error);
+    if (!checked.valid) return fault(checked.error, parsed.ast, text);
     const nodes = [...nodesOf(parsed.ast)];
     const wrongPattern = nodes.map(patternFault).find((found) => found !== undefined);
     if (wrongPattern !== undefined) return wrongPattern;
@@ -99,7 +99,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
         try {
           return parsed(context);
         } catch (error) {
-          throw new Error(explain(error, parsed.ast, attributes), { cause: error });
+          throw new Error(explain(error, parsed.ast, attributes, text), { cause: error });
         }
       },
       unset: (attributes) => unset(parsed.ast, attributes),
@@ -154,19 +154,19 @@ const hints: Readonly<Record<string, string>> = {
   incompatible_ternary_branches: "for no value write dyn(null)",
 };
 
-function fault(error: TypeCheckResult["error"]): Fault {
+function fault(error: TypeCheckResult["error"], ast?: ASTNode, text = ""): Fault {
   if (error === undefined) return { message: "the expression is not valid" };
-  const hint = hints[error.code];
-  return {
-    message: `${plain(error.summary)}${hint === undefined ? "" : `; ${hint}`}`,
-    ...(error.range === undefined ? {} : { offset: error.range.start }),
-  };
+  const { code, range, summary } = error;
+  const node = [...nodesOf(ast)].find(({ start, end }) => start === range?.start && end === range.end);
+  const hint = hints[code];
+  const message = `${plain(summary, node, text)}${hint === undefined ? "" : `; ${hint}`}`;
+  return range === undefined ? { message } : { message, offset: range.start };
 }
 
-function explain(error: unknown, ast: ASTNode, attributes: Attributes): string {
+function explain(error: unknown, ast: ASTNode, attributes: Attributes, text: string): string {
   if (!(error instanceof EvaluationError || error instanceof CelTypeError)) return messageOf(error);
   const cause = (error.node !== undefined && unset(error.node, attributes)) || unset(ast, attributes);
-  return `${plain(error.summary)}${cause}`;
+  return `${plain(error.summary, error.node, text)}${cause}`;
 }
 
 /** The library's messages in words of a rule. */
@@ -182,12 +182,76 @@ const wording: readonly (readonly [RegExp, string])[] = [
   [/^Expected COLON, got .*$/, "a : is expected here"],
   [/^Unexpected character: =$/, "unexpected character =; to compare write =="],
   [/^Unexpected character: '.'$/s, "an operator is expected here; and is written &&, or is written ||"],
-  [/^no such overload: (.*)$/s, "$1 is not possible"],
-  [/^found no matching overload for '(.*)'$/s, "there is no function $1"],
 ];
 
-function plain(summary: string): string {
-  return wording.reduce((text, [pattern, replacement]) => text.replace(pattern, replacement), summary);
+/** @param node where it is, in the expression `text` */
+function plain(summary: string, node?: ASTNode, text = ""): string {
+  const words = wording.reduce((message, [pattern, replacement]) => message.replace(pattern, replacement), summary);
+  const call = /^found no matching overload for '(.*)'$/s.exec(words)?.[1];
+  if (call !== undefined) return wrongCall(call);
+  const operation = /^no such overload: (.*)$/s.exec(words)?.[1];
+  return operation === undefined ? words : wrongOperation(operation, node, text);
+}
+
+/** Functions of CEL's optional values, which rules have no use for. */
+const optionalFunctions = ["bind", "hasValue", "none", "of", "or", "orValue", "value"];
+
+const knownFunctions = new Set(
+  ["now", ...environment.getDefinitions().functions.map(({ name }) => name)].filter(
+    (name) => /^[a-z]/.test(name) && !optionalFunctions.includes(name),
+  ),
+);
+
+/** @param call the function with the types of its arguments: `lowr(dyn)`, `null.contains(string)` */
+function wrongCall(call: string): string {
+  const name = /([A-Za-z_]\w*)\([^()]*\)$/.exec(call)?.[1] ?? call;
+  if (knownFunctions.has(name)) return `cannot call ${call}`;
+  const meant = nearest(name, [...knownFunctions]);
+  return `unknown function \`${name}\`${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  string: "text",
+  int: "a whole number",
+  uint: "a whole number",
+  double: "a number",
+  bool: "true or false",
+  date: "a date",
+  duration: "a duration",
+  dyn: "a value",
+};
+
+function typeName(type: string): string {
+  return typeNames[type] ?? (type.startsWith("list") ? "a list" : type);
+}
+
+/** @param operation an operator with the types of its operands: `string > int`, `!string` */
+function wrongOperation(operation: string, node: ASTNode | undefined, text: string): string {
+  const [, left, operator = "", right] = /^(\S+) (\S+) (\S+)$/.exec(operation) ?? [];
+  if (left === undefined || right === undefined)
+    return operation.replace(
+      /^([!-])(\S+)$/,
+      (_, sign: string, type: string) => `cannot apply ${sign} to ${typeName(type)}`,
+    );
+  const compared = comparedWithNumber(left, right);
+  const operands = node?.op === operator && Array.isArray(node.args) ? (node.args as unknown[]).filter(isNode) : [];
+  const [first, second] = operands.map(({ start, end }) => text.slice(start, end).trim());
+  if (compared === undefined || first === undefined || second === undefined)
+    return `cannot apply ${operator} to ${typeName(left)} and ${typeName(right)}`;
+  const written = left === "string" ? first : second;
+  const converted = `${compared}(${written})`;
+  const instead = left === "string" ? `${converted} ${operator} ${second}` : `${first} ${operator} ${converted}`;
+  return `\`${written}\` is text; write \`${instead}\``;
+}
+
+/** The function that makes a number of the text, where the other operand is a number. */
+function comparedWithNumber(left: string, right: string): string | undefined {
+  const other = left === "string" ? right : right === "string" ? left : undefined;
+  return other === "int" || other === "double" ? other : undefined;
+}
+
+function isNode(value: unknown): value is ASTNode {
+  return typeof value === "object" && value !== null && "op" in value && "args" in value;
 }
 
 function unset(ast: ASTNode, attributes: Attributes): string {
@@ -223,8 +287,8 @@ function namedBy(node: ASTNode): string | undefined {
 function* nodesOf(value: unknown): Generator<ASTNode> {
   if (Array.isArray(value)) {
     for (const each of value) yield* nodesOf(each);
-  } else if (typeof value === "object" && value !== null && "op" in value && "args" in value) {
-    yield value as ASTNode;
+  } else if (isNode(value)) {
+    yield value;
     yield* nodesOf(value.args);
   }
 }

@@ -282,7 +282,10 @@ describe("a rule that fails quarantines the entry", () => {
     expect(judge({ displayName: 'entry.givenName + " " + entry.sn' }, { sn: "Lee" })).toEqual({
       verdict: "quarantined",
       name: "ann",
-      reason: "users.displayName: null + string is not possible; entry.givenName is not set",
+      reason: "users.displayName: cannot apply + to null and text; entry.givenName is not set",
+    });
+    expect(judge({ include: "entry.Personalnummer > 10010" }, { Personalnummer: "4711" })).toMatchObject({
+      reason: "users.include: `entry.Personalnummer` is text; write `int(entry.Personalnummer) > 10010`",
     });
     expect(evaluate('entry.title.contains("x") ? "a" : "b"')).toMatch(/null\.contains.*; entry\.title is not set/);
   });
@@ -376,15 +379,18 @@ describe("checkRules", () => {
     ["name", "entry.uid +", "unexpected end of the expression", 11],
     ["name", "lower(entry.uid", "a ) is expected here", 15],
     ["name", "lower(uid)", "Unknown variable: uid; an attribute is read as entry.NAME", 6],
-    ["mail", "  nope(entry.x)", "there is no function nope(dyn)", 2],
-    ["mail", 'has(entry.x) ? "a" : nope()', "there is no function nope()", 21],
+    ["mail", "  nope(entry.x)", "unknown function `nope`", 2],
+    ["mail", 'has(entry.x) ? "a" : nope()', "unknown function `nope`", 21],
     ["include", 'entry.a = "b"', "unexpected character =; to compare write ==", 8],
     ["include", 'entry.a == "b" and true', expect.stringContaining("and is written &&"), 15],
     ["groups", 'entry.a == "b" ? "c" : null', expect.stringContaining("write dyn(null)"), 0],
     ["mail", 'extract(entry.x, "a(b")', expect.stringContaining("missing closing ): `a(b`"), 17],
     ["include", "entry.x.matches(entry.y)", "a regular expression is written here, as a text in quotes", 16],
-    ["include", "now() > 1", "date > int is not possible", 0],
-    ["displayName", '"a" + true', "string + bool is not possible", 0],
+    ["include", "now() > 1", "cannot apply > to a date and a whole number", 0],
+    ["include", "lowr(entry.x) == 'a'", "unknown function `lowr`; did you mean `lower`?", 0],
+    ["include", "lower(entry.x, 1)", "cannot call lower(dyn, int)", 0],
+    ["include", "string(entry.x) > 10", "`string(entry.x)` is text; write `int(string(entry.x)) > 10`", 0],
+    ["displayName", '"a" + true', "cannot apply + to text and true or false", 0],
   ] as const)("%s: %s", (rule, expression, message, offset) => {
     expect(problemsOf(rule, expression)).toEqual([{ path: ["users", rule], message, offset }]);
   });
