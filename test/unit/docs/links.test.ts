@@ -23,6 +23,17 @@ test.each(pages)("every relative link of %s leads somewhere", (page) => {
   expect(broken).toEqual([]);
 });
 
+test.each(pages)("every file of the repository that %s names is there", (page) => {
+  const text = readFileSync(join(root, page), "utf8");
+  const named = [
+    ...text.matchAll(/`(?<path>(?:\.ci|bin|config|connectors|docs|packaging|src|test)\/[\w./-]*|#[\w/-]+\.ts)`/g),
+  ];
+  const missing = named
+    .map(({ groups }) => groups?.["path"]?.replace("#", "src/") ?? "")
+    .filter((path) => !existsSync(join(root, path)));
+  expect(missing).toEqual([]);
+});
+
 test("every number of the interface that code and tests cite is explained in docs/interface", () => {
   const explained = new Set(
     ["transport", "data-loads", "administration"].flatMap((name) =>
