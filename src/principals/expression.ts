@@ -194,11 +194,11 @@ function plain(summary: string, node?: ASTNode, text = ""): string {
 }
 
 /** Functions of CEL's optional values, which rules have no use for. */
-const optionalFunctions = ["bind", "hasValue", "none", "of", "or", "orValue", "value"];
+const optionalFunctions = new Set(["bind", "hasValue", "none", "of", "or", "orValue", "value"]);
 
 const knownFunctions = new Set(
   ["now", ...environment.getDefinitions().functions.map(({ name }) => name)].filter(
-    (name) => /^[a-z]/.test(name) && !optionalFunctions.includes(name),
+    (name) => /^[a-z]/.test(name) && !optionalFunctions.has(name),
   ),
 );
 
