@@ -40,7 +40,7 @@ export async function audit(
     return output.write(describeEntry(entry));
   };
   if (output.json) await output.write('{"entries":[');
-  const { broken, files } = await verifyAudit(folder, { from, tell: show });
+  const { broken, files } = await verifyAudit(folder, { from, visit: show });
   if (output.json) await output.write(`\n]${broken === undefined ? "" : `,"broken":${JSON.stringify(broken)}`}}\n`);
   else if (files.length === 0) output.say(`there is no audit file in ${folder} yet`);
   else if (shown === 0) output.say("there is no such entry");
@@ -58,7 +58,7 @@ export async function auditVerify(
   const folder = daemonFolder(configuration);
   // The journal first: what the file is to have at least, when it is read after it.
   const expected = head ?? (await headInJournal(folder));
-  const result = await verifyAudit(folder, { from, ...(expected === undefined ? {} : { expected }) });
+  const result = await verifyAudit(folder, { from, expected });
   const good = result.broken === undefined && result.damages.length === 0;
   if (output.json) {
     const damages = result.damages.map(({ sequence, at, facts }) => ({ sequence, at, ...facts }));

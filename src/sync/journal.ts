@@ -8,7 +8,7 @@ import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import { syncsInLedgers } from "#sync/ledger/ledger.ts";
-import { setListsAside } from "#sync/plans/stored.ts";
+import { setPlansAside } from "#sync/plans/stored.ts";
 import { runStates } from "./record.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 
@@ -128,7 +128,7 @@ export async function openJournal(folder: string, retention: Retention): Promise
   };
   if (damaged !== undefined) await write();
   return {
-    ...(damaged === undefined ? {} : { damaged }),
+    damaged,
     get document() {
       return database.data;
     },
@@ -220,7 +220,7 @@ async function putAside(folder: string, error: unknown): Promise<Damage> {
   const suffix = `damaged-${at.replaceAll(/[-:]/g, "")}`;
   const keptAs = `journal.${suffix}.json`;
   await link(fileOf(folder), join(folder, keptAs));
-  await setListsAside(folder, suffix);
+  await setPlansAside(folder, suffix);
   return { at, keptAs, problem: error.problem };
 }
 

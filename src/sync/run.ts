@@ -6,12 +6,9 @@ import { naming } from "#files/disk.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
-import { createChanges } from "#plan/diff.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
-import { writePrincipals } from "#plan/lists.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import type { Ledger } from "#sync/ledger/ledger.ts";
-import { listTarget } from "#sync/planning/desired.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
@@ -19,72 +16,69 @@ import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import type { Target } from "./ports.ts";
 import type { NoteSubject } from "./record.ts";
-import { passwordOf } from "./sync.ts";
+import { prepareList, verify } from "./apply.ts";
 import type { Stage, Sync } from "./sync.ts";
 
 export interface RunOptions {
-  /** Under which it is written down, and by which it is known later whether it came to its end; absent: it is not. */
-  readonly id?: string;
+  /** Identifies the run in the ledger, which then says whether it finished; absent: nothing does. */
+  readonly id?: string | undefined;
   /** False: a dry run. It reads exactly what a real run reads, and changes nothing. */
   readonly apply: boolean;
-  /** Who lets a plan be applied: a person, nobody, or a person where a limit is tripped. Absent: nobody. */
-  readonly approval?: ApprovalPolicy;
-  /** The digest of the plan that was shown to a person who wants it applied; another one is held. */
-  readonly digest?: string;
-  /** Limits that do not count for this plan, as a person has said who saw it. */
-  readonly overrides?: readonly Overridable[];
-  /** What makes the plan; absent: the sources are read. */
-  readonly planner?: Planner;
+  /** Whether a person must approve the plan: always, never, or when it trips a limit. Default: never. */
+  readonly approval?: ApprovalPolicy | undefined;
+  /** The digest of the plan that a person was shown and wants applied; any other plan is held. */
+  readonly digest?: string | undefined;
+  /** The limits that a person overrides for this plan. */
+  readonly overrides?: readonly Overridable[] | undefined;
+  /** Makes the plan; default: reads the sources. */
+  readonly planner?: Planner | undefined;
   /** The time of the run, in epoch milliseconds; absent: now. */
-  readonly now?: number;
+  readonly now?: number | undefined;
   /** The daemon's folder for workbenches and ledgers. */
   readonly folder: string;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
   /** Called when a stage begins, and while records are read. */
-  readonly progress?: (stage: Stage, records?: number) => void;
-  /** Called with what a source wants a person to know. */
+  readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
+  /** Called with warnings of the sources. */
   readonly warn: (message: string) => void;
-  /** Called once the plan is made and the service has said what it thinks of it, before anything is applied. */
-  readonly report?: (report: Report) => Promise<void>;
-  /**
-   * Keeps a plan that has changes, or is beyond the limits, with what it takes to apply it later, before it is held, left
-   * pending or applied.
-   */
-  readonly keep?: (workbench: Workbench, planned: Planned) => Promise<void>;
-  /** Called right before the list is sent to be applied; from here on the target may be changed. */
-  readonly applying?: () => Promise<void>;
+  /** Called once the plan and the service's preview of it are there, before anything is applied. */
+  readonly report?: ((report: Report) => Promise<void>) | undefined;
+  /** Stores a plan that has changes or exceeds limits, before it is held, left pending or applied. */
+  readonly store?: ((workbench: Workbench, planned: Planned) => Promise<void>) | undefined;
+  /** Called right before the list is sent to be applied: from then on the target may have changed. */
+  readonly applying?: (() => Promise<void>) | undefined;
 }
 
 export type ApprovalPolicy = "required" | "automatic" | "automatic-within-limits";
 
-/** What a run found out. `plan` can be read only while `report` is running. */
+/** What a run would change. `plan` can be read only while `report` is running. */
 export interface Report {
   readonly sync: string;
   readonly target: string;
   readonly plan: Plan;
   readonly limits: readonly LimitCheck[];
-  /** What is left out of the plan because of limits. */
+  /** What limits leave out of the plan. */
   readonly waiting: readonly Measure[];
-  /** What a person should know beside the changes, one line each. */
+  /** Notes for people, one line each. */
   readonly notes: readonly string[];
-  /** Which of them are about single principals. */
-  readonly subjects?: readonly NoteSubject[];
-  /** Who leaves later or never. Absent where it was decided when the plan was made. */
-  readonly departures?: Departures;
+  /** The notes that are about single principals. */
+  readonly subjects?: readonly NoteSubject[] | undefined;
+  /** Who leaves later or never. Absent for a stored plan. */
+  readonly departures?: Departures | undefined;
 }
 
 export interface RunResult {
   /**
-   * `planned`: a dry run found changes. `pending`: a person must approve them. `applied`: they were made, and the target
-   * was listed again to prove it.
+   * `planned`: a dry run found changes. `pending`: a person must approve them. `applied`: applied, and verified by listing
+   * the target again.
    */
   readonly outcome: "no change" | "planned" | "pending" | "applied";
   readonly digest: string;
   readonly counts: Counts;
   readonly limits: readonly LimitCheck[];
-  /** What was left out because of limits. */
+  /** What limits left out of the plan. */
   readonly waiting: readonly Measure[];
 }
 
@@ -119,14 +113,14 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const { plan, checks: limits, waiting } = planned;
     const changed = changes(plan.counts) > 0;
     progress?.("preview");
-    const send = await prepare(sync, workbench, plan);
+    const send = await prepareList(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
     await options.report?.({ sync: sync.name, target: sync.target.name, limits, ...planned });
     const isBeyond = beyondLimits(sync, planned).length > 0;
-    if ((changed || isBeyond) && options.apply) await options.keep?.(workbench, planned);
+    if ((changed || isBeyond) && options.apply) await options.store?.(workbench, planned);
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
     const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
-    // Sources that have lost too much are held also where the plan has nothing, yet, that could await approval.
+    // Sources that have lost too much are held even if the plan has no changes, yet, to approve.
     if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned, options.id);
     const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
     if (changed && !options.apply) return { outcome: "planned", ...result };
@@ -142,7 +136,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         progress?.("verify");
         await verify(sync.target, workbench, differences, watching.signal());
       }
-      await ledger.settle({ now, ...planned, ...(options.id === undefined ? {} : { run: options.id }) });
+      await ledger.settle({ now, ...planned, run: options.id });
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
@@ -174,46 +168,4 @@ function holdUnlessAgreed(
       "digest",
     );
   }
-}
-
-/**
- * Writes the list once; the preview and the apply send the same one. A plan that deletes nobody is applied without the
- * leave to delete: what somebody else has created in the target since it was listed stays.
- */
-async function prepare(
-  sync: Sync,
-  workbench: Workbench,
-  { counts }: Plan,
-): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
-  const principals = workbench.file("desired.json");
-  await writePrincipals(workbench.connection, "desired", principals);
-  const defaultPassword = passwordOf(sync);
-  return async (applyChanges, signal) => {
-    const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
-    const deleteOthers = !applyChanges || counts.users.delete + counts.groups.delete > 0;
-    await sync.target.sync({ principals, applyChanges, deleteOthers, defaultPassword }, answer, signal);
-    return answer;
-  };
-}
-
-/** Success means that the target, listed again, is what was desired. */
-async function verify(
-  target: Target,
-  workbench: Workbench,
-  differences: readonly string[],
-  signal: AbortSignal,
-): Promise<void> {
-  const { connection } = workbench;
-  await listTarget(target, workbench, "arrived", signal);
-  await createChanges(connection, { actual: "arrived", desired: "desired", into: "missing" });
-  const missing = await connection.rows<{ action: string; kind: string; name: string }>(
-    "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
-  );
-  const problems = [...differences, ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`)];
-  if (problems.length === 0) return;
-  throw new HeldError(
-    `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,
-    problems,
-    "verification",
-  );
 }

@@ -124,7 +124,7 @@ export async function openPremises(service: () => TestService, syncs: Syncs): Pr
     const applied = new Set<unknown>();
     const { broken, damages } = await verifyAudit(daemon, {
       ...(audit === undefined ? {} : { expected: audit }),
-      tell: ({ facts }) => {
+      visit: ({ facts }) => {
         if (facts["result"] === "applied") applied.add(facts["digest"]);
       },
     });

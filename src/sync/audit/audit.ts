@@ -14,7 +14,7 @@ import {
   currentName,
   earlierFile,
   longestLine,
-  otherThan,
+  mismatch,
   pathOf,
   scanFile,
   sealed,
@@ -23,38 +23,37 @@ import {
 import type { AuditFile } from "./chain.ts";
 import type { AuditEntry, AuditFinding, Head } from "./entry.ts";
 
-/** The audit file, open for appending. One process at a time may have it: it holds the lock of the daemon's folder. */
+/** The audit log, open for appending. Only the process that holds the lock of the daemon's folder may open it. */
 export interface Audit {
   /**
    * Appends an entry; entries come in the order of the calls. When it resolves, the entry survives a power failure.
    * @throws {RollcallError} when it could not be written; then nothing is known to be in the file
    */
   append(entry: AuditEntry): Promise<void>;
-  /** The last entry. To be kept outside of the file too: cutting off the newest entries leaves a chain that is whole. */
+  /** The last entry. Store it outside of the file too: without its newest entries the chain still looks whole. */
   head(): Head;
-  /** Waits for what is being appended. */
+  /** Waits for the appends under way. */
   close(): Promise<void>;
 }
 
 export interface AuditOptions {
   /** The last entry that is known to have been written. */
   readonly expected?: Head;
-  /** Removes secrets from what people and other systems say: reasons, errors, findings. */
+  /** Removes secrets from the words of people and other systems: reasons, errors, findings. */
   readonly redact?: (text: string) => string;
-  /** Is told what was found to be wrong with the file, when it is opened or later. */
+  /** Called with what is wrong with the file, when it is opened or later. */
   readonly warn?: (message: string) => void;
-  /** A file that has so many bytes is full, and another one is begun. Default: 4 MiB, some 7,000 entries. */
+  /** A file of this many bytes is full, and the next one begins. Default: 4 MiB, about 7,000 entries. */
   readonly fullAt?: number;
 }
 
-/** The facts that are not Rollcall's own words. */
+/** The facts that are not in Rollcall's own words. */
 const free: ReadonlySet<string> = new Set(["reason", "error", "finding", "differences"]);
 
 /**
- * Opens `audit.jsonl` in the daemon's folder, or begins it. A last line that was not written to its end is cut off, kept
- * beside it and told of in an entry. Where the chain is broken otherwise, the file is put aside as it is, a new one
- * continues from the last good entry, and its first entry says what is wrong where. Never is a broken chain continued
- * as if it were whole.
+ * Opens `audit.jsonl` in the daemon's folder, or creates it. An incomplete last line is cut off, stored beside the file and
+ * reported in an entry. Any other break of the chain puts the file aside as it is: a new file continues from the last good
+ * entry, and its first entry says what is wrong where. A broken chain is never continued as if it were whole.
  * @throws {InputError} when a file cannot be read or written
  */
 export async function openAudit(folder: string, options: AuditOptions = {}): Promise<Audit> {
@@ -68,22 +67,22 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
     const bytes = Buffer.from(`${line}\n`);
     if (bytes.length > longestLine)
       throw new InputError(
-        `what is to be written to the audit file is too long: ${bytes.length} bytes; at most ${longestLine} are allowed`,
+        `an entry of the audit log is too long: ${bytes.length} bytes; at most ${longestLine} are allowed`,
       );
     try {
       await opened.handle.appendFile(bytes);
       await opened.handle.datasync();
     } catch (error) {
-      // What there was room for of the line. Where it stays, it is put aside as what a killed process has left.
+      // Removes the part of the line that the disk had room for. If it stays, it is put aside like what a kill leaves.
       await opened.handle.truncate(opened.size).catch(() => undefined);
       throw unwritable(called(path), error);
     }
     opened = { ...opened, head, size: opened.size + bytes.length };
   };
-  const tellFindings = async (): Promise<void> => {
+  const writeFindings = async (): Promise<void> => {
     for (let [finding] = opened.findings; finding !== undefined; [finding] = opened.findings) {
       await write(finding);
-      warn?.(described(finding));
+      warn?.(describe(finding));
       opened = { ...opened, findings: opened.findings.slice(1) };
     }
   };
@@ -94,18 +93,18 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
     await handle.close();
   };
   const append = async (entry: AuditEntry): Promise<void> => {
-    // What failed half way before, or somebody else did to the file, is found out as at the start.
-    if (!(await isAsLeft(path, opened))) await reopen();
+    // After a failed write, or when somebody else has touched the file, look at it again as at the start.
+    if (!(await isUnchanged(path, opened))) await reopen();
     if (opened.size >= fullAt) {
       await rename(path, join(folder, earlierFile(opened.first)));
       await reopen();
     }
-    await tellFindings();
+    await writeFindings();
     await write(entry);
   };
 
   try {
-    await tellFindings();
+    await writeFindings();
   } catch (error) {
     await opened.handle.close();
     throw error;
@@ -127,23 +126,24 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
   };
 }
 
-/** The entry without secrets in what is not Rollcall's own words. */
+/** The entry without secrets in the words of others. */
 function redacted(entry: AuditEntry, redact: (text: string) => string): AuditEntry {
   const facts = Object.entries(entry).map(([key, value]: [string, unknown]) => {
     if (!free.has(key)) return [key, value];
-    return [key, Array.isArray(value) ? value.map((each) => redact(String(each))) : redact(String(value))];
+    if (typeof value === "string") return [key, redact(value)];
+    return [key, Array.isArray(value) ? value.map((each) => redact(String(each))) : value];
   });
   return Object.fromEntries(facts) as AuditEntry;
 }
 
-function described(finding: AuditFinding): string {
+function describe(finding: AuditFinding): string {
   if (finding.event === "audit torn")
-    return `the last line of the audit file was not written to its end, and was cut off; it is kept as ${finding.kept}`;
+    return `the last line of the audit file was incomplete and was cut off; it is stored as ${finding.kept}`;
   const { what, line, reason, kept, lastGood } = finding;
   const where = line === undefined ? "" : `, line ${line}`;
   const rest =
-    kept === undefined ? "" : `; it is kept as ${kept}, and a new one continues after entry ${lastGood.sequence}`;
-  return `the audit file is damaged (${what}${where}): ${reason}${rest}. A person must look: see \`rollcall audit verify\``;
+    kept === undefined ? "" : `; it is stored as ${kept}, and a new one continues after entry ${lastGood.sequence}`;
+  return `the audit file is damaged (${what}${where}): ${reason}${rest}. Look into it: \`rollcall audit verify\``;
 }
 
 /** The current file, open for appending. */
@@ -154,19 +154,19 @@ export interface Opened {
   readonly head: Head;
   /** The number of the file's first entry. */
   readonly first: number;
-  /** What the next entries are to tell. */
+  /** What the next entries must report. */
   readonly findings: readonly AuditFinding[];
 }
 
 /** Whether the path still leads to the open file, and nobody else has written to it. */
-async function isAsLeft(path: string, { inode, size }: Opened): Promise<boolean> {
+async function isUnchanged(path: string, { inode, size }: Opened): Promise<boolean> {
   return stat(path).then(
     (now) => now.ino === inode && now.size === size,
     () => false,
   );
 }
 
-/** Opens the current file after what is left of the last line, or a broken chain, was put aside; `findings` says so. */
+/** Opens the current file, after putting an incomplete last line or a broken chain aside; `findings` says so. */
 async function openFile(folder: string, expected: Head | undefined): Promise<Opened> {
   const path = join(folder, currentName);
   const { head, first, findings } = await inspect(folder, expected);
@@ -180,7 +180,7 @@ async function openFile(folder: string, expected: Head | undefined): Promise<Ope
   }
 }
 
-/** Where the chain stands. After it the current file, where there is one, ends with a good entry. */
+/** Where the chain ends. Afterwards the current file, if there is one, ends with a good entry. */
 async function inspect(
   folder: string,
   expected: Head | undefined,
@@ -204,27 +204,32 @@ async function inspect(
     const lost: AuditFinding[] =
       asExpected || expected === undefined
         ? []
-        : [{ event: "audit damaged", ...otherThan(expected, head), lastGood: head, expected }];
+        : [{ event: "audit damaged", ...mismatch(expected, head), lastGood: head, expected }];
     return { head, first, findings: [...torn, ...lost] };
   }
   const kept = earlierFile(first, new Date());
   await rename(join(folder, currentName), join(folder, kept));
-  const wanted = asExpected || expected === undefined ? {} : { expected };
-  const finding = { event: "audit damaged", ...broken, kept, lastGood: head, ...wanted } as const;
+  const finding = {
+    event: "audit damaged",
+    ...broken,
+    kept,
+    lastGood: head,
+    expected: asExpected ? undefined : expected,
+  } as const;
   return { head, first: head.sequence + 1, findings: [finding] };
 }
 
-/** The last good entry of the files before the current one; 0 when it cannot be told and the current one is to be believed. */
+/** The last good entry of the files before the current one; 0 if it is unknown and the current file is to be believed. */
 async function endOf(folder: string, files: readonly AuditFile[], mayBelieve: boolean): Promise<Head | number> {
   const last = files.at(-1);
   if (last === undefined) return beginning;
-  // What was put aside counts from the entry that it should have continued.
+  // A file that was put aside counts from the entry that it should have continued.
   const start = last.kind === "damaged" ? await endOf(folder, files.slice(0, -1), false) : 0;
   const { head = start, broken } = await scanFile(pathOf(folder, last), start);
   return last.kind === "full" && broken !== undefined && mayBelieve ? 0 : head;
 }
 
-/** Keeps what comes after the last good entry in a file of its own, and cuts it off. */
+/** Moves what comes after the last good entry into a file of its own. */
 async function cutOff(folder: string, from: number, line: number): Promise<AuditFinding> {
   const path = join(folder, currentName);
   const kept = `audit.torn-${stamp(new Date())}`;

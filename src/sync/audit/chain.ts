@@ -6,10 +6,10 @@ import { InputError, messageOf } from "#errors.ts";
 import { codeOf } from "#files/disk.ts";
 import type { AuditEntry, Damage, Head } from "./entry.ts";
 
-/** Where a chain begins. */
+/** The head of an empty chain. */
 export const beginning: Head = { sequence: 0, hash: "0".repeat(64) };
 
-/** A line as it is in the file. What it tells may be of a version that knows more events than this one. */
+/** A line of the file. A newer Rollcall may have written it, with events that this one does not know. */
 export interface Sealed extends Head {
   /** ISO 8601. */
   readonly at: string;
@@ -26,7 +26,7 @@ export const longestLine = 1024 * 1024;
 const seal = /,"hash":"([0-9a-f]{64})"\}$/;
 const sealLength = 75;
 
-/** The line, without its newline, that tells `entry` after `head`. */
+/** The line, without its newline, of an entry that follows `head`. */
 export function sealed(entry: AuditEntry, head: Head, at: Date): { readonly line: string; readonly head: Head } {
   const { event, ...facts } = entry;
   const sequence = head.sequence + 1;
@@ -35,7 +35,7 @@ export function sealed(entry: AuditEntry, head: Head, at: Date): { readonly line
   return { line: `${body.slice(0, -1)},"hash":"${hash}"}`, head: { sequence, hash } };
 }
 
-/** A line as an entry, `unreadable` where it is none, `changed` where it does not have the hash that it says. */
+/** A line as an entry; `unreadable` if it is none, `changed` if its hash is wrong. */
 function unsealed(bytes: Buffer): Sealed | "unreadable" | "changed" {
   const [, hash] = seal.exec(bytes.toString("latin1", Math.max(0, bytes.length - sealLength))) ?? [];
   const value = parsed(bytes);
@@ -62,35 +62,35 @@ function parsed(bytes: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-/** The first place where a chain is not what was written. */
+/** The first place where a chain is not as it was written. */
 export interface Break {
   readonly what: Damage;
   /** From 1. */
   readonly line: number;
-  /** What is wrong, as a sentence's end: `its hash is not that of what it says`. */
+  /** What is wrong: `its hash does not match its content`. */
   readonly reason: string;
 }
 
-/** What a file holds of a chain. */
+/** The part of a chain that is in one file. */
 export interface Scan {
-  /** The last entry before the break, else the last one; what it began with where there is none. Absent: not begun. */
+  /** The last entry, or the last one before the break; without entries, `start`. Absent: the first wanted entry is not there. */
   readonly head?: Head;
-  /** Up to there, in lines and bytes. */
+  /** Where it ends, in lines and bytes. */
   readonly lines: number;
   readonly bytes: number;
   readonly broken?: Break;
 }
 
 /**
- * Reads a file of a chain up to where it breaks. A last line without its newline, or that is no entry at all, is torn.
- * @param start the entry before its first one; or the number of the first entry that counts: what comes before that one
- *   is passed over, and what it follows is taken on trust (0: of the first entry that there is)
- * @param tell is called with every good entry, in order
+ * Reads a file of a chain up to its break. A last line that has no newline, or is no entry at all, is torn.
+ * @param start the entry before the first one; or the number of the first entry that counts (0: whichever comes first):
+ *   entries before it are skipped, and its `previous` is trusted
+ * @param visit called with every good entry, in order
  */
 export async function scan(
   chunks: AsyncIterable<Buffer>,
   start: Head | number,
-  tell: (entry: Sealed, line: Buffer) => void | Promise<void> = () => {},
+  visit: (entry: Sealed, line: Buffer) => void | Promise<void> = () => {},
 ): Promise<Scan> {
   let head = typeof start === "number" ? undefined : start;
   let good = { lines: 0, bytes: 0 };
@@ -115,7 +115,7 @@ export async function scan(
     }
     head = { sequence: found.sequence, hash: found.hash };
     good = { lines: number, bytes: end };
-    await tell(found, bytes);
+    await visit(found, bytes);
   }
   const result = head === undefined ? good : { head, ...good };
   return suspect === undefined ? result : { ...result, broken: breakOf(suspect, head ?? beginning) };
@@ -127,7 +127,7 @@ interface Suspect {
   readonly found: Sealed | "unreadable" | "changed";
   /** No line comes after it. */
   readonly last: boolean;
-  /** The entry that should be in its place comes later. */
+  /** The entry that belongs in its place comes later. */
   readonly continued: boolean;
 }
 
@@ -142,10 +142,9 @@ function follows({ sequence, previous }: Sealed, head: Head): boolean {
 
 function breakOf({ line, found, last, continued }: Suspect, { sequence }: Head): Break {
   const next = sequence + 1;
-  if (found === "unreadable" && last)
-    return { what: "torn", line, reason: "it was not written to its end, as when a process is killed" };
-  if (found === "unreadable") return { what: "changed", line, reason: "it is no entry" };
-  if (found === "changed") return { what: "changed", line, reason: "its hash is not that of what it says" };
+  if (found === "unreadable" && last) return { what: "torn", line, reason: "it is incomplete, as after a kill" };
+  if (found === "unreadable") return { what: "changed", line, reason: "it is not an entry" };
+  if (found === "changed") return { what: "changed", line, reason: "its hash does not match its content" };
   if (found.sequence > next) {
     if (continued)
       return { what: "reordered", line, reason: `it is entry ${found.sequence}, and entry ${next} comes after it` };
@@ -155,13 +154,13 @@ function breakOf({ line, found, last, continued }: Suspect, { sequence }: Head):
   if (continued) return { what: "inserted", line, reason: `entry ${next} comes after it` };
   if (found.sequence < next)
     return { what: "inserted", line, reason: `it is entry ${found.sequence}, after entry ${sequence}` };
-  return { what: "changed", line, reason: "it does not follow the line before it: one of the two is another one" };
+  return { what: "changed", line, reason: "it does not follow the line before it: one of the two was replaced" };
 }
 
-/** What is wrong with a chain that is whole, where something else is known to have been written. */
-export function otherThan(expected: Head, { sequence }: Head): Omit<Break, "line"> {
+/** What is wrong with a chain that is whole, but does not have the entry that is known to have been written. */
+export function mismatch(expected: Head, { sequence }: Head): Omit<Break, "line"> {
   if (expected.sequence <= sequence)
-    return { what: "changed", reason: `entry ${expected.sequence} is another one than was written` };
+    return { what: "changed", reason: `entry ${expected.sequence} is not the one that was written` };
   const last = sequence === 0 ? "there is none here" : `the last one here is ${sequence}`;
   return { what: "removed", reason: `entries up to ${expected.sequence} were written, and ${last}` };
 }
@@ -175,7 +174,7 @@ interface Line {
   readonly whole: boolean;
 }
 
-/** The lines of a file. Of one that is longer than any entry only the beginning is kept. */
+/** The lines of a file. Only the beginning of a line that is longer than any entry is kept. */
 async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let pending: Buffer[] = [];
   let kept = 0;
@@ -207,13 +206,13 @@ export interface AuditFile {
   readonly name: string;
   /** The number of its first entry; unknown of the current one. */
   readonly first?: number;
-  /** `full`: another one was begun after it. `damaged`: it was put aside; it is part of the chain up to its break. */
+  /** `full`: the chain goes on in the next one. `damaged`: put aside; part of the chain up to its break. */
   readonly kind: "full" | "damaged" | "current";
 }
 
 const earlierName = /^audit-(?<first>\d{10,15})(?<damaged>\.damaged-[0-9TZ]+)?\.jsonl$/;
 
-/** The files of the chain in their order, the current one last. Where the folder is not there, there are none. */
+/** The files of the chain in order, the current one last. Without the folder there are none. */
 export async function auditFiles(folder: string): Promise<AuditFile[]> {
   const names: string[] = await readdir(folder).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return [];
@@ -228,13 +227,13 @@ export async function auditFiles(folder: string): Promise<AuditFile[]> {
   return names.includes(currentName) ? [...earlier, { name: currentName, kind: "current" }] : earlier;
 }
 
-/** The name of a file that entries are no longer appended to. */
+/** The name of a file that gets no more entries. */
 export function earlierFile(first: number, damagedAt?: Date): string {
   const damaged = damagedAt === undefined ? "" : `.damaged-${stamp(damagedAt)}`;
   return `audit-${String(first).padStart(10, "0")}${damaged}.jsonl`;
 }
 
-/** A time as a part of a file's name: `20261121T101235123Z`. */
+/** A time for a file name: `20261121T101235123Z`. */
 export function stamp(time: Date): string {
   return time.toISOString().replaceAll(/[-:.]/g, "");
 }
@@ -243,9 +242,9 @@ export function stamp(time: Date): string {
 export async function scanFile(
   path: string,
   start: Head | number,
-  tell?: (entry: Sealed, line: Buffer) => void | Promise<void>,
+  visit?: (entry: Sealed, line: Buffer) => void | Promise<void>,
 ): Promise<Scan> {
-  return scan(bytesOf(path), start, tell);
+  return scan(bytesOf(path), start, visit);
 }
 
 async function* bytesOf(path: string): AsyncGenerator<Buffer> {
@@ -261,13 +260,13 @@ function unreadable(path: string, error: unknown): InputError {
   return new InputError(`${called(path)} cannot be read: ${why}`, { cause: error });
 }
 
-/** What a file of the chain is called in messages. */
+/** A file of the chain, as messages name it. */
 export function called(path: string): string {
   return `the audit file ${basename(path)} (${path})`;
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  EACCES: "this account may not (EACCES); run as the owner of the data folder",
+  EACCES: "permission denied (EACCES); run as the owner of the data folder",
   EISDIR: "it is a folder (EISDIR); move it away",
 };
 

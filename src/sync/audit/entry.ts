@@ -4,14 +4,14 @@ import type { Measure, Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Cause, RunRecord, RunState } from "#sync/record.ts";
 
-/** What is said of a run in the audit file. */
+/** The facts that every entry about a run has. */
 interface OfRun {
   readonly by: Actor;
   readonly sync: string;
   readonly run: string;
 }
 
-/** What the audit file tells, a line each. Nothing in it may hold a secret. */
+/** An entry of the audit log, a line each. It must not hold a secret. */
 export type AuditEntry =
   /** A person asked for a run. */
   | (OfRun & { readonly event: "asked"; readonly cause: Cause; readonly digest?: string })
@@ -24,11 +24,11 @@ export type AuditEntry =
       readonly reason?: string;
     })
   | (OfRun & { readonly event: "rejected"; readonly digest?: string; readonly reason?: string })
-  /** A person said for a plan that limits do not count, and asked for it to be applied without a further approval. */
+  /** A person overrode limits for a plan, and asked for it to be applied without further approval. */
   | (OfRun & { readonly event: "overridden"; readonly digest: string; readonly overrides: readonly Overridable[] })
-  /** A person asked for the way back to what was before a run; `run` is the one that plans it. */
+  /** A person asked for the undo of a run; `run` is the run that plans it. */
   | (OfRun & { readonly event: "undone"; readonly undoes: string })
-  /** What became of what was asked for, decided or applied. */
+  /** How a run ended that somebody asked for or decided about, or that applied something. */
   | (OfRun & {
       readonly event: "ended";
       readonly result: RunState;
@@ -39,19 +39,19 @@ export type AuditEntry =
       readonly waiting?: readonly Measure[];
       readonly error?: string;
     })
-  /** What was found out of a run whose process had been killed. */
+  /** How a run ended whose process was killed. */
   | (OfRun & {
       readonly event: "recovered";
       readonly result: RunState;
       readonly digest?: string;
       readonly finding: string;
     })
-  /** The configuration is another one than before, or is recorded for the first time. */
+  /** The configuration has changed, or is recorded for the first time. */
   | {
       readonly event: "configuration";
       readonly by: Actor;
       readonly file: string;
-      /** The digest of the one before; absent the first time. */
+      /** The previous digest; absent the first time. */
       readonly before?: string;
       readonly digest: string;
       /** `path: old → new`, one line each; secrets as `***`. */
@@ -59,52 +59,52 @@ export type AuditEntry =
     }
   | { readonly event: "started"; readonly by: Actor; readonly process: number }
   | { readonly event: "stopped"; readonly by: Actor; readonly process: number; readonly reason: string }
-  /** A journal that could not be read was put aside. */
+  /** A damaged journal was put aside. */
   | { readonly event: "journal damaged"; readonly by: Actor; readonly kept: string; readonly reason: string }
   | AuditFinding;
 
-/** What opening the audit file itself finds out. */
+/** What opening the audit log finds wrong with it. */
 export type AuditFinding =
-  /** The last line was not whole: its process was killed while it wrote it. It was cut off and kept. */
+  /** The last line was incomplete, because its process was killed. It was cut off and stored. */
   | { readonly event: "audit torn"; readonly kept: string; readonly line: number; readonly bytes: number }
-  /** What was written is no longer there as it was. */
+  /** Something is no longer as it was written. */
   | {
       readonly event: "audit damaged";
       readonly what: Damage;
       readonly reason: string;
-      /** Where, in the file that was put aside, or the audit file itself. */
+      /** The line, in the file that was put aside or in the current one. */
       readonly line?: number;
-      /** The file that was put aside, where the chain itself is broken. */
+      /** The file that was put aside, if the chain is broken. */
       readonly kept?: string;
-      /** The last entry that is as it was written. */
+      /** The last intact entry. */
       readonly lastGood: Head;
-      /** What is known from elsewhere to have been written. */
+      /** The entry that is known to have been written. */
       readonly expected?: Head;
     };
 
 /** What can be wrong with a chain of entries. */
 export type Damage = "changed" | "removed" | "inserted" | "reordered" | "torn";
 
-/** The last entry of a chain: what everything before it can be checked against. */
+/** The last entry of a chain: everything before it can be checked against it. */
 export interface Head {
-  /** 1 for the first entry; 0 where there is none yet. */
+  /** 1 for the first entry; 0 if there is none yet. */
   readonly sequence: number;
   /** SHA-256 in hexadecimal. */
   readonly hash: string;
 }
 
-/** What only a person asks for. */
+/** Causes that only a person can have. */
 const personal: ReadonlySet<Cause> = new Set(["demand", "undo"]);
 
 /**
- * How the end of a run is told in the audit file; undefined where it is not. It is when something was (or may have
- * been) applied, when it was held, and when a person had asked for it or decided about it. What a schedule begins and
- * changes nothing is not, nor what a person is yet to decide about; a rejection is told as one.
+ * The entry for the end of a run, if it gets one: when something was, or may have been, applied, when the run was held, and
+ * when a person asked for it or decided about it. Scheduled runs without changes get none, nor do runs that wait for a
+ * decision; a rejection has an entry of its own.
  */
 export function auditOfEnd(run: RunRecord): AuditEntry | undefined {
   const { by, sync, id, state, digest, counts, heldBy, waiting, error } = run;
   if (state === "running" || state === "rejected") return undefined;
-  // What awaits approval has not ended; but an approval that came to nothing has.
+  // A pending run has not ended, but an attempt to approve it may have failed.
   if (state === "pending" && (error === undefined || run.decisions.length === 0)) return undefined;
   const reachedTarget = run.stages.some(({ stage }) => stage === "apply");
   const decidedAbout = run.decisions.length > 0 || personal.has(run.cause);
@@ -116,10 +116,10 @@ export function auditOfEnd(run: RunRecord): AuditEntry | undefined {
     sync,
     run: id,
     result: state,
-    ...(digest === undefined ? {} : { digest }),
-    ...(counts === undefined ? {} : { counts }),
-    ...(heldBy === undefined ? {} : { heldBy }),
-    ...(waiting.length === 0 ? {} : { waiting }),
-    ...(error === undefined ? {} : { error: error.message }),
+    digest,
+    counts,
+    heldBy,
+    waiting: waiting.length === 0 ? undefined : waiting,
+    error: error?.message,
   };
 }

@@ -122,11 +122,11 @@ async function execute(
         update({ digest: plan.digest, counts: plan.counts, limits, waiting, notes, subjects });
         await watcher.report?.({ ...report, notes });
       },
-      keep:
+      store:
         storeAs === undefined
           ? undefined
           : async ({ connection }, planned) => {
-              await store.keep(storeAs, connection, planned);
+              await store.save(storeAs, connection, planned);
               update({ kept: true });
             },
       applying: async () => {

@@ -124,7 +124,7 @@ async function withWaits(
     ({ runs, syncs }): Remembered => {
       const reason = syncs[sync.name]?.caution?.reason;
       const own = runs.filter((run) => run.sync === sync.name).toReversed();
-      return { runs: own, ...(reason === undefined ? {} : { caution: reason }) };
+      return { runs: own, caution: reason };
     },
     (error: unknown): Remembered => {
       warn(`what waits since when is not known: ${messageOf(error)}`);
@@ -182,8 +182,8 @@ function findRecords(
       origin: entry.origin,
       rules: traces,
       verdict: held.has(seq) ? "quarantined" : verdict.verdict,
-      ...("name" in verdict && verdict.name !== undefined ? { name: verdict.name } : {}),
-      ...(reason === undefined ? {} : { reason }),
+      name: "name" in verdict ? verdict.name : undefined,
+      reason,
       memberships: memberships.get(seq) ?? [],
     };
   };

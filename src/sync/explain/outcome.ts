@@ -86,8 +86,8 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     name,
     action,
     why,
-    ...(actual === undefined ? {} : { actual }),
-    ...(change === undefined ? {} : { change }),
+    actual,
+    change,
     ownedFrom,
     groups: await waysToGroups(connection, desired?.groupNames ?? []),
     waits: [],
@@ -110,7 +110,7 @@ export async function differenceOf(connection: Connection, { kind, name }: Subje
     return row === undefined ? undefined : principalOf(kind, row);
   };
   const [actual, desired] = [await of("actual"), await of("desired")];
-  const sides = { ...(actual === undefined ? {} : { actual }), ...(desired === undefined ? {} : { desired }) };
+  const sides = { actual, desired };
   if (actual === undefined && desired === undefined) return { action: "nothing" };
   const action = actual === undefined ? "create" : desired === undefined ? "delete" : "update";
   const change = changeOf(action, actual, desired);

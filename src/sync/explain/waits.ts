@@ -73,8 +73,8 @@ export function waitOf(change: Change, rest: Change | undefined, standing: Stand
   return {
     how: isHeld ? "held" : "pending",
     limits: isBeyond ? tripped : [],
-    ...(isHeld ? {} : { reason: caution ?? `approval: ${approval}` }),
-    ...(open === undefined ? {} : openFacts(open, change.action, runs)),
+    reason: isHeld ? undefined : (caution ?? `approval: ${approval}`),
+    ...(open && openFacts(open, change.action, runs)),
     next: open === undefined ? laterCommands(sync, isBeyond ? pass : "", digest) : commandsOf(open),
   };
 }
@@ -96,7 +96,7 @@ function openFacts(
   runs: readonly RunRecord[],
 ): Pick<Wait, "since" | "run" | "action" | "expiresAt"> {
   const since = undoes === undefined ? sinceWhen(runs, hasWaited) : { since: startedAt };
-  return { ...since, run: id, action, ...(expiresAt === undefined ? {} : { expiresAt }) };
+  return { ...since, run: id, action, expiresAt };
 }
 
 function hasWaited(run: RunRecord): boolean {
@@ -124,7 +124,7 @@ function sinceWhen(runs: readonly RunRecord[], counts: (run: RunRecord) => boole
     if (!counts(run)) break;
     since = run.startedAt;
   }
-  return since === undefined ? {} : { since };
+  return { since };
 }
 
 /** What of a plan a missing part of a change can be put down to. */

@@ -93,7 +93,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   if (mode === "read") return { ...closed, history };
   return {
     history,
-    ...(settled === undefined ? {} : { settled }),
+    settled,
     claim: async () => {
       await connection.run(`
         INSERT INTO owned.principal

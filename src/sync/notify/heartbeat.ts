@@ -59,7 +59,7 @@ export function openHeartbeat(
     },
     close: async (patience = 0, giveUp) => {
       const beats = Promise.all(beating.values());
-      const enough = sleep(patience, undefined, { ref: false, ...(giveUp === undefined ? {} : { signal: giveUp }) });
+      const enough = sleep(patience, undefined, { ref: false, signal: giveUp });
       await Promise.race([beats, enough.catch(() => undefined)]);
       ending.abort(new Error("closed"));
       await beats;

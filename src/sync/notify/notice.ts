@@ -55,13 +55,13 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
     ...plain(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
     target,
     run: id,
-    ...(counts === undefined ? {} : { counts }),
+    counts,
     limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
     notes,
     problems: error?.problems ?? [],
     names: circumstances.names ?? [],
-    ...(digest === undefined ? {} : { digest }),
-    ...(expiresAt === undefined || !["pending", "held"].includes(event) ? {} : { expiresAt }),
+    digest,
+    expiresAt: event === "pending" || event === "held" ? expiresAt : undefined,
   };
 }
 

@@ -71,7 +71,7 @@ export async function openNotifier(
         folder: join(messages, name),
         log,
         patience,
-        ...(ended === undefined ? {} : { ended: (sent: boolean) => ended(name, sent) }),
+        ended: (sent) => ended?.(name, sent),
       }),
     })),
   );

@@ -65,8 +65,7 @@ export function createWatch(memory: Memory = { syncs: {}, told: [] }): Watch {
       ...(run.state === "applied" ? ["applied" as const] : []),
     ];
     if (events.length === 0) return undefined;
-    const circumstances = since === undefined ? {} : { since };
-    return { notices: events.map((event) => noticeOfRun(event, run, circumstances)), run };
+    return { notices: events.map((event) => noticeOfRun(event, run, { since })), run };
   }
 
   function waiting(run: RunRecord, event: "pending" | "held"): Telling | undefined {

@@ -17,13 +17,13 @@ import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
 
 /**
- * The tables of a workbench that a plan is kept with, each as a Parquet file:
+ * The tables of a workbench that are stored with a plan, each as a Parquet file:
  *
- * - `changes (action, kind, name, before, after)`: a principal's two sides, as in `change_sides`; they are NULL where it
- *   is created or deleted.
- * - `desired`: the list that is sent. `actual` is that with the changes taken back.
+ * - `changes (action, kind, name, before, after)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
+ *   a create, `after` for a delete.
+ * - `desired`: the list that is sent. `actual` is `desired` without the changes.
  * - `owned (kind, name, source, source_id)`: what the sync owned before.
- * - the rest: what the ledger is written from after it was applied.
+ * - the rest: what the ledger is written from after the apply.
  */
 const tables = {
   changes: "SELECT action, kind, name, before, after FROM change_sides",
@@ -36,47 +36,44 @@ const tables = {
   frozen: "SELECT kind, name, reason FROM frozen",
 } as const;
 
-/** What is needed of them to apply the plan later. `actual` and the ledger are read anew then. */
+/** The tables needed to apply the plan later. `actual` and the ledger are read again then. */
 const applied = ["desired", "assembled", "contributor", "managed", "gone", "frozen"] as const;
 
-/** What of a plan is in no table. */
-interface Kept extends Omit<LimitedPlan, "plan"> {
+/** The part of a plan that is in no table. */
+interface StoredPlan extends Omit<LimitedPlan, "plan"> {
   readonly version: 1;
   readonly digest: string;
 }
 
-/** Keeps plans, each whole, in a folder `runs` of the daemon's: `runs/<id>`. */
+/** The stored plans: a folder `runs/<id>` each, in the daemon's folder. */
 export interface Store {
-  /** Keeps what the workbench has planned: all of it, or nothing. Expects the tables of `planWithinLimits`. */
-  keep(id: string, connection: Connection, planned: LimitedPlan): Promise<void>;
+  /** Stores the plan of a workbench, all of it or nothing. Expects the tables of `planWithinLimits`. */
+  save(id: string, connection: Connection, planned: LimitedPlan): Promise<void>;
   /**
-   * Makes the tables of a plan that was kept in a workbench, but for `actual` and `ledger`; and `shown`, its changes.
+   * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`; and `shown`, its changes.
    * @throws {InputError} when it cannot be read
    */
-  load(id: string, connection: Connection): Promise<Kept>;
+  load(id: string, connection: Connection): Promise<StoredPlan>;
   /** The path of one of its tables, for `read_parquet`. */
   file(id: string, table: keyof typeof tables): string;
-  /**
-   * Gives the part that was chosen of a plan the place of the whole; where there is no such part, that has happened
-   * already.
-   */
+  /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
   replaceByPart(id: string): Promise<void>;
-  /** Removes what is kept of all other runs; of those that have ended, also what was not finished and the chosen part. */
+  /** Removes the plans of all other runs; of runs that have ended, also unfinished ones and selected parts. */
   prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void>;
 }
 
-/** As what the part is kept that was chosen of a plan, while it is not known yet whether it was applied. */
+/** The name of the selected part of a plan, while it is not known yet whether it was applied. */
 export function partOf(id: string): string {
   return `${id}.part`;
 }
 
-/** As what it is written: its name shows that it is whole. */
-function halfOf(name: string): string {
+/** The name of a plan that is being written: only a complete one gets its own name. */
+function partialOf(name: string): string {
   return `${name}.partial`;
 }
 
-/** Where plans are kept that belong to a journal that was put aside: nothing may take them for superfluous. */
-export async function setListsAside(daemonFolder: string, suffix: string): Promise<void> {
+/** Moves the plans of a damaged journal aside: the new journal would remove them as unneeded. */
+export async function setPlansAside(daemonFolder: string, suffix: string): Promise<void> {
   const folder = join(daemonFolder, "runs");
   if (await exists(folder)) await rename(folder, `${folder}.${suffix}`);
 }
@@ -85,8 +82,8 @@ export function openStore(daemonFolder: string): Store {
   const folder = join(daemonFolder, "runs");
   const file = (id: string, table: string): string => join(folder, id, `${table}.parquet`);
   return {
-    keep: async (id, connection, { plan, checks, waiting, amounts, scope }) => {
-      const partial = join(folder, halfOf(id));
+    save: async (id, connection, { plan, checks, waiting, amounts, scope }) => {
+      const partial = join(folder, partialOf(id));
       await rm(partial, { recursive: true, force: true });
       await makeFolder(partial, "the folder of a run");
       try {
@@ -97,10 +94,10 @@ export function openStore(daemonFolder: string): Store {
         }
         await writeDurably(
           join(partial, "plan.json"),
-          JSON.stringify({ version: 1, digest: plan.digest, checks, waiting, amounts, scope } satisfies Kept),
+          JSON.stringify({ version: 1, digest: plan.digest, checks, waiting, amounts, scope } satisfies StoredPlan),
         );
       } catch (error) {
-        // On a full disk it is in the way of writing down what has become of the run.
+        // On a full disk it would leave no room to write down how the run ended.
         await rm(partial, { recursive: true, force: true });
         throw error;
       }
@@ -110,7 +107,7 @@ export function openStore(daemonFolder: string): Store {
     },
     load: async (id, connection) => {
       try {
-        const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as Kept;
+        const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;
         const read = (table: string): string => `read_parquet(${literal(file(id, table))})`;
         for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
         await connection.run(`CREATE OR REPLACE TABLE shown AS FROM ${read("changes")}`);
@@ -132,7 +129,7 @@ export function openStore(daemonFolder: string): Store {
     prune: async ({ ended, underWay }) => {
       const keeping = new Set([
         ...ended,
-        ...underWay.flatMap((id) => [id, partOf(id)].flatMap((name) => [name, halfOf(name)])),
+        ...underWay.flatMap((id) => [id, partOf(id)].flatMap((name) => [name, partialOf(name)])),
       ]);
       const names = await readdir(folder).catch(() => []);
       for (const name of names) if (!keeping.has(name)) await rm(join(folder, name), { recursive: true, force: true });
@@ -140,7 +137,7 @@ export function openStore(daemonFolder: string): Store {
   };
 }
 
-/** The library does not wait until a file that it has written would survive a power failure. */
+/** DuckDB does not sync the files that it writes. */
 async function syncFile(path: string): Promise<void> {
   const handle = await open(path, "r+");
   try {
@@ -151,8 +148,8 @@ async function syncFile(path: string): Promise<void> {
 }
 
 /**
- * Plans what a run has planned before and has kept: the target is listed again, and what would change then must be what
- * was shown; after that, only what is selected of it.
+ * Plans the stored plan of a run again: the target is listed again, and the changes must still be those that were shown.
+ * Then only the selected part of them is left.
  */
 export function planFromStore(store: Store, run: RunRecord, selection: Selection = {}): Planner {
   return async (sync, workbench, options) => {
@@ -168,12 +165,12 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     await narrow(connection, selection);
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
     if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
-      throw new InputError(`nothing of what the run ${run.id} has planned is left by what was chosen of it`);
+      throw new InputError(`the selection leaves nothing of the plan of run ${run.id}`);
     return {
       ...limited,
       waiting: [...new Set([...run.waiting, ...limited.waiting])],
       notes: run.notes,
-      ...(run.subjects === undefined ? {} : { subjects: run.subjects }),
+      subjects: run.subjects,
     };
   };
 }
@@ -186,10 +183,10 @@ function noLongerShown(id: string, differences: readonly string[]): HeldError {
   );
 }
 
-/** How many differences are named. */
+/** The most differences that are named. */
 const most = 20;
 
-/** What is different in the changes now (`changes`, with their sides) from what was shown (`shown`). */
+/** How the changes now (`change_sides`) differ from those that were shown (`shown`). */
 async function differences(connection: Connection): Promise<string[]> {
   const rows = await connection.rows<{ kind: string; name: string; was: string | null; is: string | null }>(`
     WITH present AS (SELECT action, kind, name, before, after FROM change_sides)

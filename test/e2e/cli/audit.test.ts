@@ -101,6 +101,6 @@ test("after a kill, a line that was not written to its end is put aside at the n
   expect(await verify()).toMatchObject({ code: 1, stdout: expect.stringContaining("(torn)") });
   await daemon();
   expect((await verify()).code).toBe(0);
-  expect((await audit()).stdout).toContain("was not written to its end, and was cut off");
+  expect((await audit()).stdout).toContain("was incomplete and was cut off");
   expect((await readdir(folder())).filter((name) => name.startsWith("audit.torn-"))).toHaveLength(1);
 });

@@ -47,7 +47,7 @@ async function verified(options: VerifyOptions = {}) {
   const told: Sealed[] = [];
   const result = await verifyAudit(folder, {
     ...options,
-    tell: (entry) => {
+    visit: (entry) => {
       told.push(entry);
     },
   });
@@ -56,6 +56,16 @@ async function verified(options: VerifyOptions = {}) {
 
 const linesOf = async (name = "audit.jsonl") => (await readFile(join(folder, name), "utf8")).split("\n").slice(0, -1);
 const putLines = (lines: readonly string[]) => writeFile(current(), lines.map((line) => `${line}\n`).join(""));
+
+test("a fact that is undefined is left out", async () => {
+  const audit = await open({ redact: (text) => `${text}!` });
+  await audit.append({ event: "rejected", by, sync: "staff", run: "run-0", reason: undefined });
+  await audit.append({ event: "rejected", by, sync: "staff", run: "run-1", reason: "wrong people" });
+  await audit.close();
+  const [first, second] = (await linesOf()).map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(first).not.toHaveProperty("reason");
+  expect(second).toHaveProperty("reason", "wrong people!");
+});
 
 test("entries come in the order they were given in, over several openings, and only their owner may read them", async () => {
   const audit = await open();
@@ -102,7 +112,7 @@ test("a file that becomes full while it is checked is no damage, and no entry is
   await append(10, { fullAt: 2000 });
   const told: number[] = [];
   const { broken, entries } = await verifyAudit(folder, {
-    tell: async ({ sequence }) => {
+    visit: async ({ sequence }) => {
       if (told.length === 0) await append(10, { fullAt: 2000 });
       told.push(sequence);
     },
@@ -225,7 +235,7 @@ test("a process that is killed while it appends: the chain is whole after the ne
     child.kill("SIGKILL");
     const lines = (await output).split("\n").slice(0, -1);
     for (const line of lines) {
-      if (line.startsWith("warned")) expect(line).toContain("was not written to its end");
+      if (line.startsWith("warned")) expect(line).toContain("was incomplete");
       else all.push(JSON.parse(line));
     }
     acknowledged = all.at(-1);

@@ -74,10 +74,10 @@ describe("a limit that is tripped", () => {
     await people(...names(0, 10));
     for (const approval of ["automatic", "automatic-within-limits", "required"] as const) {
       let kept = 0;
-      const keep = async (): Promise<void> => {
+      const store = async (): Promise<void> => {
         kept += 1;
       };
-      const error = await held(runIt(sync, true, { approval, keep }));
+      const error = await held(runIt(sync, true, { approval, store }));
       expect(error.problems[0]).toBe("shrink: 20 users of company fewer than before, at most 6 (20% of 30)");
       // So that it can be approved, and is not told of again at every run.
       expect(kept).toBe(1);

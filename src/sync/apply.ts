@@ -1,0 +1,55 @@
+import type { Workbench } from "#duckdb/workbench.ts";
+import { HeldError } from "#errors.ts";
+import type { Plan } from "#plan/change.ts";
+import { createChanges } from "#plan/diff.ts";
+import { writePrincipals } from "#plan/lists.ts";
+import { listTarget } from "#sync/planning/desired.ts";
+import type { Target } from "./ports.ts";
+import { passwordOf } from "./sync.ts";
+import type { Sync } from "./sync.ts";
+
+/**
+ * Writes the list, and returns what sends it: the preview and the apply send the same one. If the plan deletes nothing,
+ * the apply may not delete either: what somebody else has created in the target since it was listed stays.
+ */
+export async function prepareList(
+  sync: Sync,
+  workbench: Workbench,
+  { counts }: Plan,
+): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
+  const principals = workbench.file("desired.json");
+  await writePrincipals(workbench.connection, "desired", principals);
+  const defaultPassword = passwordOf(sync);
+  return async (applyChanges, signal) => {
+    const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
+    const deleteOthers = !applyChanges || counts.users.delete + counts.groups.delete > 0;
+    await sync.target.sync({ principals, applyChanges, deleteOthers, defaultPassword }, answer, signal);
+    return answer;
+  };
+}
+
+/**
+ * Lists the target again: it must be what was desired.
+ * @param differences between the plan and what the service says it did
+ * @throws {HeldError} when it is not
+ */
+export async function verify(
+  target: Target,
+  workbench: Workbench,
+  differences: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { connection } = workbench;
+  await listTarget(target, workbench, "arrived", signal);
+  await createChanges(connection, { actual: "arrived", desired: "desired", into: "missing" });
+  const missing = await connection.rows<{ action: string; kind: string; name: string }>(
+    "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
+  );
+  const problems = [...differences, ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`)];
+  if (problems.length === 0) return;
+  throw new HeldError(
+    `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,
+    problems,
+    "verification",
+  );
+}
