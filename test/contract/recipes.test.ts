@@ -11,7 +11,7 @@ import type { ActiveDirectory } from "../support/active-directory.ts";
 import { ldifEntry } from "../support/ldif.ts";
 import { base, noOpenLdap, reader, startOpenLdap } from "../support/openldap.ts";
 import type { OpenLdap } from "../support/openldap.ts";
-import { startRollcall } from "../support/rollcall.ts";
+import { rollcall } from "../support/command.ts";
 import { startScim } from "../support/scim.ts";
 import type { ScimServer } from "../support/scim.ts";
 import { administrator, startService } from "../support/service.ts";
@@ -102,8 +102,7 @@ describe.each(names)("%s", (name) => {
     await writeFile(join(folder, "rollcall.yaml"), here);
     const { syncs } = await loadConfiguration(join(folder, "rollcall.yaml"), { connectors, environment });
     for (const sync of Object.keys(syncs)) {
-      const { code, stdout, stderr } = await startRollcall(["plan", sync, "--json"], { cwd: folder, env: environment })
-        .ended;
+      const { code, stdout, stderr } = await rollcall(["plan", sync, "--json"], { cwd: folder, env: environment });
       expect(code, stdout + stderr).toBe(2);
       const { runs } = JSON.parse(stdout) as {
         runs: { plan: { counts: { users: { create: number } } }; notes: object[] }[];
