@@ -2,21 +2,21 @@ import { UnavailableError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 
 /**
- * How a run is stopped. Until it applies, `stop` ends it at once and nothing has changed. What was sent to be applied
- * is waited for, verified and written down; only `abandon` ends that too, and then the outcome is unknown.
+ * How a run is stopped. Before the apply, `stop` ends it at once, with nothing changed. During the apply, the run waits for
+ * the answer, verifies it and writes it down; only `abandon` ends that too, and then the outcome is unknown.
  */
 export interface Interruption {
   readonly stop: AbortSignal;
   readonly abandon: AbortSignal;
 }
 
-/** Watches over one run: which signal counts at the moment, and what its failure means. */
+/** The interruption of one run: which signal counts now, and what an error means. */
 export interface Watch {
-  /** The signal to give to whatever is started now. */
+  /** The signal for the next operation. */
   signal(): AbortSignal;
-  /** From here on only `abandon` counts. Throws the reason when the run was stopped already. */
+  /** From now on only `abandon` counts. Throws the reason if the run was stopped already. */
   enterApply(): void;
-  /** The error a person should see: who stopped the run, instead of what the stop broke. */
+  /** The error to show: who stopped the run, instead of what the stop broke. */
   explain(error: unknown): unknown;
   end(): void;
 }

@@ -12,15 +12,15 @@ import { setPlansAside } from "#sync/plans/stored.ts";
 import { runStates } from "./record.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 
-/** What the file holds. */
+/** The content of the file. */
 export interface JournalDocument {
   readonly version: 1;
   /** The oldest first. */
   readonly runs: readonly RunRecord[];
   readonly syncs: Readonly<Record<string, SyncState>>;
-  /** A file that could not be read was put aside: when, as what, and what was wrong with it. */
+  /** A damaged file was put aside: when, under which name, and what was wrong with it. */
   readonly damaged?: Damage;
-  /** The newest line of the audit file. */
+  /** The newest line of the audit log. */
   readonly audit?: { readonly sequence: number; readonly hash: string };
 }
 
@@ -28,20 +28,20 @@ interface Damage {
   readonly at: string;
   readonly keptAs: string;
   readonly problem: string;
-  /** Which syncs had applied anything before could not be found out: it may have been each of them. */
+  /** It is not known which syncs had applied anything before: it may have been all of them. */
   readonly ofAll?: true;
 }
 
 /**
- * What is remembered of runs: `journal.json` in the daemon's folder, which a person can read. One process at a time
- * writes it. What has been written survives a power failure.
+ * The runs: `journal.json` in the daemon's folder, readable by people. Only one process at a time writes it. Its writes
+ * survive a power failure.
  */
 export interface Journal {
-  /** Set when the file that was found could not be read, and was put aside. */
+  /** Set if the file was damaged and has been put aside. */
   readonly damaged?: Damage;
   readonly document: JournalDocument;
   find(id: string): RunRecord | undefined;
-  /** Adds runs, or replaces those with their ids, and changes what is remembered of a sync: all of it or nothing. */
+  /** Adds or replaces runs and changes the state of a sync, all of it or nothing. */
   put(
     runs: RunRecord | readonly RunRecord[],
     state?: { readonly sync: string; readonly change: Change },
@@ -49,9 +49,9 @@ export interface Journal {
   remove(id: string): Promise<void>;
   state(sync: string): SyncState;
   change(sync: string, change: Change): Promise<void>;
-  /** Remembers the newest line of the audit file, with whatever is written next. */
+  /** Records the newest line of the audit log, with the next write. */
   audited(head: { readonly sequence: number; readonly hash: string }): void;
-  /** Removes runs, and says whose lists are no longer kept, as the retention has it. */
+  /** Removes runs, and marks those whose plans are no longer stored, by the retention. */
   prune(now: number): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ type Change = (state: SyncState) => SyncState;
 
 const empty: JournalDocument = { version: 1, runs: [], syncs: {} };
 
-/** What must be right for the rest to be understood. */
+/** The parts that must be valid for the rest to make sense. */
 const schema = z.looseObject({
   version: z.literal(1),
   runs: z.array(
@@ -80,8 +80,8 @@ const schema = z.looseObject({
 });
 
 /**
- * Reads the journal of a daemon's folder, as it is at the moment; an empty one where there is none yet.
- * @throws {InputError} when it is damaged, or a newer Rollcall has written it
+ * Reads the journal of a daemon's folder, as it is now; an empty one if there is none yet.
+ * @throws {InputError} when it is damaged or from a newer Rollcall
  */
 export async function readJournal(folder: string): Promise<JournalDocument> {
   const file = fileOf(folder);
@@ -96,11 +96,10 @@ export async function readJournal(folder: string): Promise<JournalDocument> {
 }
 
 /**
- * Opens the journal for the one who writes it, and makes the folder where it is missing. One that is damaged is put
- * aside under another name, with the lists of its runs, and a new one is begun that says so: of what was pending, rejected
- * or undone before nothing is known then, and no sync that has ever applied anything does so again before a person has
- * approved a run of it.
- * @throws {InputError} when it cannot be read or written, or a newer Rollcall has written it
+ * Opens the journal for writing, and creates the folder if it is missing. A damaged journal is put aside with its stored
+ * plans, and a new one says so. What was pending, rejected or undone is unknown then, so every sync that has ever applied
+ * anything needs a person to approve a run.
+ * @throws {InputError} when it cannot be read or written, or is from a newer Rollcall
  */
 export async function openJournal(folder: string, retention: Retention): Promise<Journal> {
   await makeFolder(folder, "the daemon's folder");
@@ -115,14 +114,14 @@ export async function openJournal(folder: string, retention: Retention): Promise
     () => undefined,
     (error: unknown) => putAside(folder, error),
   );
-  if (damaged !== undefined) database.data = await beginAnew(folder, damaged);
+  if (damaged !== undefined) database.data = await startOver(folder, damaged);
   const writing = createQueue();
-  /** One after the other: what is written is never older than what was written before. */
+  /** In order: a write never replaces a newer one. */
   const write = (): Promise<void> => writing(() => database.write());
   const set = (change: Partial<JournalDocument>): void => {
     database.data = { ...database.data, ...change };
   };
-  const state = (sync: string): SyncState => database.data.syncs[sync] ?? unknown(database.data);
+  const state = (sync: string): SyncState => database.data.syncs[sync] ?? initialState(database.data);
   const remember = (sync: string, change: Change): void => {
     set({ syncs: { ...database.data.syncs, [sync]: change(state(sync)) } });
   };
@@ -164,7 +163,7 @@ export async function openJournal(folder: string, retention: Retention): Promise
   };
 }
 
-/** What is written of a run: most are as they were the last time, and there are many. */
+/** The JSON of each run: most of the many runs are the same in the next write. */
 const written = new WeakMap<RunRecord, string>();
 
 function textOf({ version, runs, ...rest }: JournalDocument): string {
@@ -193,7 +192,7 @@ function parse(text: string, file: string): JournalDocument {
   const version = (value as { version?: unknown } | null)?.version;
   if (typeof version === "number" && version > empty.version) {
     throw new InputError(
-      `the journal ${file} was written by a newer Rollcall (version ${version} of its format): use that one`,
+      `the journal ${file} was written by a newer Rollcall (version ${version} of its format): use that version`,
     );
   }
   const result = schema.safeParse(value);
@@ -207,13 +206,13 @@ class DamagedJournal extends InputError {
 
   constructor(file: string, problem: string) {
     super(
-      `the journal ${file} is damaged (${problem}): restore it from a backup; else the daemon puts it aside when it starts, and begins a new one`,
+      `the journal ${file} is damaged (${problem}): restore it from a backup; otherwise the daemon puts it aside at its next start, and begins a new one`,
     );
     this.problem = problem;
   }
 }
 
-/** The damaged one stays in its place, too, until the new one that tells of it takes that. */
+/** The damaged file stays in place, too, until the new journal replaces it. */
 async function putAside(folder: string, error: unknown): Promise<Damage> {
   if (!(error instanceof DamagedJournal)) throw error;
   const at = new Date().toISOString();
@@ -224,40 +223,40 @@ async function putAside(folder: string, error: unknown): Promise<Damage> {
   return { at, keptAs, problem: error.problem };
 }
 
-async function beginAnew(folder: string, damaged: Damage): Promise<JournalDocument> {
+async function startOver(folder: string, damaged: Damage): Promise<JournalDocument> {
   const cautious = cautiousAfter(damaged);
   try {
     const syncs = await syncsInLedgers(folder);
     return { ...empty, damaged, syncs: Object.fromEntries(syncs.map((sync) => [sync, cautious])) };
   } catch {
-    // Whoever needs the ledger says what is wrong with it.
+    // A run that needs the ledger reports what is wrong with it.
     return { ...empty, damaged: { ...damaged, ofAll: true } };
   }
 }
 
-/** What is remembered of a sync that the journal does not know. */
-function unknown({ damaged }: JournalDocument): SyncState {
+/** The state of a sync that the journal does not know. */
+function initialState({ damaged }: JournalDocument): SyncState {
   return damaged?.ofAll === true ? cautiousAfter(damaged) : { skipped: [] };
 }
 
 function cautiousAfter({ at, keptAs }: Damage): SyncState {
-  const reason = `the journal was damaged (it is kept as ${keptAs}), and what was decided before is not known`;
+  const reason = `the journal was damaged (it is stored as ${keptAs}), and earlier decisions are not known`;
   return { skipped: [], caution: { since: at, reason } };
 }
 
-/** How much of the past is kept. */
+/** How much history to keep. */
 export interface Retention {
-  /** How long a run is remembered after it has ended, in milliseconds. */
+  /** How long to keep a run after its end, in milliseconds. */
   readonly keep: number;
-  /** How many runs are remembered at most. */
+  /** The most runs to keep. */
   readonly runs: number;
-  /** Of how many runs the changes and the list are kept at most. */
+  /** The most stored plans to keep. */
   readonly lists: number;
 }
 
 /**
- * The runs that stay, oldest first, with `kept` taken from those whose lists go. What is under way, or can still be
- * approved, stays whatever its age; of the rest those without a change go first.
+ * The runs that stay, oldest first; those whose stored plans go lose `kept`. Runs that are running or can still be approved
+ * stay whatever their age; of the rest, those without changes go first.
  * @param now in epoch milliseconds
  * @returns `runs` itself when nothing goes
  */
@@ -267,31 +266,31 @@ export function retain(
   now: number,
 ): readonly RunRecord[] {
   const old = ({ endedAt, startedAt }: RunRecord): boolean => Date.parse(endedAt ?? startedAt) < now - keep;
-  const young = runs.filter((run) => isOpen(run) || !old(run));
+  const young = runs.filter((run) => isNeeded(run) || !old(run));
   const surplus = young.length - most;
-  const leastOfUse = [
+  const leastUseful = [
     ...young.filter((run) => run.state === "no change"),
-    ...young.filter((run) => run.state !== "no change" && !isOpen(run)),
+    ...young.filter((run) => run.state !== "no change" && !isNeeded(run)),
   ];
-  const going = new Set(leastOfUse.slice(0, Math.max(0, surplus)));
+  const going = new Set(leastUseful.slice(0, Math.max(0, surplus)));
   const staying = young.filter((run) => !going.has(run));
-  const withLists = staying.filter((run) => run.kept && !isOpen(run));
+  const withLists = staying.filter((run) => run.kept && !isNeeded(run));
   const losing = new Set(withLists.slice(0, Math.max(0, withLists.length - lists)));
   if (staying.length === runs.length && losing.size === 0) return runs;
   return staying.map((run) => (losing.has(run) ? Object.assign({}, run, { kept: false }) : run));
 }
 
-/** Under way, still to be approved, or its end still to be found out. */
-function isOpen({ state, expiresAt, endUnknown }: RunRecord): boolean {
+/** Running, waiting for approval, or with an unknown end. */
+function isNeeded({ state, expiresAt, endUnknown }: RunRecord): boolean {
   return (
     state === "running" || endUnknown === true || state === "pending" || (state === "held" && expiresAt !== undefined)
   );
 }
 
 /**
- * The id of a run that begins: `20261121-101235-4f9c2e`, its time in UTC. It sorts behind every earlier one, also of the
- * same second, and when the clock was set back.
- * @param newest the id of the one before
+ * The id of a new run: `20261121-101235-4f9c2e`, its time in UTC. It sorts behind every earlier id, even in the same second
+ * or when the clock was put back.
+ * @param newest the latest id so far
  * @param now in epoch milliseconds
  */
 export function idAfter(newest: string | undefined, now: number): string {
@@ -299,7 +298,7 @@ export function idAfter(newest: string | undefined, now: number): string {
   return newest === undefined || id > newest ? id : idOf(Math.max(now, timeOf(newest)) + 1);
 }
 
-/** The last six digits are three of the milliseconds, and three by chance: ids of two folders do not meet. */
+/** The last six digits are the milliseconds and three random ones: ids of two folders do not collide. */
 function idOf(time: number): string {
   const [date = "", clock = "", milliseconds = ""] = new Date(time)
     .toISOString()
@@ -309,7 +308,7 @@ function idOf(time: number): string {
   return `${date}-${clock}-${suffix}`;
 }
 
-/** The time of an id in epoch milliseconds; of one that is none, 0. */
+/** The time of an id in epoch milliseconds; 0 if it is not an id. */
 function timeOf(id: string): number {
   const [, date = "", clock = "", milliseconds = ""] = /^(\d{8})-(\d{6})-([0-9a-f]{3})[0-9a-f]{3}$/.exec(id) ?? [];
   const iso = `${date}T${clock}`.replace(/^(....)(..)(..)T(..)(..)(..)$/, "$1-$2-$3T$4:$5:$6Z");

@@ -63,13 +63,13 @@ export async function startDaemon(
   coordinator.subscribe(notices.listener);
   metrics.follow(coordinator);
   await coordinator.recover();
-  scheduler.keep(scheduledSyncs(context.configuration));
+  scheduler.update(scheduledSyncs(context.configuration));
   return {
     coordinator,
     scheduler,
     take: (configuration) => {
       context = { ...context, configuration };
-      scheduler.keep(scheduledSyncs(configuration));
+      scheduler.update(scheduledSyncs(configuration));
       notices.take(configuration).catch((error: unknown) => {
         log.error({ err: error }, "the channels of notifications cannot be opened");
       });

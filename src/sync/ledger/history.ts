@@ -2,12 +2,12 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Amount, History, LimitCheck, SourceSize } from "#plan/limits.ts";
 
-/** What is counted together, in milliseconds. */
+/** The span that limits count over, in milliseconds. */
 const day = 86_400_000;
 
 /**
- * What the limits of a sync remember, in the ledger of its target (`owned`, attached): what was applied within 24
- * hours, the sizes of the sources at good reads, and since when principals are gone from the sources.
+ * The history that limits need, in the ledger of the target (attached as `owned`): the changes of the last 24 hours, the
+ * sizes of the sources at good reads, and since when principals are gone from the sources.
  */
 const tables = {
   applied:
@@ -17,7 +17,7 @@ const tables = {
   leaving: "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL",
 } as const;
 
-/** Makes what is missing in a ledger that is written to. */
+/** Creates missing tables in a ledger. */
 export async function createHistory(connection: Connection): Promise<void> {
   for (const [table, columns] of Object.entries(tables))
     await connection.run(`CREATE TABLE IF NOT EXISTS owned.${table} (${columns})`);
@@ -31,7 +31,7 @@ export async function readHistory(connection: Connection, sync: string, now: num
   const known = await connection.rows<{ table_name: string }>(
     "SELECT table_name FROM duckdb_tables() WHERE database_name = 'owned'",
   );
-  // A ledger of before there were limits, that is only read.
+  // The ledger is from before there were limits, and is only read.
   if (!known.some(({ table_name: name }) => name === "leaving")) return noHistory;
   const ofSync = `sync = ${literal(sync)}`;
   await connection.run(`INSERT INTO leaving_since SELECT kind, name, since FROM owned.leaving WHERE ${ofSync}`);
@@ -47,7 +47,7 @@ export async function readHistory(connection: Connection, sync: string, now: num
 
 export const noHistory: History = { applied: [], reads: [] };
 
-/** What a run that has ended well adds to the history. */
+/** What a successful run adds to the history. */
 export interface Addition {
   /** In epoch milliseconds. */
   readonly now: number;
@@ -57,10 +57,10 @@ export interface Addition {
 }
 
 /**
- * Writes down what a run did; the caller's transaction is that of the ledger. What was overridden does not count
- * against the runs of the next 24 hours. A source that has too little is not remembered as a good read, and who is gone
- * from it not as leaving; one that was overridden is what the next reads are compared with. Whether one that was leaving
- * is back is unknown while its source could not be read: its time goes on. Expects the tables of `depart`.
+ * Writes what a run did, in the caller's transaction. Overridden changes do not count against the runs of the next 24 hours.
+ * A source that has too little is no good read, and those gone from it are not leaving; if that was overridden, the next
+ * reads are compared with it. While a source cannot be read, nobody knows whether those who were leaving are back: their
+ * grace periods go on. Expects the tables of `depart`.
  */
 export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
   const { now, amounts, checks } = addition;
@@ -107,7 +107,7 @@ function isAboutSize(limit: LimitCheck["limit"]): boolean {
   return limit === "shrink" || limit === "minUsers" || limit === "minGroups";
 }
 
-/** Is it about that source, or about all of them? */
+/** Whether a limit is about this source, or about all of them. */
 function isOf(of: string, source: string, kind: string): boolean {
   return of === `${kind}s of ${source}` || of === `${kind}s`;
 }

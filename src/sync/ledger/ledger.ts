@@ -12,47 +12,47 @@ import { addHistory, createHistory, noHistory, readHistory } from "./history.ts"
 import type { Addition } from "./history.ts";
 
 /**
- * What syncs own in one target: the principals they created or adopted, each with the source and the immutable id of
- * the record it came from; of one that was made of several records, a row for each. A DuckDB file for each target; whoever applies to it holds its lock, so that no two runs
- * write to one target at once: each would delete what the other has just created.
+ * What syncs own in one target: the principals they created or adopted, with the source and the immutable id of every
+ * record they came from. A DuckDB file for each target. The run that applies to the target holds the file's lock: two runs
+ * at once would delete what the other has just created.
  */
 export interface Ledger {
-  /** What limits remember of earlier runs. */
+  /** What limits need to know of earlier runs. */
   readonly history: History;
-  /** The run of the sync that was settled last. */
+  /** The last run of the sync that was settled. */
   readonly settled?: string;
-  /** Writes down, before anything is applied, what the run is about to own as well. */
+  /** Adds, before anything is applied, what the run is about to own. */
   claim(): Promise<void>;
   /**
-   * Writes down, after the target was verified, what the sync owns now, and what the run adds to the history: all at
-   * once, and once for a run.
+   * Writes, after the target was verified, what the sync owns now, and what the run adds to the history: in one
+   * transaction, once for each run.
    */
   settle(addition: Addition & { readonly run?: string }): Promise<void>;
-  /** Gives the lock back. */
+  /** Releases the lock. */
   close(): Promise<void>;
 }
 
 export interface LedgerOptions {
   /** The folder of the ledgers. */
   readonly folder: string;
-  /** What tells the target from every other, and stays while it is the same service. */
+  /** Identifies the target's service, whatever its name. */
   readonly place: string;
   /** The name of the sync. */
   readonly sync: string;
-  /** `read` for a dry run: the file is only read, and is not created. */
+  /** `read` for a dry run: the file is not created or changed. */
   readonly mode: "read" | "write";
   readonly signal: AbortSignal;
-  /** The time, in epoch milliseconds; absent: now. */
+  /** The time, in epoch milliseconds; default: now. */
   readonly now?: number;
 }
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
 
-/** Every record that an assembled principal was made of. What comes from no source, as it was, is nobody's. */
+/** Every record that an assembled principal was made of. Principals without a source belong to nobody. */
 const origins = `
   SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL SELECT kind, name, source, source_id FROM contributor`;
 
-/** How long another run to the same target is waited for, and how often it is looked after, in milliseconds. */
+/** How long to wait for another run to the same target, and how often to look, in milliseconds. */
 const patience = { limit: 5000, pause: 200 };
 
 /**
@@ -98,12 +98,12 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
       await connection.run(`
         INSERT INTO owned.principal
         SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name)`);
-      // The library writes its files through, but not that there is a new one.
+      // DuckDB syncs its files, but not the folder with a new one.
       await syncFolder(folder);
     },
     settle: ({ run, ...addition }) =>
       connection.transaction(async () => {
-        // What stays is not written again: most runs change little, or nothing.
+        // Rows that stay are not written again: most runs change little or nothing.
         await connection.run(`
           CREATE OR REPLACE TEMP TABLE ledger_change AS
           WITH owns AS (
@@ -148,7 +148,7 @@ async function attach(connection: Connection, file: string, { mode, signal }: Le
 
 function lockedBy(pid: number | undefined, error: unknown): UnavailableError {
   return new UnavailableError(
-    `another run to this target is under way${pid === undefined ? "" : ` (process ${pid})`}: wait until it has ended, then try again`,
+    `another run to this target is under way${pid === undefined ? "" : ` (process ${pid})`}: try again when it has ended`,
     { cause: error },
   );
 }

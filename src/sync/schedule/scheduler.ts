@@ -5,24 +5,24 @@ import type { Actor, Cause, RunRecord, SyncState } from "#sync/record.ts";
 import { lastSlot, nextSlot, slotDelay } from "./slots.ts";
 import type { Slots } from "./slots.ts";
 
-/** What is scheduled of a sync. Times are in milliseconds. */
+/** The schedule of a sync. Times are in milliseconds. */
 export interface ScheduledSync {
   readonly name: string;
   /** Absent: it runs on demand only. */
   readonly slots?: Slots;
-  /** A run begins up to so much after its slot; 0: at once. */
+  /** A run begins up to this long after its slot; 0: at once. */
   readonly jitter: number;
-  /** Whether a slot that passed while nothing could begin is made up for. */
+  /** Whether to make up for a slot that passed while no run could begin. */
   readonly catchUp: boolean;
   readonly retries: Retries;
-  /** Without a success for longer than this it is overdue; absent: never. */
+  /** The sync is overdue after this long without a success; absent: never. */
   readonly overdueAfter?: number;
 }
 
-/** What is remembered of syncs, and where it is said what happens to them. */
+/** What the scheduler needs of the journal and the coordinator. */
 export interface ScheduleState {
   state(sync: string): SyncState;
-  /** Changes what is remembered; what is undefined is forgotten. */
+  /** Changes the state of a sync; undefined values are removed. */
   note(sync: string, patch: { readonly [Key in keyof SyncState]?: SyncState[Key] | undefined }): void;
   /** Tells everybody who has subscribed to the coordinator. */
   emit(event: SyncEvent): void;
@@ -31,65 +31,65 @@ export interface ScheduleState {
 export interface SchedulerOptions {
   readonly coordinator: Pick<Coordinator, "begin" | "syncs" | "subscribe">;
   readonly memory: ScheduleState;
-  /** Differs from daemon to daemon: where it is in the jitter follows from it. */
+  /** Differs from daemon to daemon, and decides where in the jitter its runs begin. */
   readonly seed: string;
   readonly log: { info(message: string): void; warn(message: string): void; error(message: string): void };
 }
 
-/** Keeps the schedules of syncs. */
+/** Begins the runs of syncs on schedule. */
 export interface Scheduler {
   /**
-   * Takes these syncs from now on, instead of those before. A new one, as every one at first, runs at once when it has
-   * never run, has no success since a failure, or has missed a slot.
+   * Replaces the scheduled syncs. A sync that was not scheduled before runs at once if it has never run, has had no
+   * success since a failure, or has missed a slot.
    */
-  keep(syncs: readonly ScheduledSync[]): void;
-  /** Begins a run of every sync; where one is under way, another one after it: what is to be seen may be newer. */
+  update(syncs: readonly ScheduledSync[]): void;
+  /** Begins a run of every sync. If one is running, another one follows it: its sources may have changed meanwhile. */
   trigger(by: Actor): void;
-  /** The time of the next slot, ISO 8601; undefined: it has no schedule. */
+  /** The time of the next slot, ISO 8601; undefined without a schedule. */
   nextSlotAt(sync: string): string | undefined;
-  /** The syncs that have not succeeded for the time that is configured. */
+  /** The syncs without a success for longer than is configured. */
   overdue(): readonly string[];
   /** Begins no more runs. */
   stop(): void;
 }
 
-/** What a scheduler has in mind of one sync. Times are in epoch milliseconds. */
-interface Kept {
+/** A scheduled sync and its state. Times are in epoch milliseconds. */
+interface Entry {
   sync: ScheduledSync;
-  /** The last slot that was kept or skipped. */
+  /** The last slot that was run or skipped. */
   done: number;
   /** The slot after that, and when its run begins. */
   next?: { readonly slot: number; readonly due: number };
-  /** A run that this scheduler has begun is under way, or awaits its turn. */
+  /** A run that this scheduler has begun is running or queued. */
   begun: boolean;
-  /** Who wants another run after that one. */
+  /** Who asked for another run after that one. */
   again?: Actor | undefined;
-  /** How often the last failure was tried again. */
+  /** How often the last failure was retried. */
   retries: number;
   retryAt?: number | undefined;
   /** The run that failed last. */
   failed?: string;
 }
 
-/** Up to so much after its time a slot is kept as if nothing were; later it counts as missed. In milliseconds. */
+/** A slot counts as missed when its run is this late, in milliseconds. */
 const tolerance = 60_000;
 
-/** Timers do not count the time that a machine sleeps, and know nothing of clocks that are set: so the clock is read. */
+/** Timers do not count while the machine sleeps, and do not notice when the clock is set: so the clock is read this often. */
 const longestSleep = 30_000;
 
 const itself: Actor = { name: "rollcall", from: "schedule" };
 
-/** Begins a run at every slot of every sync, and makes good what was missed or failed. Nothing begins before `keep`. */
+/** Begins a run at every slot of every sync, and makes up for missed slots and failures. Nothing begins before `update`. */
 export function createScheduler({ coordinator, memory, seed, log }: SchedulerOptions): Scheduler {
-  let syncs = new Map<string, Kept>();
+  let syncs = new Map<string, Entry>();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
-  const begin = (kept: Kept, cause: Cause, by: Actor): void => {
-    const { name } = kept.sync;
-    kept.begun = true;
-    kept.retryAt = undefined;
-    if (cause !== "retry") kept.retries = 0;
+  const begin = (entry: Entry, cause: Cause, by: Actor): void => {
+    const { name } = entry.sync;
+    entry.begun = true;
+    entry.retryAt = undefined;
+    if (cause !== "retry") entry.retries = 0;
     void coordinator
       .begin({ sync: name, cause, by })
       .then(({ ended }) => ended)
@@ -97,132 +97,133 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
         log.error(`sync ${name}: no run could begin: ${messageOf(error)}`);
       })
       .finally(() => {
-        kept.begun = false;
-        const { again } = kept;
-        kept.again = undefined;
-        if (again !== undefined && !stopped && syncs.get(name) === kept) begin(kept, "demand", again);
+        entry.begun = false;
+        const { again } = entry;
+        entry.again = undefined;
+        if (again !== undefined && !stopped && syncs.get(name) === entry) begin(entry, "demand", again);
       });
   };
 
-  const isUnderWay = ({ begun, sync: { name } }: Kept): boolean =>
+  const isUnderWay = ({ begun, sync: { name } }: Entry): boolean =>
     begun || coordinator.syncs().some(({ sync, running }) => sync === name && running !== undefined);
 
-  const setDone = (kept: Kept, slot: number): void => {
-    const { name, slots, jitter } = kept.sync;
+  const setDone = (entry: Entry, slot: number): void => {
+    const { name, slots, jitter } = entry.sync;
     if (slots === undefined) return;
-    kept.done = slot;
+    entry.done = slot;
     const next = nextSlot(slots, slot);
-    kept.next = { slot: next, due: next + slotDelay(next, { jitter, seed: `${seed}\n${name}` }) };
+    entry.next = { slot: next, due: next + slotDelay(next, { jitter, seed: `${seed}\n${name}` }) };
   };
 
-  const keepSlot = (kept: Kept, slot: number, cause: Cause): void => {
-    if (isUnderWay(kept)) {
-      skip(kept, slot, "the run before it is still under way");
+  const runSlot = (entry: Entry, slot: number, cause: Cause): void => {
+    if (isUnderWay(entry)) {
+      skip(entry, slot, "the run before it is still under way");
       return;
     }
-    setDone(kept, slot);
-    memory.note(kept.sync.name, { lastSlotAt: iso(slot) });
-    begin(kept, cause, itself);
+    setDone(entry, slot);
+    memory.note(entry.sync.name, { lastSlotAt: iso(slot) });
+    begin(entry, cause, itself);
   };
 
-  const skip = (kept: Kept, slot: number, reason: string): void => {
-    const { name } = kept.sync;
+  const skip = (entry: Entry, slot: number, reason: string): void => {
+    const { name } = entry.sync;
     const at = iso(slot);
-    setDone(kept, slot);
+    setDone(entry, slot);
     memory.note(name, { lastSlotAt: at, skipped: [...memory.state(name).skipped, { at, reason }].slice(-20) });
     memory.emit({ type: "skipped", sync: name, at, reason });
   };
 
-  /** Makes up for slots that have passed: once, however many there were. */
-  const catchUp = (kept: Kept, slots: Slots, now: number): void => {
+  /** Makes up for missed slots: once, however many there were. */
+  const catchUp = (entry: Entry, slots: Slots, now: number): void => {
     const last = lastSlot(slots, now);
-    if (kept.sync.catchUp) keepSlot(kept, last, "catch-up");
-    else skip(kept, last, "it passed while nothing could begin, and `catchUp` is false");
+    if (entry.sync.catchUp) runSlot(entry, last, "catch-up");
+    else skip(entry, last, "it passed while nothing could begin, and `catchUp` is false");
   };
 
-  const lookAt = (kept: Kept, now: number): void => {
-    const { name, slots } = kept.sync;
-    tellWhenOverdue(kept.sync, memory, now);
-    if (slots !== undefined && kept.done > now + tolerance) {
-      log.warn(`sync ${name}: the clock was put back; the next slot is reckoned from now on`);
-      setDone(kept, now);
+  const checkEntry = (entry: Entry, now: number): void => {
+    const { name, slots } = entry.sync;
+    reportOverdue(entry.sync, memory, now);
+    if (slots !== undefined && entry.done > now + tolerance) {
+      log.warn(`sync ${name}: the clock was put back; the next slot counts from now`);
+      setDone(entry, now);
     }
-    if (slots !== undefined && kept.next !== undefined && kept.next.due <= now) {
-      if (now - kept.next.due > tolerance) catchUp(kept, slots, now);
-      else keepSlot(kept, kept.next.slot, "schedule");
-    } else if (kept.retryAt !== undefined && kept.retryAt <= now) {
-      // What somebody else has begun in the meantime is a new attempt already.
-      if (isUnderWay(kept)) kept.retryAt = undefined;
-      else begin(kept, "retry", itself);
+    if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {
+      if (now - entry.next.due > tolerance) catchUp(entry, slots, now);
+      else runSlot(entry, entry.next.slot, "schedule");
+    } else if (entry.retryAt !== undefined && entry.retryAt <= now) {
+      // A run that somebody else has begun meanwhile is the new attempt.
+      if (isUnderWay(entry)) entry.retryAt = undefined;
+      else begin(entry, "retry", itself);
     }
   };
 
-  const look = (): void => {
+  const check = (): void => {
     clearTimeout(timer);
     if (stopped) return;
     const now = Date.now();
-    for (const kept of syncs.values()) lookAt(kept, now);
+    for (const entry of syncs.values()) checkEntry(entry, now);
     const due = [...syncs.values()].flatMap(({ sync, next, retryAt }) => [
       next?.due ?? Infinity,
       retryAt ?? Infinity,
       isOverdue(sync, memory, now) ? Infinity : overdueAt(sync, memory) + 1,
     ]);
     const wait = Math.min(...due) - Date.now();
-    timer = setTimeout(look, Math.min(Math.max(wait, 1), longestSleep));
+    timer = setTimeout(check, Math.min(Math.max(wait, 1), longestSleep));
   };
 
-  /** What is done about a sync that was not kept before. */
-  const enter = (kept: Kept, now: number): void => {
-    const { name, slots } = kept.sync;
+  /** Begins to schedule a sync. */
+  const add = (entry: Entry, now: number): void => {
+    const { name, slots } = entry.sync;
     if (slots === undefined) {
       log.info(`sync ${name} has no schedule: it runs on demand`);
       return;
     }
     const { lastSlotAt, lastSuccessAt, failures } = memory.state(name);
     const last = lastSlot(slots, now);
-    setDone(kept, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
+    setDone(entry, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
     const wanting = lastSuccessAt === undefined || failures !== undefined;
-    if (lastSlotAt === undefined || (wanting && kept.sync.catchUp)) keepSlot(kept, Math.max(kept.done, last), "start");
-    else if (kept.next !== undefined && kept.next.due <= now) catchUp(kept, slots, now);
-    else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, kept.done))}`);
+    if (lastSlotAt === undefined || (wanting && entry.sync.catchUp))
+      runSlot(entry, Math.max(entry.done, last), "start");
+    else if (entry.next !== undefined && entry.next.due <= now) catchUp(entry, slots, now);
+    else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, entry.done))}`);
   };
 
-  /** Takes over a changed schedule. Slots of the new one that are past have not been missed. */
-  const change = (kept: Kept, sync: ScheduledSync, now: number): void => {
+  /** Replaces the schedule of a sync. Past slots of a new schedule were not missed. */
+  const change = (entry: Entry, sync: ScheduledSync, now: number): void => {
     const { slots } = sync;
-    const before = kept.sync.slots;
+    const before = entry.sync.slots;
     const same = before?.expression === slots?.expression && before?.timezone === slots?.timezone;
-    kept.sync = sync;
-    if (slots === undefined) delete kept.next;
-    else setDone(kept, same ? kept.done : lastSlot(slots, now));
+    entry.sync = sync;
+    if (slots === undefined) delete entry.next;
+    else setDone(entry, same ? entry.done : lastSlot(slots, now));
   };
 
-  const failed = (kept: Kept, { id, error }: RunRecord): void => {
-    const { name, retries } = kept.sync;
+  const failed = (entry: Entry, { id, error }: RunRecord): void => {
+    const { name, retries } = entry.sync;
     if (error?.advice !== "retry") {
-      log.info(`sync ${name}: it is not tried again before its next slot: that would not help`);
-    } else if (kept.retries < retries.attempts) {
-      kept.retryAt = Date.now() + retryDelay(retries, kept.retries, Math.random());
-      kept.retries++;
-      memory.emit({ type: "retry", sync: name, id, at: iso(kept.retryAt) });
-      look();
+      log.info(`sync ${name}: no retry before its next slot: it would not help`);
+    } else if (entry.retries < retries.attempts) {
+      entry.retryAt = Date.now() + retryDelay(retries, entry.retries, Math.random());
+      entry.retries++;
+      memory.emit({ type: "retry", sync: name, id, at: iso(entry.retryAt) });
+      check();
     } else if (retries.attempts > 0) {
-      memory.emit({ type: "gave up", sync: name, id, failures: kept.retries + 1 });
-      kept.retries = 0;
+      memory.emit({ type: "gave up", sync: name, id, failures: entry.retries + 1 });
+      entry.retries = 0;
     }
   };
 
   const onRun = (run: RunRecord): void => {
-    const kept = syncs.get(run.sync);
-    if (kept === undefined || stopped) return;
+    const entry = syncs.get(run.sync);
+    if (entry === undefined || stopped) return;
     if (run.state === "failed") {
-      // Once for each. What takes a run back is not made good by an ordinary run.
-      if (run.id !== kept.failed && run.cause !== "undo") failed(kept, run);
-      kept.failed = run.id;
+      // Once for each run. An ordinary run does not make up for a failed undo.
+      if (run.id !== entry.failed && run.cause !== "undo") failed(entry, run);
+      entry.failed = run.id;
     } else if (hasSucceeded(run)) {
-      kept.retryAt = undefined;
-      kept.retries = 0;
-      tellWhenOverdue(kept.sync, memory, Date.now());
+      entry.retryAt = undefined;
+      entry.retries = 0;
+      reportOverdue(entry.sync, memory, Date.now());
     }
   };
 
@@ -231,24 +232,24 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
   });
 
   return {
-    keep: (wanted) => {
+    update: (wanted) => {
       const now = Date.now();
       const before = syncs;
       syncs = new Map(
         wanted.map((sync) => [sync.name, before.get(sync.name) ?? { sync, done: now, begun: false, retries: 0 }]),
       );
       for (const sync of wanted) {
-        const kept = syncs.get(sync.name);
-        if (kept === undefined) continue;
-        if (before.has(sync.name)) change(kept, sync, now);
-        else enter(kept, now);
+        const entry = syncs.get(sync.name);
+        if (entry === undefined) continue;
+        if (before.has(sync.name)) change(entry, sync, now);
+        else add(entry, now);
       }
-      look();
+      check();
     },
     trigger: (by) => {
-      for (const kept of syncs.values()) {
-        if (kept.begun) kept.again = by;
-        else begin(kept, "demand", by);
+      for (const entry of syncs.values()) {
+        if (entry.begun) entry.again = by;
+        else begin(entry, "demand", by);
       }
     },
     nextSlotAt: (sync) => {
@@ -275,7 +276,7 @@ type Watched = Pick<ScheduledSync, "name" | "overdueAfter">;
  * The dead-man's switch: says once of a sync that it has not succeeded for too long, whatever the reason, until the
  * next success.
  */
-export function tellWhenOverdue(sync: Watched, memory: ScheduleState, now: number): void {
+export function reportOverdue(sync: Watched, memory: ScheduleState, now: number): void {
   const { name } = sync;
   const { knownSince, lastSuccessAt, overdueSince } = memory.state(name);
   if (knownSince === undefined) memory.note(name, { knownSince: new Date(now).toISOString() });
@@ -287,32 +288,32 @@ export function tellWhenOverdue(sync: Watched, memory: ScheduleState, now: numbe
   }
 }
 
-/** Whether its last success, or when there was none its first start, is longer ago than is configured. */
+/** Whether its last success, or without one its first start, is longer ago than is configured. */
 export function isOverdue(sync: Watched, memory: ScheduleState, now: number): boolean {
   return overdueAt(sync, memory) < now;
 }
 
-/** Until when it may be without another success, in epoch milliseconds. */
+/** When it becomes overdue without another success, in epoch milliseconds. */
 function overdueAt({ name, overdueAfter = Infinity }: Watched, memory: ScheduleState): number {
   const { lastSuccessAt, knownSince } = memory.state(name);
   const since = lastSuccessAt ?? knownSince;
   return since === undefined ? Infinity : Date.parse(since) + overdueAfter;
 }
 
-/** How a run that failed is tried again. Times are in milliseconds. */
+/** How a failed run is retried. Times are in milliseconds. */
 export interface Retries {
-  /** At most so often; 0: not at all. */
+  /** The most retries; 0: none. */
   readonly attempts: number;
-  /** How long until the first time. Every further one waits twice as long. */
+  /** The pause before the first retry. Every further one is twice as long. */
   readonly first: number;
-  /** The longest wait. */
+  /** The longest pause. */
   readonly most: number;
 }
 
 /**
- * How long to wait before trying again, in milliseconds: never less than is configured, and up to a quarter more, so
- * that what failed at the same moment is not tried again at the same moment.
- * @param made how often it was tried again already
+ * How long to wait before the next retry, in milliseconds: as configured, and up to a quarter more, so that runs that failed
+ * together are not retried together.
+ * @param made the retries so far
  * @param random from 0 to 1
  */
 export function retryDelay({ first, most }: Retries, made: number, random: number): number {

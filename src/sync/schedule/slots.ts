@@ -1,18 +1,18 @@
 import { createHash } from "node:crypto";
 import { CronExpressionParser } from "cron-parser";
 
-/** When a sync runs by itself. */
+/** When a sync runs on schedule. */
 export interface Slots {
-  /** A cron expression. Where both a day of the month and a weekday are named, either will do. */
+  /** A cron expression. With both a day of the month and a weekday, either matches. */
   readonly expression: string;
   /** An IANA time zone; absent: the system's. */
   readonly timezone?: string;
 }
 
 /**
- * The first slot after a time, both in epoch milliseconds. Where the clock is put forward, a slot in the hour that is
- * not there comes as much later. Where it is put back, a slot at a fixed hour comes once, the first time, and one of
- * every so many minutes goes on; that is so when `after` is itself a slot, or not in the hour that is there twice.
+ * The first slot after a time, both in epoch milliseconds. When the clock is put forward, a slot in the missing hour comes
+ * an hour later. When it is put back, a slot at a fixed hour comes once, the first time, and slots every few minutes go on;
+ * this needs `after` to be a slot itself, or outside of the hour that comes twice.
  */
 export function nextSlot(slots: Slots, after: number): number {
   return step(slots, after, "next");
@@ -20,15 +20,15 @@ export function nextSlot(slots: Slots, after: number): number {
 
 /** The last slot at or before a time, in epoch milliseconds, as `nextSlot` counts them. */
 export function lastSlot(slots: Slots, before: number): number {
-  // Backwards the parser knows nothing of slots that a change of the clock moves. So: two steps back, then forwards.
+  // Going backwards, the parser misses slots that a change of the clock moves. So: two steps back, then forwards.
   let last = step(slots, step(slots, (Math.floor(before / 1000) + 1) * 1000, "prev"), "prev");
   for (let slot = last; slot <= before; slot = nextSlot(slots, slot)) last = slot;
   return last;
 }
 
 /**
- * How long after a slot its run begins, in milliseconds below `jitter`: the same for the same slot, and another one for
- * every seed, so that many daemons do not begin at once.
+ * How long after a slot its run begins, in milliseconds below `jitter`: always the same for a slot and a seed, so that many
+ * daemons do not begin at once.
  */
 export function slotDelay(slot: number, { jitter, seed }: { jitter: number; seed: string }): number {
   const random = createHash("sha256").update(`${seed}\n${slot}`).digest().readUIntBE(0, 6) / 2 ** 48;

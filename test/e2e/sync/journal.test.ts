@@ -33,7 +33,7 @@ describe("a journal that is damaged", () => {
         await coordinator.recover();
         return (await coordinator.begin({ sync: "staff", ...begin })).ended;
       });
-      const reason = expect.stringMatching(/^the journal was damaged \(it is kept as journal\.damaged-/);
+      const reason = expect.stringMatching(/^the journal was damaged \(it is stored as journal\.damaged-/);
       expect(run).toMatchObject({
         state: "pending",
         caution: reason,

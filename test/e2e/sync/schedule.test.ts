@@ -147,7 +147,7 @@ test("a run that fails is tried again, given up, and recovers by itself when the
 test("a failure that trying again would not help is not tried again", async () => {
   await company.configure((yaml) => yaml.replace("file: people.csv, id: id", "file: people.csv, id: nothing"));
   const daemon = start();
-  await daemon.wrote("it is not tried again before its next slot");
+  await daemon.wrote("no retry before its next slot");
   await stopRollcall(daemon);
   expect(await causes()).toEqual(["start"]);
 });

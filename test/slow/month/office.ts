@@ -11,7 +11,7 @@ import { openRecords } from "#cli/records.ts";
 import { loadConfiguration } from "#config/load.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { RunRequest, SyncEvent, Watcher } from "#sync/coordinator/coordinator.ts";
-import { isOverdue, tellWhenOverdue } from "#sync/schedule/scheduler.ts";
+import { isOverdue, reportOverdue } from "#sync/schedule/scheduler.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ScheduleState } from "#sync/schedule/scheduler.ts";
 import { reader } from "../../support/openldap.ts";
@@ -130,7 +130,7 @@ export async function openOffice(ldap: string, service: string, start: number): 
       return ended;
     },
     look: () => {
-      tellWhenOverdue(watched(), memory, now);
+      reportOverdue(watched(), memory, now);
     },
     leave,
     close: async () => {

@@ -121,7 +121,7 @@ function jump(milliseconds: number): void {
 
 /** A sync that has run before and succeeded, after which the daemon was stopped. */
 async function ranBefore(sync = staff): Promise<void> {
-  scheduler.keep([sync]);
+  scheduler.update([sync]);
   await memory.ended("no change");
   scheduler.stop();
   memory.began.length = 0;
@@ -129,7 +129,7 @@ async function ranBefore(sync = staff): Promise<void> {
 }
 
 test("a sync runs when it is first known, and then at its slots", async () => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   expect(began()).toEqual(["start 10:20:00"]);
   expect(scheduler.nextSlotAt("staff")).toBe("2026-11-21T11:00:00.000Z");
   await memory.ended("no change");
@@ -143,7 +143,7 @@ test("a sync runs when it is first known, and then at its slots", async () => {
 
 test("a restart within a slot's time runs nothing, however often", async () => {
   for (let start = 0; start < 20; start++) {
-    scheduler.keep([staff]);
+    scheduler.update([staff]);
     await memory.ended("no change");
     scheduler.stop();
     scheduler = memory.open();
@@ -152,18 +152,18 @@ test("a restart within a slot's time runs nothing, however often", async () => {
 });
 
 test("a restart after a failure, or before any success, runs at once", async () => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   await memory.ended("failed", "fix");
   scheduler.stop();
   scheduler = memory.open();
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   expect(began()).toEqual(["start 10:20:00", "start 10:20:00"]);
 });
 
 test("slots that were missed while nothing ran are made up for once", async () => {
   await ranBefore();
   jump(3 * hour);
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   expect(began()).toEqual(["catch-up 13:20:00"]);
   await memory.ended("no change");
   await pass(40 * minute);
@@ -174,7 +174,7 @@ test("with `catchUp: false` a missed slot is recorded, and the next one waited f
   const patient = { ...staff, catchUp: false };
   await ranBefore(patient);
   jump(3 * hour);
-  scheduler.keep([patient]);
+  scheduler.update([patient]);
   expect(began()).toEqual([]);
   const [skipped] = memory.state("staff").skipped;
   expect(skipped).toMatchObject({ at: "2026-11-21T13:00:00.000Z" });
@@ -185,7 +185,7 @@ test("with `catchUp: false` a missed slot is recorded, and the next one waited f
 
 test("a machine that slept makes up for its slots within half a minute, once", async () => {
   await ranBefore();
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   await pass(5 * minute);
   jump(9 * hour);
   await pass(30_000);
@@ -197,7 +197,7 @@ test("a machine that slept makes up for its slots within half a minute, once", a
 
 test("a clock that jumps by years and back runs the sync once for each, and then goes on", async () => {
   await ranBefore();
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   jump(20 * 365 * 24 * hour);
   await pass(minute);
   await memory.ended("no change");
@@ -212,7 +212,7 @@ test("a clock that jumps by years and back runs the sync once for each, and then
 });
 
 test("a slot that comes while a run is under way is skipped and recorded", async () => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   await pass(2 * hour);
   expect(began()).toEqual(["start 10:20:00"]);
   const reason = "the run before it is still under way";
@@ -229,7 +229,7 @@ test("a slot that comes while a run is under way is skipped and recorded", async
 });
 
 test("the slots of one sync do not wait for another", async () => {
-  scheduler.keep([staff, { ...staff, name: "partners" }]);
+  scheduler.update([staff, { ...staff, name: "partners" }]);
   memory.end(memory.began[1]!, "applied");
   await pass(40 * minute);
   expect(memory.began.map(({ sync, cause }) => `${sync} ${cause}`)).toEqual([
@@ -242,7 +242,7 @@ test("the slots of one sync do not wait for another", async () => {
 test("jitter delays a run within its bound, and skips none", async () => {
   const late = { ...staff, jitter: 10 * minute };
   await ranBefore(late);
-  scheduler.keep([late]);
+  scheduler.update([late]);
   for (let slot = 0; slot < 5; slot++) {
     await pass(hour);
     await memory.ended("no change");
@@ -254,7 +254,7 @@ test("jitter delays a run within its bound, and skips none", async () => {
 });
 
 test("a failed run is tried again with growing waits, then given up until the next slot", async () => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   await memory.ended("failed");
   expect(told("retry")).toHaveLength(1);
   await pass(minute - 1);
@@ -276,7 +276,7 @@ test("a failed run is tried again with growing waits, then given up until the ne
 });
 
 test("a retry that succeeds ends it", async () => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   await memory.ended("failed");
   await pass(2 * minute);
   await memory.ended("applied");
@@ -285,23 +285,23 @@ test("a retry that succeeds ends it", async () => {
 });
 
 test.each(["fix", "stop"])("a failure of which the advice is to %s is not tried again", async (advice) => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   await memory.ended("failed", advice);
   await pass(30 * minute);
   expect(memory.began).toHaveLength(1);
-  expect(memory.logged.join("\n")).toContain("sync staff: it is not tried again before its next slot");
+  expect(memory.logged.join("\n")).toContain("sync staff: no retry before its next slot");
   expect(told("gave up")).toEqual([]);
 });
 
 test("attempts: 0 tries nothing again", async () => {
-  scheduler.keep([{ ...staff, retries: { ...staff.retries, attempts: 0 } }]);
+  scheduler.update([{ ...staff, retries: { ...staff.retries, attempts: 0 } }]);
   await memory.ended("failed");
   await pass(30 * minute);
   expect(memory.began).toHaveLength(1);
 });
 
 test("a slot during the wait takes the place of the retry", async () => {
-  scheduler.keep([{ ...staff, retries: { attempts: 3, first: hour, most: hour } }]);
+  scheduler.update([{ ...staff, retries: { attempts: 3, first: hour, most: hour } }]);
   await memory.ended("failed");
   await pass(40 * minute);
   expect(began()).toEqual(["start 10:20:00", "schedule 11:00:00"]);
@@ -312,7 +312,7 @@ test("a slot during the wait takes the place of the retry", async () => {
 
 test("a run on demand begins for every sync, with a schedule or without; once after one that is under way", async () => {
   const { slots: _, ...onDemand } = staff;
-  scheduler.keep([staff, { ...onDemand, name: "partners" }]);
+  scheduler.update([staff, { ...onDemand, name: "partners" }]);
   const by = { name: "rollcall", from: "signal" };
   scheduler.trigger(by);
   const causes = () => memory.began.map(({ sync, cause }) => `${sync} ${cause}`);
@@ -328,7 +328,7 @@ test("a run on demand begins for every sync, with a schedule or without; once af
 test("no success for too long is told once, until there is one; over restarts too", async () => {
   const { slots: _, ...onDemand } = staff;
   const watched = { ...onDemand, overdueAfter: 26 * hour };
-  scheduler.keep([watched]);
+  scheduler.update([watched]);
   await pass(26 * hour);
   expect(scheduler.overdue()).toEqual([]);
   await pass(minute);
@@ -337,7 +337,7 @@ test("no success for too long is told once, until there is one; over restarts to
   expect(scheduler.overdue()).toEqual(["staff"]);
   scheduler.stop();
   scheduler = memory.open();
-  scheduler.keep([watched]);
+  scheduler.update([watched]);
   await pass(50 * hour);
   expect(told("overdue")).toEqual([overdue]);
   scheduler.trigger({ name: "rollcall", from: "signal" });
@@ -349,8 +349,8 @@ test("no success for too long is told once, until there is one; over restarts to
 });
 
 test("another schedule counts from now on, and the run under way is still known", async () => {
-  scheduler.keep([staff]);
-  scheduler.keep([{ ...staff, slots: { expression: "*/5 * * * *", timezone: "UTC" } }]);
+  scheduler.update([staff]);
+  scheduler.update([{ ...staff, slots: { expression: "*/5 * * * *", timezone: "UTC" } }]);
   await pass(5 * minute);
   expect(began()).toEqual(["start 10:20:00"]);
   expect(memory.state("staff").skipped).toHaveLength(1);
@@ -361,14 +361,14 @@ test("another schedule counts from now on, and the run under way is still known"
 
 test("a sync that is no longer there runs no more, a new one at once", async () => {
   await ranBefore();
-  scheduler.keep([staff]);
-  scheduler.keep([{ ...staff, name: "partners" }]);
+  scheduler.update([staff]);
+  scheduler.update([{ ...staff, name: "partners" }]);
   await pass(2 * hour);
   expect(memory.began.map(({ sync, cause }) => `${sync} ${cause}`)).toEqual(["partners start"]);
 });
 
 test("once stopped, nothing begins any more", async () => {
-  scheduler.keep([staff]);
+  scheduler.update([staff]);
   scheduler.stop();
   await memory.ended("failed");
   await pass(5 * hour);
