@@ -1,4 +1,5 @@
 import type { Connection } from "#duckdb/database.ts";
+import type { PrincipalTable } from "#plan/tables.ts";
 
 /** The tables of an export in the order they are loaded in, each with its columns: config/sample/tables.sql. */
 export const exportedTables = {
@@ -14,13 +15,17 @@ export const exportedNames = Object.keys(exportedTables) as ExportedTable[];
 export const longestPath = 50;
 
 /**
- * Makes a view for each table of an export from the table `principals` with `principalColumns`.
+ * Makes a view for each table of an export from a table of principals.
  *
  * Which groups lead to which is found out among the groups alone, level by level, and each pair once: neither a cycle
  * nor the number of ways makes more of it. Only then do the users come in, with numbers for names, so that what grows
  * with the directory spills to disk.
  */
-export async function createRelations(connection: Connection, principals: string, signal: AbortSignal): Promise<void> {
+export async function createRelations(
+  connection: Connection,
+  principals: PrincipalTable,
+  signal: AbortSignal,
+): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TABLE numbered_groups AS
     SELECT name, row_number() OVER (ORDER BY name)::INTEGER AS id

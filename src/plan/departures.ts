@@ -1,7 +1,7 @@
 import type { Kind } from "#principals/principal.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { createMoves, holdMoves } from "./renames.ts";
+import { findRenames, holdRenames } from "./renames.ts";
 import type { Found, NamePolicies, Rename, ReusedName } from "./renames.ts";
 
 /** When principals of a sync leave the target, and which never do. */
@@ -46,12 +46,12 @@ const examples = 20;
  * @param now in epoch milliseconds
  */
 export async function depart(connection: Connection, rules: DepartureRules, now: number): Promise<Departures> {
-  await createMoves(connection);
+  await findRenames(connection);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE doomed AS
     SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)`);
   await keepAdministrators(connection, rules.administrators);
-  const { renames, reused } = await holdMoves(connection, rules, examples);
+  const { renames, reused } = await holdRenames(connection, rules, examples);
   await keepLastMembers(connection);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE gone AS

@@ -1,7 +1,8 @@
 import { createReadStream } from "node:fs";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
-import { identifier, literal } from "#duckdb/database.ts";
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import { principalColumns } from "#principals/tables.ts";
 
 /** The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names. */
@@ -195,11 +196,10 @@ export const areGroupNames = `(
   AND list_filter(json_type(json, '$.groupNames[*]'), lambda type: type <> 'VARCHAR') = [])`;
 
 /**
- * Reads the answer of `user/list` (B.9) from a file into the table `into` with `principalColumns`.
+ * Reads the answer of `user/list` (B.9) from a file into a table.
  * @throws {InputError} when the file is no such list; nothing may be concluded from it then
  */
-export async function readPrincipals(connection: Connection, file: string, into: string): Promise<void> {
-  const table = identifier(into);
+export async function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
   try {
     await readElements(connection, file, "elements");
     // A service that gives a number, or null among the groups, is read as if it gave text.
@@ -236,7 +236,7 @@ function isSet(list: string): string {
  * name: two lists of the same differ nowhere, and a service that compares one with the one before finds the same in the
  * same place.
  */
-export async function writePrincipals(connection: Connection, from: string, file: string): Promise<void> {
+export async function writePrincipals(connection: Connection, from: PrincipalTable, file: string): Promise<void> {
   await connection.run(`
     COPY (
       SELECT '{"name":' || to_json(name) || ',"displayName":' || to_json(display_name)
@@ -244,16 +244,16 @@ export async function writePrincipals(connection: Connection, from: string, file
         || CASE WHEN mail IS NULL THEN '' ELSE ',"mail":' || to_json(mail) END
         || ',"principalTypeEnum":"' || CASE kind WHEN 'user' THEN 'LOCAL_USER' ELSE 'LOCAL_GROUP' END
         || '","groupNames":' || to_json(group_names) || '}'
-      FROM (FROM ${identifier(from)} ORDER BY kind = 'group', name)
+      FROM (FROM ${from} ORDER BY kind = 'group', name)
     ) TO ${literal(file)}
     (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', PREFIX '[', SUFFIX ']', NEW_LINE ',\n')`);
 }
 
 /**
- * Reads a file that holds the answer of `user/sync` into the temporary table `into (action, kind, name)`.
+ * Reads a file that holds the answer of `user/sync` into a temporary table.
  * @throws {InputError} when the file is no such answer
  */
-export async function readSyncAnswer(connection: Connection, file: string, into: string): Promise<void> {
+export async function readSyncAnswer(connection: Connection, file: string, into: ChangeTable): Promise<void> {
   const columns = syncArrays.map(([array]) => `"${array}":["VARCHAR"]`).join(",");
   const parts = syncArrays.map(
     ([array, action, kind]) => `
@@ -262,7 +262,7 @@ export async function readSyncAnswer(connection: Connection, file: string, into:
   );
   try {
     await connection.run(`
-      CREATE OR REPLACE TEMP TABLE ${identifier(into)} AS
+      CREATE OR REPLACE TEMP TABLE ${into} AS
       WITH answer AS MATERIALIZED (
         SELECT unnest(from_json(content::JSON, '{${columns}}')) FROM read_text(${literal(file)})
       )

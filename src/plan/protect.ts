@@ -1,7 +1,8 @@
 import { InputError } from "#errors.ts";
-import { keepBits, ownSource } from "#principals/tables.ts";
+import { keptBits, ownSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { tables } from "./tables.ts";
 
 /** What must not be touched, and why. */
 export interface Protection {
@@ -73,7 +74,7 @@ export async function freeze(
     SEMI JOIN (
       SELECT o.kind, o.source, o.source_id FROM ledger o JOIN frozen f USING (kind, name) WHERE f.reason = 'unread'
     ) unread ON unread.kind = s.kind AND unread.source = s.source AND unread.source_id = s.source_id;
-    CREATE OR REPLACE TEMP TABLE renamed (kind VARCHAR, was VARCHAR, becomes VARCHAR)`);
+    CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed})`);
 }
 
 /**
@@ -142,8 +143,8 @@ function unmanaged({ manage, makesGroups }: Protection): string {
 }
 
 /** An SQL condition: of the assembled principal `s`, the target's value of the attribute stays. */
-function isKept(attribute: keyof typeof keepBits): string {
-  return `(s.kept & ${keepBits[attribute]}) > 0`;
+function isKept(attribute: keyof typeof keptBits): string {
+  return `(s.kept & ${keptBits[attribute]}) > 0`;
 }
 
 /** In `managed`: adds each principal's memberships in frozen groups, and drops new ones in protected groups. */

@@ -1,5 +1,7 @@
 import type { Kind } from "#principals/principal.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { tables } from "./tables.ts";
+import type { Table } from "./tables.ts";
 
 /** What becomes of changed names. */
 export interface NamePolicies {
@@ -44,14 +46,14 @@ export interface ReusedName {
  * `reused`. A principal of which any record still has the name is who it was; one whose record has become a part of
  * another one that was there has not moved: it is gone.
  */
-export async function createMoves(connection: Connection): Promise<void> {
+export async function findRenames(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP VIEW assembled_origin AS
     SELECT kind, name, source, source_id FROM assembled UNION ALL SELECT kind, name, source, source_id FROM contributor;
     CREATE OR REPLACE TEMP TABLE unmatched AS
     SELECT * FROM ledger SEMI JOIN actual USING (kind, name) ANTI JOIN assembled_origin USING (kind, name, source, source_id);
-    CREATE OR REPLACE TEMP TABLE move (kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR);
-    CREATE OR REPLACE TEMP TABLE reused (kind VARCHAR, name VARCHAR, source VARCHAR, was_id VARCHAR, is_id VARCHAR)`);
+    CREATE OR REPLACE TEMP TABLE move (${tables.move});
+    CREATE OR REPLACE TEMP TABLE reused (${tables.reused})`);
   // Mostly every record has the name that it had: then the ledger is not gone through again for those who have not.
   if ((await countOf(connection, "unmatched")) === 0) return;
   await connection.run(`
@@ -79,7 +81,7 @@ export async function createMoves(connection: Connection): Promise<void> {
  * everybody whose name hangs together with theirs: where two have swapped names, one cannot change alone. Makes
  * `renamed (kind, was, becomes)`, the renames that are not held. Expects `doomed`, with those who never leave frozen.
  */
-export async function holdMoves(
+export async function holdRenames(
   connection: Connection,
   rules: NamePolicies,
   examples: number,
@@ -115,7 +117,7 @@ export async function holdMoves(
   };
 }
 
-async function countOf(connection: Connection, table: string): Promise<number> {
+async function countOf(connection: Connection, table: Table): Promise<number> {
   const [row] = await connection.rows<{ n: bigint }>(`SELECT count(*) AS n FROM ${table}`);
   return Number(row?.n ?? 0);
 }

@@ -1,41 +1,54 @@
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { CompiledRules } from "./compile.ts";
 import type { Kind } from "./principal.ts";
-import type { Connection } from "#duckdb/database.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
-import { stage, stagedTables } from "./stage.ts";
+import { stage } from "./stage.ts";
 import type { Observer, OpenSource, Staged } from "./stage.ts";
-import { assembledDdl } from "./tables.ts";
+import { assembledTables, assemblyTables, stagedTables } from "./tables.ts";
 
 export interface AssemblyOptions {
-  /** The name of the table that is made. */
-  readonly table: string;
   readonly signal: AbortSignal;
-  /** Called when all records are in tables, and what follows is SQL over them. */
-  readonly staged?: () => Promise<void>;
+  /** Called when all records are in tables; what follows is SQL over them. */
+  readonly staged?: (() => Promise<void>) | undefined;
   /** Called now and then with the number of records read so far. */
-  readonly progress?: (records: number) => void;
-  readonly observer?: Observer;
+  readonly progress?: ((records: number) => void) | undefined;
+  readonly observer?: Observer | undefined;
+}
+
+/** A record of a source that does not become a principal, and why. */
+export interface Finding {
+  readonly kind: Kind;
+  /** The principal's name, when that much is known. */
+  readonly name?: string | undefined;
+  readonly source: string;
+  readonly sourceId: string;
+  readonly origin: string;
+  readonly reason: string;
+}
+
+/** What the staged records amount to. */
+interface Resolution {
+  readonly users: number;
+  readonly groups: number;
+  /** Entries of which it is unknown what they become. */
+  readonly quarantined: { readonly count: number; readonly examples: readonly Finding[] };
+  /** References that make no membership; a line for each example. */
+  readonly unresolved: { readonly count: number; readonly examples: readonly string[] };
 }
 
 /** What became of the records. Every entry is a user, a group, excluded or quarantined. */
 export interface Assembly extends Resolution, Staged {}
 
 /**
- * Makes principals of what sources deliver: three tables, and what there is to say about them.
+ * Makes principals of the sources' records: the tables of `assembledTables`, and a summary.
  *
- * - `options.table`: the columns of `assembledDdl`; one row for each principal, the configuration's groups among them.
- * - `quarantined (kind, name, source, source_id, origin, reason)`: the entries that are in scope, but of which it is
- *   unknown what they become: a rule fails; another one has the same id or name; a reference may mean this one or
- *   another. `name` is null when not even that is known. Unknown is not absent: what the target has of them stays.
- * - `contributor (kind, name, source, source_id)`: the further entries that a principal was made of, where entries of
- *   several sources are joined.
+ * Keys mean something only within their source. Entries that the rules exclude count as absent: they make no id, name or
+ * key ambiguous. Memberships in quarantined groups are left out, since those groups keep the members that they have in
+ * the target: unknown is not absent. All text is in Unicode Normalization Form C.
  *
- * Keys mean something only within their source. Entries that the rules exclude are as good as absent: they make
- * neither an id nor a name nor a key ambiguous. Memberships in quarantined groups are left out, since they stay what
- * they are in the target. All text is in Unicode Normalization Form C.
- *
- * Nothing is kept in JavaScript that grows with the directory. When it fails, the tables are gone.
+ * Nothing that grows with the directory is held in JavaScript. After an error the tables are gone.
  * @throws the error of a source, or the signal's reason
  */
 export async function assemble(
@@ -45,7 +58,6 @@ export async function assemble(
   options: AssemblyOptions,
 ): Promise<Assembly> {
   const { signal } = options;
-  const table = `"${options.table.replaceAll('"', '""')}"`;
   const interrupt = (): void => {
     connection.interrupt();
   };
@@ -54,42 +66,22 @@ export async function assemble(
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
     await options.staged?.();
-    const resolution = await resolve(connection, table, rules, options.observer !== undefined);
+    const resolution = await resolve(connection, rules, options.observer !== undefined);
     await options.observer?.assembled(connection);
     signal.throwIfAborted();
     return { ...staged, ...resolution };
   } catch (error) {
-    await drop(connection, [table, "quarantined", "contributor"]);
+    await drop(connection, assembledTables);
     throw signal.aborted ? signal.reason : error;
   } finally {
     signal.removeEventListener("abort", interrupt);
-    await drop(connection, [...stagedTables, ...resolutionTables]);
+    await drop(connection, { ...stagedTables, ...assemblyTables });
   }
 }
 
-async function drop(connection: Connection, tables: readonly string[]): Promise<void> {
-  await connection.run(tables.map((table) => `DROP TABLE IF EXISTS ${table};`).join(" "));
-}
-
-/** A source's record that does not become a principal, and why. */
-export interface Finding {
-  readonly kind: Kind;
-  /** The principal's name, when that much is known. */
-  readonly name?: string;
-  readonly source: string;
-  readonly sourceId: string;
-  readonly origin: string;
-  readonly reason: string;
-}
-
-/** What the staged records amount to. */
-export interface Resolution {
-  readonly users: number;
-  readonly groups: number;
-  /** Entries of which it is unknown what they become. */
-  readonly quarantined: { readonly count: number; readonly examples: readonly Finding[] };
-  /** References that make no membership, a line for each example. */
-  readonly unresolved: { readonly count: number; readonly examples: readonly string[] };
+async function drop(connection: Connection, tables: object): Promise<void> {
+  const statements = Object.keys(tables).map((table) => `DROP TABLE IF EXISTS ${table};`);
+  await connection.run(statements.join(" "));
 }
 
 /** How many examples of each are given. */
@@ -97,16 +89,9 @@ const examples = 20;
 /** How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. */
 const slice = 100_000;
 
-/** The temporary tables that `resolve` makes. */
-const resolutionTables = ["key_owner", "link", "held", "membership", "held_group", "default_group"];
-
-/**
- * Makes the tables `target`, `contributor` and `quarantined` of the staged ones.
- * @param target an SQL identifier
- */
+/** Makes the tables of `assembledTables` from the staged ones. */
 async function resolve(
   connection: Connection,
-  target: string,
   { defaultGroups, joins }: Pick<CompiledRules, "defaultGroups" | "joins">,
   keepLinks = false,
 ): Promise<Resolution> {
@@ -120,7 +105,7 @@ async function resolve(
     SELECT DISTINCT member, grp FROM link
     WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
     ${keepLinks ? "" : "DROP TABLE link"}`);
-  await createPrincipals(connection, target, defaultGroups);
+  await createPrincipals(connection, defaultGroups);
   await connection.run(`
     CREATE OR REPLACE TABLE contributor AS
     SELECT e.kind, e.name, s.name AS source, j.source_id
@@ -134,7 +119,7 @@ async function resolve(
   const [counts] = await connection.rows<Record<"users" | "groups" | "quarantined", bigint>>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups,
       (SELECT count(*) FROM quarantined) AS quarantined
-    FROM ${target}`);
+    FROM assembled`);
   return {
     users: Number(counts?.users ?? 0),
     groups: Number(counts?.groups ?? 0),
@@ -143,14 +128,10 @@ async function resolve(
   };
 }
 
-async function createPrincipals(
-  connection: Connection,
-  target: string,
-  defaultGroups: readonly string[],
-): Promise<void> {
-  const defaults = defaultGroups.map((name) => `'${name.replaceAll("'", "''")}'`).join(", ");
+async function createPrincipals(connection: Connection, defaultGroups: readonly string[]): Promise<void> {
+  const defaults = defaultGroups.map(literal).join(", ");
   await connection.run(`
-    CREATE OR REPLACE TABLE ${target} (${assembledDdl});
+    CREATE OR REPLACE TABLE assembled (${assembledTables.assembled});
     CREATE OR REPLACE TEMP TABLE held_group AS
     SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
     CREATE OR REPLACE TEMP TABLE default_group AS
@@ -163,7 +144,7 @@ async function createPrincipals(
   for (let from = 0; from <= (last?.seq ?? 0); from += slice) {
     const within = (column: string): string => `${column} >= ${from} AND ${column} < ${from + slice}`;
     await connection.run(`
-      INSERT INTO ${target}
+      INSERT INTO assembled
       WITH group_name AS (
         SELECT m.member, g.name FROM membership m JOIN staged_entry g ON g.seq = m.grp WHERE ${within("m.member")}
         UNION ALL

@@ -1,12 +1,12 @@
-import type { CompiledRules } from "./compile.ts";
+import type { CompiledRules, Verdict } from "./compile.ts";
 import type { Entry } from "./entry.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Rows } from "#duckdb/insert.ts";
-import type { StageTable, Stager } from "./stage.ts";
+import type { StagedTable } from "./tables.ts";
 import type { Yielder } from "./yield.ts";
 
-/** The temporary tables that `joinRecords` makes. */
-export const joinTables = ["superseded", "ambiguous_key", "person"];
+/** Writes down what became of an entry. False: it is excluded, and has no row. */
+export type AddVerdict = (seq: number, source: number, entry: Entry, verdict: Verdict) => boolean;
 
 /** How many raw entries are read at a time. */
 const page = 2000;
@@ -33,8 +33,8 @@ interface RawRow {
  */
 export async function joinRecords(
   connection: Connection,
-  rows: Rows<StageTable>,
-  stager: Stager,
+  rows: Rows<StagedTable>,
+  addVerdict: AddVerdict,
   rules: CompiledRules,
   yielder: Yielder,
 ): Promise<void> {
@@ -72,7 +72,7 @@ export async function joinRecords(
     const { reason } = first;
     const name = "name" in verdict && verdict.name !== undefined ? { name: verdict.name } : {};
     const known = reason === null ? verdict : ({ verdict: "quarantined", ...name, reason } as const);
-    stager.addVerdict(first.person, first.source, entry, known);
+    addVerdict(first.person, first.source, entry, known);
   }
   await rows.flush();
   await connectToPersons(connection);

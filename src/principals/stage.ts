@@ -4,9 +4,11 @@ import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
 import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
 import type { Entry, SourceRecord } from "./entry.ts";
-import { joinRecords, joinTables } from "./join.ts";
+import { joinRecords } from "./join.ts";
+import type { AddVerdict } from "./join.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { keepBits, ownSource } from "./tables.ts";
+import { keptBits, ownSource, stagedTables } from "./tables.ts";
+import type { StagedTable } from "./tables.ts";
 import { createYielder } from "./yield.ts";
 
 /** A source that is being read. */
@@ -35,30 +37,7 @@ export interface Staged {
   readonly unread: readonly { readonly name: string; readonly error: RollcallError }[];
 }
 
-/**
- * The tables that records become. An entry is known by its `seq`, a source by its place in the list. Excluded entries
- * are no rows; their keys are, without `seq`, so that a reference to them is told from one to nobody. What an entry
- * refers to is one value, in JSON: a row for each reference takes several times as long. Entries that may be joined with
- * others are raw first (see `joinRecords`); `joined_record` has those that an entry was made of beside its own.
- */
-const columns = {
-  staged_source: "source INTEGER, name VARCHAR",
-  staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
-    display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
-  staged_raw: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, join_key VARCHAR,
-    reason VARCHAR, attributes VARCHAR`,
-  staged_alone: "seq INTEGER, excluded INTEGER",
-  joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
-  staged_group_name: "member INTEGER, name VARCHAR",
-  staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
-  staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
-  staged_members: "source INTEGER, grp INTEGER, members VARCHAR",
-  staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
-} as const;
-export type StageTable = keyof typeof columns;
-const stageTables = Object.keys(columns) as StageTable[];
-/** The temporary tables that `stage` makes. */
-export const stagedTables = [...stageTables, ...joinTables];
+const stagedNames = Object.keys(stagedTables) as StagedTable[];
 
 /**
  * Reads the sources one after the other, judges every entry, and writes what comes of it to the `staged_…` tables.
@@ -75,10 +54,11 @@ export async function stage(
   },
 ): Promise<Staged> {
   const { signal, progress, observer } = options;
-  for (const table of stageTables) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${columns[table]})`);
+  for (const table of stagedNames)
+    await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${stagedTables[table]})`);
   // In one transaction: outside of it, every insert would be one.
   return connection.transaction(async () => {
-    const rows = await openRows(connection.raw, columns);
+    const rows = await openRows(connection.raw, stagedTables);
     try {
       const yielder = createYielder(signal);
       const stager = createStager(rows, rules, observer);
@@ -111,7 +91,7 @@ export async function stage(
       }
       stager.addStaticGroups();
       await rows.flush();
-      if (rules.joins) await joinRecords(connection, rows, stager, rules, yielder);
+      if (rules.joins) await joinRecords(connection, rows, stager.addVerdict, rules, yielder);
       await rows.flush();
       return { ...stager.staged(), unread };
     } finally {
@@ -157,12 +137,11 @@ export interface Stager {
   forget(): string;
   /** The groups of the configuration, as if they came from a source of their own; the last. */
   addStaticGroups(): void;
-  /** Writes down what became of an entry. False: it is excluded, and no row. */
-  addVerdict(seq: number, source: number, entry: Entry, verdict: Verdict): boolean;
+  addVerdict: AddVerdict;
   staged(): Omit<Staged, "unread">;
 }
 
-function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: Observer): Stager {
+function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: Observer): Stager {
   const sources: SourceCount[] = [];
   let current: SourceCount;
   let source = -1;
@@ -181,7 +160,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
     }
   };
 
-  const addVerdict: Stager["addVerdict"] = (seq, source, entry, verdict) => {
+  const addVerdict: AddVerdict = (seq, source, entry, verdict) => {
     observer?.judged({ seq, source: sources[source]?.name ?? "", entry, verdict });
     if (verdict.verdict === "excluded") {
       excluded += 1;
@@ -195,7 +174,7 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
       return true;
     }
     const { name, displayName, description = null, mail = null, groups, kept = [] } = verdict;
-    const bits = kept.reduce((sum, attribute) => sum + keepBits[attribute], 0);
+    const bits = kept.reduce((sum, attribute) => sum + keptBits[attribute], 0);
     rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, bits, null);
     for (const group of groups) rows.append("staged_group_name", seq, group);
     return true;
@@ -242,8 +221,8 @@ function createStager(rows: Rows<StageTable>, rules: CompiledRules, observer?: O
     forget: () => {
       ({ excluded } = begun);
       Object.assign(current, { users: 0, groups: 0 });
-      const tables = stageTables.filter(
-        (table) => table !== "staged_source" && columns[table].includes("source INTEGER"),
+      const tables = stagedNames.filter(
+        (table) => table !== "staged_source" && stagedTables[table].includes("source INTEGER"),
       );
       return [
         ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${source};`),

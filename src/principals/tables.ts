@@ -1,11 +1,10 @@
-/**
- * A principal as a row: the one shape that every relation of principals has, in the workbench and in the service.
- * `kind` is `user` or `group`; unset `description` and `mail` are NULL, never empty; `group_names` is sorted by
- * code point and holds no name twice, never NULL.
- */
+/** A principal as a row: the one shape of every relation of principals, in the workbench and in the service. */
 export const principalColumns = ["kind", "name", "display_name", "description", "mail", "group_names"] as const;
 
-/** The columns of `principalColumns` as DDL, for `CREATE TABLE t (${principalDdl}, …)`. */
+/**
+ * `principalColumns` as DDL, for `CREATE TABLE t (${principalDdl}, …)`. `kind` is `user` or `group`; an unset
+ * `description` or `mail` is NULL, never empty; `group_names` is sorted by code point and names no group twice.
+ */
 export const principalDdl = `
   kind VARCHAR NOT NULL,
   name VARCHAR NOT NULL,
@@ -14,20 +13,90 @@ export const principalDdl = `
   mail VARCHAR,
   group_names VARCHAR[] NOT NULL`;
 
-/** A column that decides whether a principal differs: everything but its identity. */
+/** The columns that decide whether a principal differs: all but its identity. */
 export const comparedColumns = ["display_name", "description", "mail", "group_names"] as const;
 
-/**
- * Where assembled principals come from, and what of them is kept as the target has it: a sum of `keepBits`. The target's
- * value takes the place of what is in the row, which is for a principal that is created.
- */
-export const assembledDdl = `${principalDdl},
-  source VARCHAR NOT NULL,
-  source_id VARCHAR NOT NULL,
-  origin VARCHAR NOT NULL,
-  kept UTINYINT NOT NULL`;
+/** The bits of `assembled.kept`: the attributes of which the target's value stays. */
+export const keptBits = { displayName: 1, description: 2, mail: 4 } as const;
 
-export const keepBits = { displayName: 1, description: 2, mail: 4 } as const;
-
-/** The source, in rows, of what the configuration itself says. No source has this name. */
+/** The source, in rows, of the groups that the configuration itself defines. No real source has this name. */
 export const ownSource = "(configuration)";
+
+const person = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, join_key VARCHAR,
+  reason VARCHAR, attributes VARCHAR`;
+
+/**
+ * The temporary tables that records are staged in, while `assemble` runs. `seq` numbers entries, `source` is a place in
+ * the list of sources. Excluded entries have no row here, but their keys do, without `seq`: so a reference to them is
+ * told from one to nobody. What an entry refers to is one JSON value, since a row per reference takes several times
+ * as long.
+ */
+export const stagedTables = {
+  /** The sources. Made by `stage`, read by `assemble`. */
+  staged_source: "source INTEGER, name VARCHAR",
+  /** The entries that are in scope; those with a `reason` are quarantined. Made by `stage`, read by everything after it. */
+  staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
+    display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
+  /** Entries that may be joined with others, not judged yet. Made by `stage`, read by `joinRecords`. */
+  staged_raw: person,
+  /** Raw entries that share their source and join key, and whether the rules exclude each by itself. `joinRecords` only. */
+  staged_alone: "seq INTEGER, excluded INTEGER",
+  /** The further records that an entry was made of. Made by `joinRecords`, read by `assemble`. */
+  joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
+  /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
+  staged_group_name: "member INTEGER, name VARCHAR",
+  /** The keys that others refer to an entry by. Made by `stage`, read by `createLinks`. */
+  staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
+  /** The groups that an entry says it is in. Made by `stage`, read by `createLinks`. */
+  staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
+  /** The members that a group says it has. Made by `stage`, read by `createLinks`. */
+  staged_members: "source INTEGER, grp INTEGER, members VARCHAR",
+  /** Memberships that are records of their own. Made by `stage`, read by `createLinks`. */
+  staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
+} as const;
+export type StagedTable = keyof typeof stagedTables;
+
+/** The temporary tables that are made of the staged ones, while `assemble` runs. */
+export const assemblyTables = {
+  /** Raw entries with the `seq` of the person that each is a record of. Made and read by `joinRecords`. */
+  person: `${person}, person INTEGER, place BIGINT`,
+  /** Excluded entries that another one of the same source and join key takes the place of. `joinRecords` only. */
+  superseded: "seq INTEGER",
+  /** Join keys that several entries of one source have. Made by `joinRecords`, read by `holdAmbiguousJoins`. */
+  ambiguous_key: "kind VARCHAR, join_key VARCHAR",
+  /** The entries that are quarantined, a row for each reason. Made in quarantine.ts, read by `assemble`. */
+  held: "seq INTEGER, reason VARCHAR",
+  /** What each key stands for: nothing (NULL), `excluded`, `one` or `several`. Made and read by `createLinks`. */
+  key_owner: `source INTEGER, key VARCHAR, user_state VARCHAR, user_seq INTEGER, group_state VARCHAR,
+    group_seq INTEGER`,
+  /**
+   * A row for each reference: the entries that it connects. Where one of them is missing, `lost_key` is what was looked
+   * for, and `lost_state` is NULL (nobody has it), `excluded` or `several`. `told_by` is who said it: `member`, `group`
+   * or `pair`, whose `origin` is there too. Made by `createLinks`, read by `assemble` and `membershipsOf`.
+   */
+  link: `source INTEGER, origin VARCHAR, told_by VARCHAR, member INTEGER, grp INTEGER, lost_key VARCHAR,
+    lost_kind VARCHAR, lost_state VARCHAR`,
+  /** The memberships that count. Made and read by `assemble`. */
+  membership: "member INTEGER, grp INTEGER",
+  /** Names of quarantined groups: memberships in them stay what they are. Made and read by `assemble`. */
+  held_group: "name VARCHAR",
+  /** `defaultGroups`, without quarantined ones. Made by `assemble`, read by it and `membershipsOf`. */
+  default_group: "name VARCHAR",
+} as const;
+
+/** What `assemble` makes of the sources' records, and planning reads. */
+export const assembledTables = {
+  /**
+   * The principals that the sources and the rules make, and where each is from. `kept` is a sum of `keptBits`: the
+   * target's value takes the place of the one here, which is for a principal that is created.
+   */
+  assembled: `${principalDdl}, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL, origin VARCHAR NOT NULL,
+    kept UTINYINT NOT NULL`,
+  /**
+   * The entries in scope of which it is unknown what they become: a rule fails; another entry has the same id or name; a
+   * reference may mean this one or another. `name` is NULL when not even that is known.
+   */
+  quarantined: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR`,
+  /** The further records that a principal was made of, where several sources are joined. */
+  contributor: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
+} as const;

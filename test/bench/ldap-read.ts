@@ -80,10 +80,10 @@ async function toPrincipals(memory: number): Promise<Counts> {
   const { connection, close } = await openWorkbench({ folder, memory });
   try {
     const sources = [{ name: "bench", records: source.read(context) }];
-    await assemble(connection, sources, rules, { table: "desired", signal: context.signal });
+    await assemble(connection, sources, rules, { signal: context.signal });
     const [row] = await connection.rows<Counts>(`
       SELECT count(*) FILTER (WHERE kind = 'user')::INTEGER AS users, count(*) FILTER (WHERE kind = 'group')::INTEGER AS groups,
-        sum(len(group_names))::INTEGER AS memberships FROM desired`);
+        sum(len(group_names))::INTEGER AS memberships FROM assembled`);
     return { users: row?.users ?? 0, groups: row?.groups ?? 0, memberships: row?.memberships ?? 0 };
   } finally {
     await close();

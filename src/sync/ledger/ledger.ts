@@ -8,6 +8,7 @@ import type { RollcallError } from "#errors.ts";
 import { exists, makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import type { History } from "#plan/limits.ts";
+import { tables } from "#plan/tables.ts";
 import { addHistory, createHistory, noHistory, readHistory } from "./history.ts";
 import type { Addition } from "./history.ts";
 
@@ -57,7 +58,7 @@ const patience = { limit: 5000, pause: 200 };
 
 /**
  * Opens the ledger and makes the tables `ledger` and `leaving_since` of the workbench from it. `claim` and `settle`
- * expect the tables that `protect` makes.
+ * read what planning made.
  * @throws {UnavailableError} when another process is applying to the same target
  * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
  */
@@ -66,8 +67,8 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   const file = join(folder, `${encodeURIComponent(options.place)}.duckdb`);
   const sync = literal(options.sync);
   await connection.run(`
-    CREATE OR REPLACE TEMP TABLE ledger (${columns});
-    CREATE OR REPLACE TEMP TABLE leaving_since (kind VARCHAR, name VARCHAR, since BIGINT)`);
+    CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
+    CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since})`);
   const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, close: async () => {} };
   if (mode === "read" && !(await exists(file))) return closed;
   await makeFolder(folder, "the folder of the ledgers");
@@ -191,11 +192,11 @@ async function syncsIn(path: string): Promise<string[]> {
   try {
     const connection = await database.connect();
     try {
-      const tables = await connection.rows<{ name: string }>(
+      const found = await connection.rows<{ name: string }>(
         "SELECT table_name AS name FROM duckdb_tables() WHERE table_name IN ('principal', 'settled')",
       );
-      if (tables.length === 0) return [];
-      const all = tables.map(({ name }) => `SELECT sync FROM ${name}`).join(" UNION ");
+      if (found.length === 0) return [];
+      const all = found.map(({ name }) => `SELECT sync FROM ${name}`).join(" UNION ");
       return (await connection.rows<{ sync: string }>(all)).map(({ sync }) => sync);
     } finally {
       connection.close();

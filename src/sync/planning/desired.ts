@@ -74,7 +74,7 @@ function passing(rules: DepartureRules, overrides: readonly Overridable[]): Depa
 export async function listTarget(
   target: Target,
   workbench: Workbench,
-  table: string,
+  table: "actual" | "arrived",
   signal: AbortSignal,
 ): Promise<void> {
   const file = workbench.file(`${table}.json`);
@@ -94,7 +94,6 @@ function readSources(
     sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
     rules,
     {
-      table: "assembled",
       signal,
       staged: () => useThreads(connection),
       progress: (records) => progress?.("read", records),

@@ -7,6 +7,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { readJson } from "#files/durable.ts";
 import { makeFolder } from "#files/disk.ts";
 import type { Assembly } from "#principals/assembly.ts";
+import { assembledTables } from "#principals/tables.ts";
 import type { Sync } from "#sync/sync.ts";
 
 /** What the last full read of a sync came to, and what tells whether that is still so. */
@@ -22,8 +23,7 @@ interface Stored {
   readonly folder: string;
 }
 
-/** What assembly makes and planning needs. */
-const tables = ["assembled", "quarantined", "contributor"];
+const tables = Object.keys(assembledTables);
 
 /** What a read begins with. */
 export interface Reading {

@@ -5,7 +5,7 @@ import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
-import { assembledDdl } from "#principals/tables.ts";
+import { tables } from "#plan/tables.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { planWithinLimits } from "#sync/planning/limits.ts";
 import { departureNotes, told } from "#sync/planning/notes.ts";
@@ -93,8 +93,8 @@ export async function combinePreviousState(
       flatten(list(list_filter(coalesce(after.group_names, []::VARCHAR[]),
         lambda g: NOT list_contains(coalesce(before.group_names, []::VARCHAR[]), g)))) AS groups_added
     FROM undone_change GROUP BY kind, name;
-    CREATE OR REPLACE TABLE assembled (${assembledDdl});
-    CREATE OR REPLACE TABLE quarantined (kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR);
+    CREATE OR REPLACE TABLE assembled (${tables.assembled});
+    CREATE OR REPLACE TABLE quarantined (${tables.quarantined});
     CREATE OR REPLACE TEMP TABLE previous_origin AS
     SELECT * FROM previously_owned
     UNION ALL

@@ -86,7 +86,7 @@ export async function assembleAll(
     connection,
     Object.entries(sources).map(([name, records]) => ({ name, records: inBatches(records) })),
     compileRules(rules),
-    { table: "assembled", signal: new AbortController().signal },
+    { signal: new AbortController().signal },
   );
   return {
     assembly,

@@ -462,7 +462,7 @@ describe("a failure leaves nothing behind", () => {
         { name: "unread", records: endless() },
       ],
       rules,
-      { table: "assembled", signal: new AbortController().signal },
+      { signal: new AbortController().signal },
     );
     await expect(attempt).rejects.toThrow(new IncompleteReadError("the directory went away"));
     expect(await connection().rows(tables)).toEqual([]);
@@ -479,7 +479,6 @@ describe("a failure leaves nothing behind", () => {
       }
     }
     const attempt = assemble(connection(), [{ name: "s", records: watched() }], rules, {
-      table: "assembled",
       signal: controller.signal,
       progress: (records) => {
         if (records === 5000) controller.abort(new Error("stopped by a person"));
@@ -507,7 +506,6 @@ describe("a failure leaves nothing behind", () => {
       yield await Promise.resolve(records);
     })();
     const attempt = assemble(stopping, [{ name: "s", records: source }], rules, {
-      table: "assembled",
       signal: controller.signal,
     });
     await expect(attempt).rejects.toThrow("stopped by a person");
@@ -516,7 +514,6 @@ describe("a failure leaves nothing behind", () => {
 
   test("when it was aborted before", async () => {
     const attempt = assemble(connection(), [{ name: "s", records: endless() }], rules, {
-      table: "assembled",
       signal: AbortSignal.abort(new Error("never mind")),
     });
     await expect(attempt).rejects.toThrow("never mind");

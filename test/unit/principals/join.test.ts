@@ -204,7 +204,7 @@ describe("an optional source that fails", () => {
         ...(rest as never[]),
       ],
       compileRules(plainRules),
-      { table: "assembled", signal: new AbortController().signal },
+      { signal: new AbortController().signal },
     );
   const hr = { name: "hr", records: delivering([user("b"), user("c")]) as never };
 

@@ -1,0 +1,100 @@
+import { assembledTables, principalDdl } from "#principals/tables.ts";
+
+const identity = "kind VARCHAR, name VARCHAR";
+const origin = `${identity}, source VARCHAR, source_id VARCHAR`;
+const change = `action VARCHAR, ${identity}`;
+const side = `STRUCT("name" VARCHAR, display_name VARCHAR, description VARCHAR, mail VARCHAR, group_names VARCHAR[])`;
+
+/**
+ * Every relation that a plan is made of in the workbench, in the order they are made; the tables inside `assemble` are in
+ * principals/tables.ts. A test holds them to these columns.
+ */
+export const tables = {
+  /** What the sync owns in the target, by the records' ids. Made by `openLedger`, read by every step of planning. */
+  ledger: origin,
+  /** Who has been gone from the sources, since when (epoch milliseconds). Made by `openLedger`, read by `depart`. */
+  leaving_since: `${identity}, since BIGINT`,
+
+  // Made by `assemble`, read by every step of planning and by the ledger.
+  ...assembledTables,
+
+  /** The target as it is. Made by `readPrincipals`, read by every step of planning. */
+  actual: principalDdl,
+
+  /** Who keeps the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
+  frozen: `${identity}, reason VARCHAR`,
+  /** What is quarantined, by its name in the target. `freeze` only. */
+  in_doubt: identity,
+  /** The kinds of which a quarantined record could be anyone. `freeze` only. */
+  unidentified: "kind VARCHAR",
+  /** Principals of the sources that are neither created nor changed. Made by `freeze`, extended by `depart`, read by `combine`. */
+  held_back: identity,
+  /** The renames that are applied. Made by `freeze`, filled by `depart`, read by `combine`. */
+  renamed: "kind VARCHAR, was VARCHAR, becomes VARCHAR",
+
+  /** All records that principals are made of. A view, made by `findRenames`, read by it and the ledger. */
+  assembled_origin: origin,
+  /** Records in the ledger whose principal is no longer made of them. `findRenames` only. */
+  unmatched: origin,
+  /** The part of it whose principal nothing else keeps as it is. `findRenames` only. */
+  strayed: origin,
+  /** Records whose principal has a new name, `becomes`. Made by `findRenames`, read by `holdRenames`. */
+  move: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
+  /** Names that another record of the same source has now. Made by `findRenames`, read by `holdRenames`. */
+  reused: `${identity}, source VARCHAR, was_id VARCHAR, is_id VARCHAR`,
+  /** Who would leave the target. Made by `depart`, read by it and `holdRenames`. */
+  doomed: identity,
+  /** Groups that carry the administration privilege, and all groups in them. `depart` only, where such groups are named. */
+  privileged: "name VARCHAR",
+  /** The rows of `move` whose old name nobody has any more. `holdRenames` only. */
+  rename: "kind VARCHAR, was VARCHAR, becomes VARCHAR, source VARCHAR, source_id VARCHAR",
+  /** Where a rename or a reused name is held. `holdRenames` only. */
+  hold_seed: `${identity}, reason VARCHAR`,
+  /** Everyone whose name depends on one that is held. `holdRenames` only. */
+  held_name: `${identity}, reason VARCHAR`,
+  /** The part of `doomed` that nothing keeps yet. `depart` only. */
+  leaver: identity,
+  /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
+  gone: `${identity}, since BIGINT`,
+
+  /** What the sync decides on. Made by `combine`, read by it, selection and the ledger. */
+  managed: principalDdl,
+  /** The names of the groups that there will be. `combine` only. */
+  remaining_group: "name VARCHAR",
+  /** Memberships in frozen groups, which stay. `combine` only. */
+  kept_membership: `${identity}, kept VARCHAR[]`,
+  /** The groups that nobody joins. `combine` only. */
+  protected_group: "name VARCHAR",
+  /** New memberships in protected groups, which are dropped. `combine` only. */
+  dropped_membership: `${identity}, dropped VARCHAR[]`,
+  /** The target as it will be: the list that is sent. Made by `combine`, narrowed by `withhold` and `narrow`. */
+  desired: principalDdl,
+
+  /** Who differs between `actual` and `desired`. Made by `createPlan`, read by limits and selection. */
+  changes: change,
+  /** The same with both sides; NULL where there is none. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
+  change_sides: `${change}, before ${side}, after ${side}`,
+
+  /** Changes that are left out of a plan, with those that depend on them. `narrow` only. */
+  excluded: identity,
+  /** Principals that are not created after all. Made by SQL of `uncreate`, for `withhold` and `narrow`. */
+  uncreated: identity,
+  /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
+  restored: principalDdl,
+
+  /** The service's answer to the list that was sent. Made by `readSyncAnswer`, read by `compareOpinions`. */
+  opinion: change,
+  /** The target after applying. Made by `readPrincipals`, read by the verification. */
+  arrived: principalDdl,
+  /** What did not arrive. Made by `createChanges`, read by the verification. */
+  missing: change,
+} as const satisfies Record<string, string>;
+
+/** A relation of the workbench. */
+export type Table = keyof typeof tables;
+
+/** A relation with `principalColumns`. `principals` is the one of an export. */
+export type PrincipalTable = "actual" | "desired" | "arrived" | "principals";
+
+/** A relation `(action, kind, name)`. */
+export type ChangeTable = "changes" | "opinion" | "missing";

@@ -1,0 +1,88 @@
+import { expect, test } from "vitest";
+import { depart } from "#plan/departures.ts";
+import { createChanges, createPlan } from "#plan/diff.ts";
+import { combine, freeze } from "#plan/protect.ts";
+import { narrow, withhold } from "#plan/selection.ts";
+import { tables } from "#plan/tables.ts";
+import { assemble } from "#principals/assembly.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { Entry } from "#principals/entry.ts";
+import { assembledTables, assemblyTables, stagedTables } from "#principals/tables.ts";
+import { useConnection } from "../../support/memory.ts";
+
+const connection = useConnection();
+
+/** Names and types, without constraints: `CREATE TABLE AS` has none. */
+async function columnsOf(table: string): Promise<string[]> {
+  const rows = await connection().rows<{ column: string }>(
+    `SELECT column_name || ' ' || data_type AS column FROM duckdb_columns() WHERE table_name = $1 ORDER BY column_index`,
+    [table],
+  );
+  return rows.map(({ column }) => column);
+}
+
+async function declared(ddl: string): Promise<string[]> {
+  await connection().run(`CREATE OR REPLACE TEMP TABLE declared (${ddl})`);
+  return columnsOf("declared");
+}
+
+async function expectDeclared(relations: Readonly<Record<string, string>>): Promise<void> {
+  for (const [table, ddl] of Object.entries(relations))
+    expect({ table, columns: await columnsOf(table) }).toEqual({ table, columns: await declared(ddl) });
+}
+
+const rules = compileRules({
+  users: { name: "entry.name", displayName: "entry.name" },
+  groups: { name: "entry.name", displayName: "entry.name" },
+  defaultGroups: ["all"],
+  staticGroups: [{ name: "all", displayName: "All", groups: [] }],
+  join: { users: "entry.name" },
+});
+
+function entry(kind: Entry["kind"], id: string, memberOf: string[] = []): Entry {
+  return { kind, id, origin: `${id}.csv`, attributes: { name: id }, keys: [id], memberOf, members: [] };
+}
+
+async function* batches(...entries: Entry[]): AsyncIterable<readonly Entry[]> {
+  yield entries;
+}
+
+test("every relation of the pipeline has the columns that are declared for it", async () => {
+  const { ledger, leaving_since: leavingSince, actual, arrived } = tables;
+  const sources = [
+    { name: "hr", records: batches(entry("user", "ada", ["staff"]), entry("group", "staff")) },
+    { name: "vpn", records: batches(entry("user", "ada")) },
+  ];
+  await assemble(connection(), sources, rules, {
+    signal: new AbortController().signal,
+    observer: {
+      judged: () => {},
+      assembled: async () => {
+        // What is of no use any more has made room for what follows.
+        const gone = ["staged_member_of", "staged_members", "staged_pair", "key_owner"];
+        for (const table of gone) expect(await columnsOf(table)).toEqual([]);
+        const rest = Object.entries({ ...stagedTables, ...assemblyTables }).filter(([table]) => !gone.includes(table));
+        await expectDeclared(Object.fromEntries(rest));
+      },
+    },
+  });
+  await expectDeclared(assembledTables);
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
+    INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe');
+    CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
+    INSERT INTO actual VALUES ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, [])`);
+  await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
+  await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
+  await combine(connection());
+  await createPlan(connection());
+  await withhold(connection(), new Set(["creates", "deletes"]));
+  await narrow(connection(), { only: ["create"] });
+  await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
+  await connection().run("CREATE OR REPLACE TEMP TABLE opinion AS SELECT action, kind, name FROM missing");
+  await expectDeclared(tables);
+  const made = await connection().rows<{ name: string }>(
+    `SELECT DISTINCT table_name AS name FROM duckdb_columns() WHERE NOT internal AND table_name <> 'declared'`,
+  );
+  expect(made.map(({ name }) => name).filter((name) => !(name in tables))).toEqual([]);
+});
