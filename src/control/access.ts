@@ -3,23 +3,23 @@ import type { FastifyRequest } from "fastify";
 import type { Actor } from "#sync/record.ts";
 import { Refusal } from "./answers.ts";
 
-/** The header in which a command says whose account it runs under, percent-encoded. It proves nothing. */
+/** The header that names the account a command runs under, percent-encoded. It is a claim, not a proof. */
 export const accountHeader = "x-rollcall-account";
 
-/** What the server that the API is on tells of a request. */
+/** What the server that hosts the API knows about a request. */
 export interface Host {
-  /** The administrator whose session the request has, and the client's address. Absent: there are no sessions here. */
+  /** The administrator whose session the request carries, and the client's address. Absent: this server has no sessions. */
   administrator?(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
   contentType(request: FastifyRequest): string | undefined;
 }
 
 /**
- * Who is asking: whoever has the token, or an administrator of the service.
+ * Who sends the request: the holder of the token, or an administrator of the service.
  *
- * A browser sends an administrator's cookie along with whatever another site makes it send. What changes something is
- * therefore served to a cookie only when the browser says that a page of this server asked for it, or the user, not
- * another site (`Sec-Fetch-Site`; of older browsers, `Origin`), and for everybody only as `application/json`: that is what
- * a form cannot send, and a script of another site only after a preflight, which nobody answers here.
+ * A browser attaches an administrator's cookie even to requests that another site triggers. Requests that change
+ * something are therefore accepted with a cookie only when the browser says that a page of this server or the user
+ * started them (`Sec-Fetch-Site`; in older browsers, `Origin`). All of them must be `application/json`, which a form
+ * cannot send, and which a script of another site can send only after a preflight that nobody answers here.
  * @throws {Refusal} 401, 403, 415; and what `host` throws
  */
 export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Actor> {

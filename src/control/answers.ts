@@ -6,7 +6,7 @@ import { HeldError, InputError, RefusedError, RollcallError, UnavailableError, m
 type Advice = RollcallError["advice"];
 type Headers = Readonly<Record<string, string>>;
 
-/** A request that is not served. */
+/** Answers a request with an error status. */
 export class Refusal extends Error {
   readonly status: number;
   readonly problems: readonly string[];
@@ -20,25 +20,25 @@ export class Refusal extends Error {
   }
 }
 
-/** What anything thrown means to the client. */
+/** The HTTP answer to an error. */
 export interface ErrorAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly document: { readonly error: { message: string; problems: readonly string[]; advice: Advice } };
-  /** Nobody foresaw it: the log should say what it was, the answer does not. */
-  readonly unforeseen: boolean;
+  /** An unexpected error: its message goes to the log, not to the client. */
+  readonly unexpected: boolean;
 }
 
 export function answerOf(error: unknown): ErrorAnswer {
   const status = statusOf(error);
-  const unforeseen = status === 500;
-  const message = unforeseen ? "something unexpected happened; the daemon's log says what" : messageOf(error);
-  const advice = error instanceof RollcallError ? error.advice : status === 503 ? "retry" : unforeseen ? "stop" : "fix";
+  const unexpected = status === 500;
+  const message = unexpected ? "something unexpected happened; the daemon's log says what" : messageOf(error);
+  const advice = error instanceof RollcallError ? error.advice : status === 503 ? "retry" : unexpected ? "stop" : "fix";
   return {
     status,
     headers: hasHeaders(error) ? error.headers : {},
     document: { error: { message, problems: problemsOf(error), advice } },
-    unforeseen,
+    unexpected,
   };
 }
 
@@ -48,7 +48,7 @@ function statusOf(error: unknown): number {
   if (error instanceof UnavailableError) return 503;
   if (error instanceof RefusedError) return 502;
   if (!(error instanceof Error)) return 500;
-  // Ours, the service's, and the framework's own refusals say what they are.
+  // Refusals of the control API, the service and Fastify carry their status.
   const said = "status" in error ? error.status : "statusCode" in error ? error.statusCode : undefined;
   return typeof said === "number" && said >= 400 && said <= 599 ? said : 500;
 }
@@ -62,10 +62,10 @@ function hasHeaders(error: unknown): error is { readonly headers: Headers } {
 }
 
 /**
- * Waits for what the coordinator was asked.
- * @throws {Refusal} 409 where it refuses: the request was read already, so it is about the run as it stands
+ * Waits for the coordinator.
+ * @throws {Refusal} 409 when it refuses: the request itself was valid, so the state of the run is the reason
  */
-export async function decided<Result>(work: Promise<Result>): Promise<Result> {
+export async function orConflict<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
   } catch (error) {
@@ -76,7 +76,7 @@ export async function decided<Result>(work: Promise<Result>): Promise<Result> {
 
 /**
  * Changes as JSON: one array, or a line for each.
- * @throws what is thrown before the first of them is there
+ * @throws what reading the first change throws
  */
 export async function changesAsJson(changes: AsyncIterable<Change>, form: "array" | "lines"): Promise<Readable> {
   const iterator = changes[Symbol.asyncIterator]();

@@ -9,24 +9,24 @@ import type { Connection } from "./connection.ts";
 import { readDaemonPresence } from "./presence.ts";
 import type { RunList, Status } from "./routes.ts";
 
-/** A daemon that is alive. */
+/** A daemon that answers. */
 export interface FoundDaemon {
   readonly connection: Connection;
   readonly status: Status;
 }
 
 /**
- * The daemon of a data folder; undefined when none is alive there: its process is gone, nothing listens where it did, or
- * what does is not it.
- * @param account whose account the caller runs under: it says so to the daemon, for the record
- * @throws {UnavailableError} when it is there and does not answer
+ * The daemon of a data folder; undefined when there is none: its process is gone, nothing listens at its address, or
+ * another program does.
+ * @param account the account the caller runs under, for the audit log
+ * @throws {UnavailableError} when it exists but does not answer
  */
 export async function findDaemon(data: string, account: string, signal: AbortSignal): Promise<FoundDaemon | undefined> {
   const presence = await readDaemonPresence(data);
   if (presence === undefined || !isAlive(presence.pid)) return undefined;
   const connection = connectTo(presence, account);
   try {
-    const { value } = await connection.ask(controlRoutes.status, signal);
+    const { value } = await connection.request(controlRoutes.status, signal);
     return { connection, status: value as Status };
   } catch (error) {
     if (error instanceof NoDaemonError) return undefined;
@@ -36,28 +36,27 @@ export async function findDaemon(data: string, account: string, signal: AbortSig
 
 /** A coordinator in another process. */
 export interface RemoteCoordinator extends Coordinator {
-  /** Follows nothing any more. */
+  /** Stops following the daemon. */
   close(): void;
 }
 
-/** What of a run is told to who watches it. */
+/** What a remote run reports while it is under way. */
 interface Watcher {
   readonly progress?: (stage: Stage, records?: number) => void;
 }
 
 export interface RemoteOptions {
-  /** The data folder: a daemon that was started again meanwhile is found there. */
+  /** The data folder, in which a restarted daemon is found again. */
   readonly data: string;
   readonly account: string;
-  /** Aborted: nothing is followed any more; the daemon goes on with what it does. */
+  /** Aborting it stops following; the daemon continues. */
   readonly signal: AbortSignal;
 }
 
 /**
- * A coordinator in another process, over its API. `by` is what the daemon makes of the caller, and of a watcher only
- * `progress` is called. `runs` and `syncs` are as they were when they were last asked for: at first, and when a run that
- * was begun here has ended. Of such a run `ended` rejects with an `UnavailableError` when the daemon has ended before,
- * and with its reason when `signal` is aborted.
+ * A coordinator in another process, over its API. The daemon decides who `by` is, and calls only a watcher's `progress`.
+ * `runs` and `syncs` are refreshed at the start and whenever a run that was started here ends. Such a run's `ended` rejects
+ * with an `UnavailableError` when the daemon ends first, and with the signal's reason when `signal` is aborted.
  */
 export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOptions): Promise<RemoteCoordinator> {
   const { data, account, signal } = options;
@@ -65,54 +64,54 @@ export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOpt
     again: async (signal) => (await findDaemon(data, account, signal))?.connection,
     signal,
   });
-  const ask = async (route: Route, body?: object): Promise<unknown> => {
-    const { value } = await follower.connection().ask(route, signal, body);
+  const request = async (route: Route, body?: object): Promise<unknown> => {
+    const { value } = await follower.connection().request(route, signal, body);
     return value;
   };
   let runs: readonly RunRecord[] = [];
   let syncs: readonly SyncStatus[] = [];
-  const look = async (): Promise<void> => {
-    ({ syncs } = (await ask(controlRoutes.status)) as Status);
+  const refresh = async (): Promise<void> => {
+    ({ syncs } = (await request(controlRoutes.status)) as Status);
     const found: RunRecord[] = [];
     for (let more = true; more;) {
       const before = found.at(-1)?.id;
       const query = before === undefined ? "" : `&before=${encodeURIComponent(before)}`;
       const { method, path } = controlRoutes.runs;
-      const list = (await ask({ method, path: `${path}?limit=1000${query}` })) as RunList;
+      const list = (await request({ method, path: `${path}?limit=1000${query}` })) as RunList;
       found.push(...list.runs);
       ({ more } = list);
     }
     runs = found;
   };
   const begin = async (route: Route, body: object, watcher?: Watcher): Promise<Begun> => {
-    const run = (await ask(route, body)) as RunRecord;
+    const run = (await request(route, body)) as RunRecord;
     const unsubscribe = follower.subscribe((event) => {
       if (event.type === "stage" && event.id === run.id) watcher?.progress?.(event.stage, event.records);
     });
     const end = async (): Promise<RunRecord> => {
       try {
         const last = await follower.end(run.id);
-        // How the run has ended is known, whatever becomes of the daemon.
-        await look().catch(() => undefined);
+        // The outcome is known already; a daemon that is gone by now does not change it.
+        await refresh().catch(() => undefined);
         return last;
       } finally {
         unsubscribe();
       }
     };
     const ended = end();
-    // Not everybody waits for it.
+    // Not every caller waits for it.
     ended.catch(() => undefined);
     return { run, ended };
   };
-  await look();
+  await refresh();
   return {
     begin: ({ sync, digest, overrides }, watcher?: Watcher) =>
       begin(ofControl(controlRoutes.run, sync), { digest, overrides }, watcher),
     approve: (id, { digest, overrides, selection }, watcher?: Watcher) =>
       begin(ofControl(controlRoutes.approve, id), { digest, overrides, ...selection }, watcher),
     reject: async (id, { reason }) => {
-      const run = (await ask(ofControl(controlRoutes.reject, id), { reason })) as RunRecord;
-      await look();
+      const run = (await request(ofControl(controlRoutes.reject, id), { reason })) as RunRecord;
+      await refresh();
       return run;
     },
     undo: (id, _, watcher?: Watcher) => begin(ofControl(controlRoutes.undo, id), {}, watcher),

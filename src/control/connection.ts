@@ -15,45 +15,53 @@ import type { Route } from "#wire/routes.ts";
 import { accountHeader } from "./access.ts";
 import type { DaemonPresence } from "./presence.ts";
 
-/** The way to a daemon on this machine. */
+/** A connection to a daemon on this machine. */
 export interface Connection {
   readonly presence: DaemonPresence;
   /**
-   * Asks one thing. `status` tells 202 from 200.
-   * @throws {NoDaemonError} nobody is there, or somebody else
-   * @throws {RollcallError} what the daemon says
+   * Sends one request. The `status` distinguishes 202 from 200.
+   * @throws {NoDaemonError} when nothing listens there, or another program does
+   * @throws {RollcallError} the daemon's own error
    */
-  ask(route: Route, signal: AbortSignal, body?: object): Promise<{ readonly status: number; readonly value: unknown }>;
-  /** Hands every event to `hear`, until the stream ends or breaks. @throws as `ask` */
+  request(
+    route: Route,
+    signal: AbortSignal,
+    body?: object,
+  ): Promise<{ readonly status: number; readonly value: unknown }>;
+  /** Calls `onEvent` with every event until the stream ends or breaks. @throws as `request` */
   listen(
     route: Route,
     lastId: string | undefined,
-    hear: (event: EventSourceMessage) => void,
+    onEvent: (event: EventSourceMessage) => void,
     signal: AbortSignal,
   ): Promise<void>;
 }
 
-/** There is no such daemon any more: nothing listens there, or something that does not know its token. */
+/** The daemon is gone: nothing listens there, or another program does, which does not know the token. */
 export class NoDaemonError extends UnavailableError {}
 
-/** Between two heartbeats nothing may move; after three, the daemon is not there. In milliseconds. */
+/** `body`: three heartbeats of the event stream. In milliseconds. */
 const timeouts = { connect: 5000, headers: 20_000, body: 45_000 };
 
-/** What the longest event may have, in characters. */
+/** The longest event, in characters. */
 const longestEvent = 8 * 1024 * 1024;
 
 const errorDocument = z.object({
   error: z.object({ message: z.string(), problems: z.array(z.string()), advice: z.enum(["fix", "retry", "stop"]) }),
 });
 
-/** @param account whose account the caller runs under, for the record */
+/** @param account the account the caller runs under, for the audit log */
 export function connectTo(presence: DaemonPresence, account: string): Connection {
   const { url, token, certificate, pid } = presence;
   const http = createHttpClient({ owner: "target", timeouts, ca: certificate, pinned: certificate !== undefined });
   const headers = { authorization: `Bearer ${token}`, [accountHeader]: encodeURIComponent(account) };
 
   const exchange = async <T>(
-    request: { readonly route: Route; readonly headers?: Readonly<Record<string, string>>; readonly body?: object },
+    request: {
+      readonly route: Route;
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly body?: object | undefined;
+    },
     use: (answer: Answer) => Promise<T>,
     signal: AbortSignal,
   ): Promise<T> => {
@@ -74,28 +82,24 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
       );
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
-      const asked = route.method === "POST" && error.phase !== "connect";
-      const message = `the daemon (process ${pid}): ${error.message}${asked ? ". Whether it has done what it was asked for is not known: `rollcall runs` tells" : ""}`;
+      const isUncertain = route.method === "POST" && error.phase !== "connect";
+      const message = `the daemon (process ${pid}): ${error.message}${isUncertain ? ". It may or may not have carried out the request: see `rollcall runs`" : ""}`;
       throw error.phase === "connect" ? new NoDaemonError(message) : new UnavailableError(message);
     }
   };
 
   return {
     presence,
-    ask: (route, signal, body) =>
-      exchange(
-        { route, ...(body === undefined ? {} : { body }) },
-        async (answer) => ({ status: answer.status, value: await jsonOf(answer) }),
-        signal,
-      ),
-    listen: (route, lastId, hear, signal) =>
+    request: (route, signal, body) =>
+      exchange({ route, body }, async (answer) => ({ status: answer.status, value: await jsonOf(answer) }), signal),
+    listen: (route, lastId, onEvent, signal) =>
       exchange(
         {
           route,
           headers: { accept: "text/event-stream", ...(lastId === undefined ? {} : { "last-event-id": lastId }) },
         },
         async ({ body }) => {
-          const parser = createParser({ onEvent: hear, maxBufferSize: longestEvent });
+          const parser = createParser({ onEvent, maxBufferSize: longestEvent });
           const decoder = new TextDecoder();
           for await (const bytes of body) parser.feed(decoder.decode(bytes, { stream: true }));
         },
@@ -115,7 +119,7 @@ async function jsonOf(answer: Answer): Promise<unknown> {
 
 async function errorOf(answer: Answer, pid: number): Promise<RollcallError> {
   const { status } = answer;
-  if (status === 401) return new NoDaemonError(`process ${pid} is not the daemon that has left its token (401)`);
+  if (status === 401) return new NoDaemonError(`process ${pid} is not the daemon that this data folder names (401)`);
   const parsed = errorDocument.safeParse(await jsonOf(answer).catch(() => undefined));
   if (!parsed.success) return new RefusedError(`the daemon (process ${pid}) answered ${status}`, { status });
   const { message, problems, advice } = parsed.data.error;
@@ -125,24 +129,24 @@ async function errorOf(answer: Answer, pid: number): Promise<RollcallError> {
   return new InputError(said, { problems: problems.map((problem) => presentable(problem)) });
 }
 
-/** Follows what a daemon does, as long as somebody wants to know. */
+/** Follows a daemon's runs and events, also across a restart of it. */
 export interface Follower {
-  /** To the daemon, or to the one that has taken its place. */
+  /** The connection to the daemon, or to the one that replaced it. */
   connection(): Connection;
-  /** How a run ends. @throws {UnavailableError} when the daemon has ended before */
+  /** The run when it has ended. @throws {UnavailableError} when the daemon ends first */
   end(id: string): Promise<RunRecord>;
-  /** Calls `listener` with what happens. Returns what ends that. */
+  /** Calls `listener` with every event. Returns a function that unsubscribes. */
   subscribe(listener: (event: SyncEvent) => void): () => void;
   close(): void;
 }
 
 export interface FollowerOptions {
-  /** A daemon that was started again. */
+  /** Finds the daemon after a restart. */
   readonly again: (signal: AbortSignal) => Promise<Connection | undefined>;
   readonly signal: AbortSignal;
 }
 
-/** How long after a stream has broken another one is tried, in milliseconds. Until then, runs are asked for. */
+/** How long to wait before a broken stream is opened again, in milliseconds. Meanwhile, runs are polled. */
 const pause = 500;
 
 export function createFollower(first: Connection, { again, signal: outer }: FollowerOptions): Follower {
@@ -163,20 +167,20 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
     waiting.clear();
   };
 
-  /** Asks how it stands with a run. */
-  const look = async (id: string): Promise<void> => {
+  /** Polls one run. */
+  const poll = async (id: string): Promise<void> => {
     try {
-      const { status, value } = await connection.ask(ofControl(controlRoutes.end, id), signal);
+      const { status, value } = await connection.request(ofControl(controlRoutes.end, id), signal);
       if (status === 200) settle(id, value as RunRecord);
     } catch (error) {
       if (!(error instanceof InputError)) throw error;
-      // The daemon knows nothing of it.
+      // The daemon does not know the run.
       waiting.get(id)?.reject(error);
       waiting.delete(id);
     }
   };
-  const lookAtAll = async (): Promise<void> => {
-    for (const id of waiting.keys()) await look(id);
+  const pollAll = async (): Promise<void> => {
+    for (const id of waiting.keys()) await poll(id);
   };
 
   const listen = (): Promise<void> =>
@@ -186,8 +190,8 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
       ({ id, event, data }) => {
         lastId = id ?? lastId;
         const value: unknown = JSON.parse(data);
-        // What happened before the stream stood, or was missed, is asked for.
-        if (event === "listening" || event === "missed") lookAtAll().catch(() => undefined);
+        // Poll for what ended before the stream was open, or was missed.
+        if (event === "listening" || event === "missed") pollAll().catch(() => undefined);
         else if (event === "ended") settle((value as { id: string }).id, (value as { run: RunRecord }).run);
         else for (const listener of listeners) listener(value as SyncEvent);
       },
@@ -197,7 +201,7 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
   /** @returns false when there is no daemon any more */
   const recover = async (): Promise<boolean> => {
     try {
-      await lookAtAll();
+      await pollAll();
       return true;
     } catch (error) {
       if (!(error instanceof NoDaemonError)) return true;
@@ -239,8 +243,8 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
       const end = Promise.withResolvers<RunRecord>();
       waiting.set(id, end);
       start();
-      // It may have ended while the stream was open already, and before it was waited for.
-      look(id).catch(() => undefined);
+      // It may have ended before anybody waited for it, with the stream already open.
+      poll(id).catch(() => undefined);
       return end.promise;
     },
     subscribe: (listener) => {
@@ -251,7 +255,7 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
       };
     },
     close: () => {
-      closing.abort(new UnavailableError("the daemon is not followed any more"));
+      closing.abort(new UnavailableError("the daemon is no longer followed"));
     },
   };
 }

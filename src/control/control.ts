@@ -9,17 +9,17 @@ import type { ControlContext, ControlOptions, Daemon } from "./routes.ts";
 
 /** The daemon's own API. */
 export interface Control {
-  /** Adds its routes to a server. Until there is a daemon, they answer 503. */
+  /** Adds the API's routes to a server. They answer 503 until a daemon is attached. */
   readonly routes: (app: FastifyInstance, host: Host) => void;
   attach(daemon: Daemon): void;
-  /** From here on, nothing is begun or decided. What is under way can still be followed. */
+  /** From now on, refuses requests that start or decide anything. Runs under way can still be followed. */
   beginStopping(): void;
 }
 
 export function createControl(options: ControlOptions): Control {
   const events = createEventStreams();
-  const ends = createEnds((id, run) => {
-    events.tell("ended", { id, run });
+  const outcomes = createOutcomes((id, run) => {
+    events.publish("ended", { id, run });
   });
   let daemon: Daemon | undefined;
   let isStopping = false;
@@ -31,11 +31,11 @@ export function createControl(options: ControlOptions): Control {
       return daemon;
     },
     isStopping: () => isStopping,
-    begun: (beginning) => {
-      void ends.expect(beginning);
+    track: (beginning) => {
+      void outcomes.track(beginning);
       return beginning.run;
     },
-    endOf: (id) => ends.of(id),
+    outcomeOf: (id) => outcomes.of(id),
   };
   return {
     routes: (app, host) => {
@@ -44,7 +44,7 @@ export function createControl(options: ControlOptions): Control {
     attach: (attached) => {
       daemon = attached;
       attached.coordinator.subscribe((event) => {
-        events.tell(event.type, event);
+        events.publish(event.type, event);
       });
     },
     beginStopping: () => {
@@ -53,30 +53,31 @@ export function createControl(options: ControlOptions): Control {
   };
 }
 
-/** How the runs ended that were begun over the API. In the journal a run may stand as ended before all of it has. */
-export interface Ends {
-  /** Resolves when it has ended. */
-  expect(begun: Begun): Promise<void>;
-  /** How the run ended that began with this id; undefined where it is not known any more. */
+interface Outcomes {
+  /** Resolves when the run has ended. */
+  track(begun: Begun): Promise<void>;
   of(id: string): RunRecord | "under way" | undefined;
 }
 
-/** So many are remembered for who asks. */
+/** How many outcomes are remembered. */
 const capacity = 200;
 
-/** @param tell is told of every end */
-function createEnds(tell: (id: string, run: RunRecord) => void): Ends {
-  const ends = new Map<string, RunRecord | "under way">();
+/**
+ * Outcomes of the runs that were started over the API. The journal is no substitute: a run may be recorded as ended
+ * before everything that belongs to it is done.
+ */
+function createOutcomes(onEnd: (id: string, run: RunRecord) => void): Outcomes {
+  const outcomes = new Map<string, RunRecord | "under way">();
   return {
-    expect: async ({ run: { id }, ended }) => {
-      ends.delete(id);
-      ends.set(id, "under way");
-      const [oldest] = ends.keys();
-      if (ends.size > capacity && oldest !== undefined) ends.delete(oldest);
+    track: async ({ run: { id }, ended }) => {
+      outcomes.delete(id);
+      outcomes.set(id, "under way");
+      const [oldest] = outcomes.keys();
+      if (outcomes.size > capacity && oldest !== undefined) outcomes.delete(oldest);
       const run = await ended;
-      if (ends.has(id)) ends.set(id, run);
-      tell(id, run);
+      if (outcomes.has(id)) outcomes.set(id, run);
+      onEnd(id, run);
     },
-    of: (id) => ends.get(id),
+    of: (id) => outcomes.get(id),
   };
 }

@@ -1,34 +1,33 @@
 import { Readable } from "node:stream";
 import { Refusal } from "./answers.ts";
 
-/** How often a listener hears that the daemon is there, in milliseconds. */
+/** How often a comment keeps each stream alive, in milliseconds. */
 const heartbeat = 15_000;
 
-/** So many listen at once. */
+/** How many clients may listen at once. */
 const mostListeners = 64;
 
-/** So much is kept for a listener that comes back: events, and characters of them. */
+/** How much is remembered for clients that reconnect: events, and their characters in total. */
 const recent = { events: 500, characters: 1024 * 1024 };
 
-/** A listener that has not read so much (in bytes, beside what the system buffers) is dropped: it can come back. */
+/** A client with this many unread bytes, besides what the system buffers, is disconnected. It can reconnect. */
 const backlog = 512 * 1024;
 
-/** What happens, for whoever listens over HTTP (server-sent events). */
+/** Events for clients that listen over HTTP (server-sent events). */
 export interface EventStreams {
   /**
-   * What happens from now on, after what has happened since `lastId`, as far as that is remembered: where it is not, an
-   * event `missed` says so.
-   * @throws {Refusal} 503 too many listen already
+   * A stream of the events since `lastId` and from now on. If some of them are forgotten, it starts with `missed`.
+   * @throws {Refusal} 503 when too many clients listen already
    */
   open(lastId: string | undefined): Readable;
-  /** Tells everybody who listens. */
-  tell(type: string, data: object): void;
+  /** Sends an event to every client that listens. */
+  publish(type: string, data: object): void;
   /** Ends every stream, and opens no more. */
   close(): void;
 }
 
 export function createEventStreams(): EventStreams {
-  // Ids of one process say nothing to the next one.
+  // Ids of an earlier process mean nothing to this one.
   const era = Date.now().toString(36);
   const remembered: { readonly id: number; readonly text: string }[] = [];
   const listeners = new Set<Readable>();
@@ -36,12 +35,12 @@ export function createEventStreams(): EventStreams {
   let last = 0;
   let closed = false;
 
-  const beat = setInterval(() => {
-    for (const stream of listeners) tell(stream, ":\n\n");
+  const keepAlive = setInterval(() => {
+    for (const stream of listeners) send(stream, ":\n\n");
   }, heartbeat);
-  beat.unref();
+  keepAlive.unref();
 
-  /** What has happened since; undefined where that is not known any more. */
+  /** The events since; undefined when some are forgotten. */
   function since(lastId: string): readonly string[] | undefined {
     const [, from, number] = /^(\w+)-(\d{1,15})$/.exec(lastId) ?? [];
     const id = Number(number);
@@ -58,36 +57,39 @@ export function createEventStreams(): EventStreams {
       listeners.add(stream);
       stream.once("close", () => listeners.delete(stream));
       const missed = lastId === undefined ? [] : since(lastId);
-      // The first event gives the listener an id to come back with, before anything has happened.
-      tell(stream, frame(`${era}-${last - (missed?.length ?? 0)}`, missed === undefined ? "missed" : "listening", {}));
-      for (const text of missed ?? []) tell(stream, text);
+      // The first event gives the client an id to reconnect with, before anything has happened.
+      send(
+        stream,
+        message(`${era}-${last - (missed?.length ?? 0)}`, missed === undefined ? "missed" : "listening", {}),
+      );
+      for (const text of missed ?? []) send(stream, text);
       return stream;
     },
-    tell: (type, data) => {
+    publish: (type, data) => {
       last++;
-      const text = frame(`${era}-${last}`, type, data);
+      const text = message(`${era}-${last}`, type, data);
       remembered.push({ id: last, text });
       characters += text.length;
       while (remembered.length > recent.events || (characters > recent.characters && remembered.length > 1)) {
         characters -= remembered.shift()?.text.length ?? 0;
       }
-      for (const stream of listeners) tell(stream, text);
+      for (const stream of listeners) send(stream, text);
     },
     close: () => {
       closed = true;
-      clearInterval(beat);
+      clearInterval(keepAlive);
       for (const stream of listeners) stream.push(null);
     },
   };
 }
 
-/** Hands a listener a piece, unless it has too much to read already. */
-function tell(stream: Readable, text: string): void {
+/** Disconnects a client that has too much to read. */
+function send(stream: Readable, text: string): void {
   if (stream.destroyed) return;
   stream.push(text);
   if (stream.readableLength > backlog) stream.destroy();
 }
 
-function frame(id: string, type: string, data: object): string {
+function message(id: string, type: string, data: object): string {
   return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }

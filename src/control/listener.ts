@@ -8,33 +8,33 @@ import { Refusal, answerOf } from "./answers.ts";
 export interface ControlListener {
   /** Where clients on this machine reach it, with the real port. */
   readonly url: string;
-  /** Takes no new requests, and ends those under way after a moment. May be called again. */
+  /** Refuses new requests and ends open ones after a moment. May be called again. */
   stop(): Promise<void>;
 }
 
-/** What the daemon listens with where no service runs in its process. */
+/** The daemon's own listener, for a process without the service. */
 export interface ControlListenerOptions {
   /** Port 0: any free one. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** Plain HTTP on an address that is not loopback. */
+  /** Allow plain HTTP on an address that other machines can reach. */
   readonly allowPlainHttp: boolean;
-  /** Each says what keeps the daemon from being ready, for a person; undefined: nothing. */
+  /** Each returns why the daemon is not ready, for a person; undefined: it is. */
   readonly probes: readonly (() => string | undefined | Promise<string | undefined>)[];
   readonly isStopping: () => boolean;
   readonly routes: (app: FastifyInstance, host: Host) => void;
 }
 
-/** How long requests under way may take to end, in milliseconds. */
+/** How long open requests may take to end, in milliseconds. */
 const grace = 2000;
 
 /**
- * Listens with the daemon's API, `/healthz` and `/readyz`. There are no sessions here: the token opens the API.
- * @throws {InputError} when the address is none, not loopback, or taken
+ * Serves the daemon's API, `/healthz` and `/readyz`. There are no sessions here; the API needs the token.
+ * @throws {InputError} when the address is not valid, not loopback, or in use
  */
 export async function startControlListener(options: ControlListenerOptions): Promise<ControlListener> {
   const { listen, isStopping, probes } = options;
   const host = await addressToListenOn(options, "control");
-  // Only where it is needed: a process with a service has the service's.
+  // Loaded only here: a process with the service uses the service's server.
   const { fastify } = await import("fastify");
   const app = fastify({ return503OnClosing: false, exposeHeadRoutes: false, http: { headersTimeout: 20_000 } });
   app.setErrorHandler((error, _request, reply) => {

@@ -6,15 +6,15 @@ import { makeFolder } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
 
 /**
- * What a running daemon tells the commands on the same data folder: `daemon/control.json`, readable by its owner alone.
+ * How commands on the same data folder find a running daemon: `daemon/control.json`, readable only by its owner.
  */
 const presence = z.object({
   pid: z.int(),
   url: z.url(),
   startedAt: z.iso.datetime(),
-  /** Opens its API as long as the process lives. */
+  /** Valid for its API as long as the process lives. */
   token: z.string(),
-  /** The server's own certificate in PEM form, when it serves over TLS: that one and no other. */
+  /** The server's certificate in PEM form, when it uses TLS. Clients accept only this one. */
   certificate: z.string().exactOptional(),
 });
 export type DaemonPresence = z.infer<typeof presence>;
@@ -25,15 +25,15 @@ const file = presenceFile(presence, fileOf);
 
 export const { withdraw: withdrawDaemon, read: readDaemonPresence } = file;
 
-/** Writes the file, in a folder that may not be there yet. */
+/** Writes the file, and its folder if that is missing. */
 export async function announceDaemon(data: string, value: DaemonPresence): Promise<void> {
   await makeFolder(dirname(fileOf(data)), "the daemon's folder");
   await file.announce(data, value);
 }
 
 /**
- * Tells whether two processes have the same configuration. The files that it names are not in it, but for the secrets.
- * @param token the daemon's: whoever does not know it learns nothing of secrets from the digest
+ * Equal for two processes with the same configuration. Of the files it names, it covers only secrets.
+ * @param token the daemon's; without it, the digest reveals nothing about secrets
  */
 export function configurationDigest(configuration: Configuration, token: string): string {
   const { sources, ...rest } = configuration;

@@ -18,7 +18,7 @@ const kind = z.enum(["user", "group"], { error: "expected user or group" });
 /** What `POST /syncs/:sync/run` takes. */
 export const runBody = z.strictObject({ digest: digest.exactOptional(), overrides: overrides.exactOptional() });
 
-/** What `POST /runs/:id/approve` takes: over HTTP nobody approves what they have not seen. */
+/** What `POST /runs/:id/approve` takes. The digest is required: nobody approves a plan they have not seen. */
 export const approveBody = z.strictObject({
   digest,
   overrides: overrides.exactOptional(),
@@ -41,7 +41,7 @@ export const rejectBody = z.strictObject({
     .exactOptional(),
 });
 
-/** Of what takes no values. */
+/** For routes without a body. */
 export const emptyBody = z.strictObject({});
 
 const one = "expected one value";
@@ -50,7 +50,7 @@ const one = "expected one value";
 export const runsQuery = z.strictObject({
   sync: z.string({ error: one }).exactOptional(),
   state: z.enum(runStates, { error: `expected one of ${runStates.join(", ")}` }).exactOptional(),
-  /** The id of a run: only those before it. */
+  /** The id of a run: list only older ones. */
   before: z.string({ error: one }).exactOptional(),
   limit: z
     .string({ error: one })
@@ -65,16 +65,16 @@ function several<Value extends z.ZodType>(value: Value) {
   return z.preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(value));
 }
 
-/** What `GET /runs/:id/changes` takes in its query: a change that is shown fits each of them. */
+/** What `GET /runs/:id/changes` takes in its query. A change must match all of them. */
 export const changesQuery = z.strictObject({
   kind: kind.exactOptional(),
   action: several(action).exactOptional(),
-  /** In which `*` stands for any characters. */
+  /** `*` stands for any characters. */
   name: several(z.string()).exactOptional(),
   attribute: several(z.enum(aspects, { error: `expected one of ${aspects.join(", ")}` })).exactOptional(),
 });
 
-/** @throws {InputError} whose problems each name a field */
+/** @throws {InputError} with a problem per wrong field */
 export function read<Value>(schema: z.ZodType<Value>, input: unknown, what: "body" | "query"): Value {
   const result = schema.safeParse(input ?? {}, { reportInput: true });
   if (result.success) return result.data;

@@ -9,20 +9,20 @@ import { controlRoot, controlRoutes } from "#wire/routes.ts";
 import type { Route } from "#wire/routes.ts";
 import { authenticate } from "./access.ts";
 import type { Host } from "./access.ts";
-import { Refusal, answerOf, decided } from "./answers.ts";
+import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
 import type { EventStreams } from "./events.ts";
 import { approveBody, changesQuery, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** Who asks something of the daemon. */
+    /** Who sent the request. */
     actor: Actor;
   }
 }
 
 export interface ControlOptions {
-  /** What a command on this machine proves with that it may read the data folder. */
+  /** Proves that a command may read the data folder. */
   readonly token: string;
   readonly version: string;
   /** ISO 8601. */
@@ -30,27 +30,27 @@ export interface ControlOptions {
   readonly log: Logger;
 }
 
-/** The daemon, as its API asks it. */
+/** What the API needs of the daemon. */
 export interface Daemon {
   readonly coordinator: Coordinator;
-  /** The configuration that is in force. Those of two processes are the same when their digests are. */
+  /** The configuration in force. Two processes have the same one if their digests are equal. */
   readonly configuration: () => { readonly file: string; readonly digest: string };
-  /** What a run has planned, as far as it fits. */
+  /** The changes a run planned, as far as they match the filter. */
   readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
-  /** Reads the configuration again, as a whole or not at all. @throws {InputError} something is wrong with it */
+  /** Reloads the configuration, all of it or nothing. @throws {InputError} when it is not valid */
   readonly reload: (by: Actor) => Promise<unknown>;
 }
 
-/** What the routes work with. */
+/** What the routes share. */
 export interface ControlContext extends ControlOptions {
   readonly events: EventStreams;
-  /** @throws {UnavailableError} there is none yet */
+  /** @throws {UnavailableError} while the daemon is starting */
   daemon(): Daemon;
   isStopping(): boolean;
-  /** Follows a run that was begun here. @returns it, as it began */
-  begun(beginning: Begun): RunRecord;
-  /** How a run that was begun here has ended. */
-  endOf(id: string): RunRecord | "under way" | undefined;
+  /** Tracks a run that was started over the API, so that its outcome can be asked for. @returns the run as it began */
+  track(beginning: Begun): RunRecord;
+  /** The outcome of a run that was started over the API. */
+  outcomeOf(id: string): RunRecord | "under way" | undefined;
 }
 
 /** What `GET /status` answers. */
@@ -62,21 +62,21 @@ export interface Status {
   readonly syncs: readonly SyncStatus[];
 }
 
-/** What a body may have, in bytes. */
+/** The largest body, in bytes. */
 const bodyLimit = 64 * 1024;
 
 /** Adds the routes of the daemon's API, below `controlRoot`. */
 export function addControlRoutes(app: FastifyInstance, host: Host, context: ControlContext): void {
   const routes = (scope: FastifyInstance, _: unknown, done: () => void): void => {
     prepare(scope, host, context);
-    addReading(scope, context);
-    addDeciding(scope, context);
+    addQueries(scope, context);
+    addCommands(scope, context);
     done();
   };
   app.register(routes, { prefix: controlRoot });
 }
 
-/** What all requests have in common: who may make them, what their bodies are, and how they fail. */
+/** What all routes share: authentication, JSON bodies and error answers. */
 function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events, log }: ControlContext): void {
   scope.decorateRequest("actor");
   scope.removeAllContentTypeParsers();
@@ -93,8 +93,8 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
     closed();
   });
   scope.setErrorHandler((error, request, reply) => {
-    const { status, headers, document, unforeseen } = answerOf(error);
-    if (unforeseen) log.error({ err: error }, `${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
+    const { status, headers, document, unexpected } = answerOf(error);
+    if (unexpected) log.error({ err: error }, `${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
     return reply.code(status).headers(headers).send(document);
   });
   scope.setNotFoundHandler((request) => {
@@ -102,17 +102,17 @@ function prepare(scope: FastifyInstance, host: Host, { token, isStopping, events
   });
 }
 
-function addReading(scope: FastifyInstance, { version, startedAt, daemon, events, endOf }: ControlContext): void {
+function addQueries(scope: FastifyInstance, { version, startedAt, daemon, events, outcomeOf }: ControlContext): void {
   add(scope, controlRoutes.status, (): Status => {
     const { configuration, coordinator } = daemon();
     return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
   });
   add(scope, controlRoutes.syncs, () => ({ syncs: daemon().coordinator.syncs() }));
-  add(scope, controlRoutes.runs, (request) => listed(daemon().coordinator, request.query));
+  add(scope, controlRoutes.runs, (request) => runList(daemon().coordinator, request.query));
   add(scope, controlRoutes.details, (request) => runOf(daemon().coordinator, request));
   add(scope, controlRoutes.end, (request, reply) => {
     const run = runOf(daemon().coordinator, request);
-    const end = endOf(run.id) ?? run;
+    const end = outcomeOf(run.id) ?? run;
     const isUnderWay = end === "under way" || end.state === "running";
     return reply.code(isUnderWay ? 202 : 200).send(isUnderWay ? run : end);
   });
@@ -120,13 +120,8 @@ function addReading(scope: FastifyInstance, { version, startedAt, daemon, events
     const { coordinator, changes } = daemon();
     const { kind, action, name, attribute } = read(changesQuery, request.query, "query");
     const run = runOf(coordinator, request);
-    if (!run.kept) throw new Refusal(404, `of run ${run.id} no changes are kept: it has none, or it is too long ago`);
-    const filter = {
-      ...(kind === undefined ? {} : { kind }),
-      ...(action === undefined ? {} : { actions: action }),
-      ...(name === undefined ? {} : { names: name }),
-      ...(attribute === undefined ? {} : { aspects: attribute }),
-    };
+    if (!run.kept) throw new Refusal(404, `no changes are stored of run ${run.id}: it had none, or it is too old`);
+    const filter = { kind, actions: action, names: name, aspects: attribute };
     const isLines = /\bapplication\/(?:x-)?ndjson\b/i.test(request.headers.accept ?? "");
     reply.type(isLines ? "application/x-ndjson" : "application/json");
     return reply.send(await changesAsJson(changes(run, filter), isLines ? "lines" : "array"));
@@ -137,10 +132,10 @@ function addReading(scope: FastifyInstance, { version, startedAt, daemon, events
   });
 }
 
-/** What takes long is answered 202, with the run as it began: `/events` and `/runs/:id/end` tell how it ends. */
-function addDeciding(scope: FastifyInstance, { daemon, begun }: ControlContext): void {
+/** What starts a run answers 202 with the run as it began; `/events` and `/runs/:id/end` report its outcome. */
+function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext): void {
   const accepted = async (reply: FastifyReply, beginning: Promise<Begun>): Promise<RunRecord> => {
-    const run = begun(await decided(beginning));
+    const run = track(await orConflict(beginning));
     reply.code(202);
     return run;
   };
@@ -159,7 +154,7 @@ function addDeciding(scope: FastifyInstance, { daemon, begun }: ControlContext):
     const approval = {
       by: request.actor,
       digest,
-      ...(overrides === undefined ? {} : { overrides }),
+      overrides,
       ...(Object.keys(selection).length === 0 ? {} : { selection }),
     };
     return accepted(reply, coordinator.approve(id, approval));
@@ -168,7 +163,7 @@ function addDeciding(scope: FastifyInstance, { daemon, begun }: ControlContext):
     const rejection = read(rejectBody, request.body, "body");
     const { coordinator } = daemon();
     const { id } = runOf(coordinator, request);
-    return decided(coordinator.reject(id, { ...rejection, by: request.actor }));
+    return orConflict(coordinator.reject(id, { ...rejection, by: request.actor }));
   });
   add(scope, controlRoutes.undo, async (request, reply) => {
     read(emptyBody, request.body, "body");
@@ -179,7 +174,7 @@ function addDeciding(scope: FastifyInstance, { daemon, begun }: ControlContext):
   add(scope, controlRoutes.reload, async (request) => {
     read(emptyBody, request.body, "body");
     const { reload, configuration } = daemon();
-    await decided(reload(request.actor));
+    await orConflict(reload(request.actor));
     return { configuration: configuration() };
   });
 }
@@ -192,13 +187,13 @@ function runOf(coordinator: Coordinator, request: FastifyRequest): RunRecord {
   return run;
 }
 
-/** What `GET /runs` answers. `more`: there are others before the last of them. */
+/** What `GET /runs` answers. `more`: there are older runs than the last one. */
 export interface RunList {
   readonly runs: readonly RunRecord[];
   readonly more: boolean;
 }
 
-function listed(coordinator: Coordinator, query: unknown): RunList {
+function runList(coordinator: Coordinator, query: unknown): RunList {
   const { sync, state, before, limit } = read(runsQuery, query, "query");
   const matching = coordinator
     .runs()

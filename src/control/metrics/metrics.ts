@@ -3,15 +3,15 @@ import prometheus from "prom-client";
 import type { Registry, Registry as Registered } from "prom-client";
 import type { Attempt } from "#client/request.ts";
 import { countRuns } from "./runs.ts";
-import type { Followed } from "./runs.ts";
+import type { Observed } from "./runs.ts";
 
 /** Everything that this process counts. Names, units and labels are those of docs/operations/monitoring.md. */
 export interface Metrics extends Serving, Requests {
   readonly registry: Registered;
-  /** A notification has been delivered to a channel, or has not. */
+  /** Counts a notification that was delivered to a channel, or was given up. */
   notified(channel: string, delivered: boolean): void;
-  /** Counts what happens to the coordinator's runs, and shows how its syncs stand. Returns what ends that. */
-  follow(coordinator: Followed): () => void;
+  /** Counts the coordinator's runs and reports the status of its syncs. Returns a function that stops it. */
+  follow(coordinator: Observed): () => void;
 }
 
 /** @param version Rollcall's */
@@ -51,7 +51,7 @@ interface Served {
   readonly seconds: number;
 }
 
-/** What is told of requests, made and served. No label holds anything that a client chose. */
+/** Counts requests, sent and served. No label holds anything a client chose. */
 export interface Requests {
   client(attempt: Attempt): void;
   request(served: Served): void;
@@ -110,10 +110,10 @@ interface EndedLoad {
   readonly seconds: number;
 }
 
-/** What the service tells beside its requests. */
+/** What the service reports besides its requests. */
 export interface Serving {
   load(ended: EndedLoad): void;
-  /** Asks for what the service has right now whenever somebody reads the metrics. */
+  /** Reads the service's current figures whenever the metrics are read. */
   watch(figures: () => { readonly sessions: number; readonly cycles: number }): void;
 }
 
@@ -181,8 +181,8 @@ const hardlyEver = 7 * 24 * 3600 * 1000;
 const unmeasured = ["", "min_", "max_", "mean_", "stddev_", "p50_", "p90_", "p99_"];
 
 /**
- * What every Node process tells: processor time, memory, file descriptors, garbage collection; and instead of the lag of
- * the event loop, which costs a hundred wake-ups a second, how long it was busy.
+ * Metrics of every Node process: processor time, memory, file descriptors, garbage collection. The event loop's lag would cost
+ * a hundred wake-ups a second; its busy time stands in for it.
  */
 function addProcessMetrics(registry: Registry): void {
   prometheus.collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: hardlyEver });

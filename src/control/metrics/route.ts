@@ -4,20 +4,20 @@ import { isLoopback } from "#http/listening.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { bearerOf, isSame } from "#control/access.ts";
 
-/** Who may read the metrics, beside administrators of the service. Without both: whoever is on this machine. */
+/** Who may read the metrics, besides administrators of the service. Without either: requests from this machine. */
 export interface MetricsAccess {
-  /** Everybody. */
+  /** Anyone. */
   readonly open?: boolean;
-  /** Whoever has this, and nobody without it. */
+  /** Only requests with this bearer token. */
   readonly token?: string;
 }
 
-/** What the server that the route is on knows of its callers. Where there are no sessions, nothing. */
+/** The server that hosts the route. Without sessions, it knows no administrators. */
 interface Host {
   administrator?(request: FastifyRequest): Promise<unknown>;
 }
 
-/** Headers that a proxy adds: who is on the other side of it is not on this machine for all we know. */
+/** Headers that a proxy adds. The client behind a proxy may be on another machine. */
 const forwarded = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
 /** Serves the metrics in the text format of Prometheus. */
@@ -60,8 +60,8 @@ async function refusalOf(
 }
 
 /**
- * Whether it comes from this machine and was meant for it: not through a proxy that says so, nor from a page in a browser
- * here, for which somebody has given this address another name.
+ * Whether the request comes from this machine and names it: not through a proxy, and not from a page in a local browser
+ * whose host name was pointed at this address (DNS rebinding).
  */
 function isHere({ raw }: FastifyRequest): boolean {
   const { remoteAddress = "" } = raw.socket;

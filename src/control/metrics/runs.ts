@@ -14,27 +14,27 @@ const outcomes: Readonly<Record<Exclude<RunState, "running">, string>> = {
   expired: "expired",
 };
 
-/** What has been counted of so many runs is remembered: each is told of several times. */
+/** How many runs to remember: every run causes several events, but is counted once. */
 const remembered = 1000;
 
-/** Counts what happens to runs, and shows how syncs stand. Every label is a name of the configuration, or one of a few words. */
-export function countRuns(registry: Registry): (coordinator: Followed) => () => void {
+/** Counts runs and reports the status of syncs. Labels are names from the configuration or fixed words. */
+export function countRuns(registry: Registry): (coordinator: Observed) => () => void {
   const counters = createCounters(registry);
-  let followed: Followed | undefined;
-  addStanding(registry, () => followed);
+  let observed: Observed | undefined;
+  addSyncStatus(registry, () => observed);
   return (coordinator) => {
-    followed = coordinator;
+    observed = coordinator;
     for (const { sync } of coordinator.syncs()) counters.begin(sync);
     const unsubscribe = coordinator.subscribe(counters.take);
     return () => {
       unsubscribe();
-      if (followed === coordinator) followed = undefined;
+      if (observed === coordinator) observed = undefined;
     };
   };
 }
 
 interface Counters {
-  /** Has a series for everything that may happen to a sync: what appears only when it happens has no rate. */
+  /** Creates every series of a sync with 0: a series that appears only with its first event has no rate. */
   begin(sync: string): void;
   take(event: SyncEvent): void;
 }
@@ -117,13 +117,13 @@ interface Known {
 }
 
 /** What the counting needs of a coordinator. */
-export type Followed = Pick<Coordinator, "runs" | "syncs" | "subscribe">;
+export type Observed = Pick<Coordinator, "runs" | "syncs" | "subscribe">;
 
 const kinds = ["user", "group"] as const;
 const actions = ["create", "update", "delete"] as const;
 
-/** How the syncs stand, looked up whenever somebody reads the metrics. */
-function addStanding(registry: Registry, followed: () => Followed | undefined): void {
+/** The status of syncs, read whenever the metrics are. */
+function addSyncStatus(registry: Registry, observed: () => Observed | undefined): void {
   const registers = [registry];
   const perSync = (name: string, help: string, read: (status: SyncStatus) => number | undefined): void => {
     const gauge = new prometheus.Gauge({
@@ -133,7 +133,7 @@ function addStanding(registry: Registry, followed: () => Followed | undefined): 
       registers,
       collect: () => {
         gauge.reset();
-        for (const status of followed()?.syncs() ?? []) {
+        for (const status of observed()?.syncs() ?? []) {
           const value = read(status);
           if (value !== undefined) gauge.set({ sync: status.sync }, value);
         }
@@ -177,7 +177,7 @@ function addStanding(registry: Registry, followed: () => Followed | undefined): 
     registers,
     collect: () => {
       principals.reset();
-      const coordinator = followed();
+      const coordinator = observed();
       if (coordinator === undefined) return;
       const runs = coordinator.runs();
       for (const { sync } of coordinator.syncs()) {
@@ -195,7 +195,7 @@ function addStanding(registry: Registry, followed: () => Followed | undefined): 
     registers,
     collect: () => {
       pending.reset();
-      const coordinator = followed();
+      const coordinator = observed();
       for (const status of coordinator?.syncs() ?? []) {
         const { sync } = status;
         const run =

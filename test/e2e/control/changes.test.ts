@@ -107,7 +107,7 @@ test("what is wrong is said: a filter, a run without changes that are kept", asy
   for (const [path, status, message] of [
     [`${run}/changes?kind=robot`, 400, "the query of the request is wrong"],
     [`${run}/changes?attribute=shoe&attribute=mail`, 400, "the query of the request is wrong"],
-    [`${unkept}/changes`, 404, `of run ${unkept} no changes are kept: it has none, or it is too long ago`],
+    [`${unkept}/changes`, 404, `no changes are stored of run ${unkept}: it had none, or it is too old`],
     ["nothing/changes", 404, "there is no run nothing"],
   ] as const) {
     const answer = await server.request(`/control/v1/runs/${path}`);

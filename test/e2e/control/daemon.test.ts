@@ -26,7 +26,7 @@ async function found(): Promise<FoundDaemon> {
 
 async function request(path: string): Promise<unknown> {
   const { connection } = await found();
-  const { value } = await connection.ask({ method: "GET", path }, new AbortController().signal);
+  const { value } = await connection.request({ method: "GET", path }, new AbortController().signal);
   return value;
 }
 
@@ -76,12 +76,12 @@ test("a daemon that goes by another configuration is told of, with what to do; t
   expect(before.stdout).not.toContain("ADA LOVELACE");
   const { connection } = await found();
   const { signal } = new AbortController();
-  await connection.ask({ method: "POST", path: "/reload" }, signal);
+  await connection.request({ method: "POST", path: "/reload" }, signal);
   const after = await company.command("apply");
   expect(after.stderr).not.toContain("another configuration");
   expect(after.stdout).toContain("ADA LOVELACE");
   await company.write("rollcall.yaml", "syncs: 7\n");
-  await expect(connection.ask({ method: "POST", path: "/reload" }, signal)).rejects.toMatchObject({
+  await expect(connection.request({ method: "POST", path: "/reload" }, signal)).rejects.toMatchObject({
     message: "the configuration from before stays",
     problems: [expect.stringContaining("rollcall.yaml:1:8: syncs: ")],
   });
