@@ -12,33 +12,33 @@ import type { Channel } from "./options.ts";
 import { mostNotices, withoutNames } from "./notice.ts";
 import type { Message, Notice } from "./notice.ts";
 
-/** How often a message is tried. In milliseconds. */
+/** The pauses between attempts to send a message, in milliseconds. */
 export interface Patience {
-  /** The first pause after a failure; each further one is twice as long, and a random part of up to a half is taken off. */
+  /** The first pause; each further one is twice as long, minus a random part of up to a half. */
   readonly first: number;
   readonly longest: number;
-  /** Then it is given up. */
+  /** When it is given up. */
   readonly most: number;
 }
 
 export const usualPatience: Patience = { first: 5_000, longest: 900_000, most: 86_400_000 };
 
-/** What became of one attempt to send something. Texts are safe to show: they hold no secret. */
+/** The result of one attempt to send something. Its texts hold no secrets. */
 export type Attempt =
-  /** It was taken; by whom, and what they said. */
+  /** By whom it was accepted, and what they answered. */
   | { readonly accepted: string; readonly warning?: string | undefined }
-  /** It was not. `again`: it may be later, at the earliest `after` so many milliseconds. */
+  /** It was not accepted. `again`: it may be later, after at least `after` milliseconds. */
   | { readonly problem: string; readonly again: boolean; readonly after?: number | undefined };
 
 /** Sends by one channel. */
 export interface Sender {
-  /** Tries once, in bounded time. Never rejects, unless `signal` is aborted: then with its reason. */
+  /** Tries once, in bounded time. Rejects only with the reason of `signal`, when it is aborted. */
   send(message: Message, signal: AbortSignal): Promise<Attempt>;
-  /** Looks whether it could, without sending anything. */
+  /** Checks whether it could, without sending anything. */
   check(signal: AbortSignal): Promise<Attempt>;
 }
 
-/** Brings notices to one channel, one message after the other, for as long as it takes. */
+/** Sends the notices of one channel, one message after the other, with retries. */
 export interface Delivery {
   /** Takes a notice, at once on disk. Never rejects. */
   accept(notice: Notice): Promise<void>;
@@ -58,7 +58,7 @@ export interface DeliveryOptions {
   readonly folder: string;
   readonly log: Logger;
   readonly patience: Patience;
-  /** Is told how each message has ended: sent, or given up. */
+  /** Called when a message was sent or given up. */
   readonly ended?: (sent: boolean) => void;
 }
 
@@ -71,7 +71,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   const abort = new AbortController();
   let failures = 0;
   const attempts = new Map<string, number>();
-  /** The pause that the receiver has asked for. */
+  /** The pause that the receiver asked for. */
   let asked = 0;
   /** Ends the wait for the next message. */
   let waiting = new AbortController();
@@ -84,7 +84,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     const now = Date.now();
     const { digest } = channel;
     const collects = digest !== undefined && !digest.except.includes(notice.event);
-    // A digest that is not due yet takes it.
+    // It goes into the digest that is not due yet, if there is one.
     const open = collects ? outbox.messages().find((message) => !isDue(message)) : undefined;
     const message: Message =
       open === undefined
@@ -99,10 +99,10 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
           ? { ...open, notices: [...open.notices, notice] }
           : { ...open, more: open.more + 1 };
     for (const dropped of await outbox.put(message))
-      log.error({ delivery: dropped.id }, `channel ${name}: too many notices wait; the oldest one is given up`);
+      log.error({ delivery: dropped.id }, `channel ${name}: too many notices are waiting; the oldest one was dropped`);
   };
 
-  /** What was tried least, so that a message that is always refused for now holds up no other; of these, the oldest. */
+  /** The oldest of the messages tried least: one that is always refused for now must not hold up the others. */
   const next = (): Message | undefined =>
     outbox
       .messages()
@@ -161,19 +161,18 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   async function untilDue(): Promise<void> {
     const times = outbox.messages().map(({ dueAt }) => Date.parse(dueAt) - Date.now());
     waiting = new AbortController();
-    // A timer takes no more than 24 days; who wakes too early looks again.
+    // Timers are limited to 24 days; waking up early does no harm.
     await pause(Math.max(0, Math.min(86_400_000, ...times)), waiting.signal);
   }
 
   async function pause(milliseconds: number, ...signals: readonly AbortSignal[]): Promise<void> {
     const signal = AbortSignal.any([closing.signal, ...signals]);
-    // Rejects when it is cut short.
+    // Rejects when it is aborted.
     await sleep(milliseconds, undefined, { ref: false, signal }).catch(() => undefined);
   }
 
   const working = work().catch((error: unknown) => {
-    if (!abort.signal.aborted)
-      log.error({ err: error }, `channel ${name}: no more notices are sent: ${messageOf(error)}`);
+    if (!abort.signal.aborted) log.error({ err: error }, `channel ${name}: sending has stopped: ${messageOf(error)}`);
   });
 
   const end = (): void => {
@@ -202,7 +201,7 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
   };
 }
 
-/** What was never to wait does not, also when the clock was set back. */
+/** A message without a delay is always due, even after the clock was put back. */
 function isDue({ createdAt, dueAt }: Message): boolean {
   return dueAt === createdAt || Date.parse(dueAt) <= Date.now();
 }
@@ -213,21 +212,21 @@ function wordsOf({ notices, more }: Message): string {
   return count === 1 && first !== undefined ? `the notice of ${first.sync} (${first.event})` : `${count} notices`;
 }
 
-/** The messages of one channel that have not gone out. They are in memory and on disk: a full disk keeps none back. */
+/** The unsent messages of one channel, in memory and on disk: they go out even if the disk is full. */
 export interface Outbox {
   /** The oldest first. */
   messages(): readonly Message[];
-  /** Adds a message, or replaces the one with its id. The oldest ones go where there are too many; they are returned. */
+  /** Adds or replaces a message. Drops the oldest ones if there are too many, and returns them. */
   put(message: Message): Promise<readonly Message[]>;
   remove(message: Message): Promise<void>;
 }
 
-/** More messages than this are of no use to anybody. */
+/** More messages than this would help nobody. */
 const mostMessages = 500;
 
 /**
- * Opens the outbox in a folder. What cannot be read there is thrown away.
- * @param warn is told, in words, what the disk refuses
+ * Opens the outbox in a folder. Unreadable files are removed.
+ * @param warn called with what the disk refuses
  */
 async function openOutbox(folder: string, warn: (message: string) => void): Promise<Outbox> {
   const messages = new Map<string, Message>();
@@ -237,7 +236,7 @@ async function openOutbox(folder: string, warn: (message: string) => void): Prom
     });
   };
   const fileOf = ({ id }: Message): string => join(folder, `${id}.json`);
-  await attempt(`${folder} cannot be made: notices that wait do not survive a restart`, () =>
+  await attempt(`${folder} cannot be created: waiting notices do not survive a restart`, () =>
     makeFolder(folder, "the outbox"),
   );
   for (const name of await readdir(folder).catch(() => [])) {
@@ -248,14 +247,14 @@ async function openOutbox(folder: string, warn: (message: string) => void): Prom
   const inOrder = (): Message[] => [...messages.values()].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   const remove = async (message: Message): Promise<void> => {
     messages.delete(message.id);
-    await attempt("a notice that is done with cannot be removed", () => rm(fileOf(message), { force: true }));
+    await attempt("a finished notice cannot be removed", () => rm(fileOf(message), { force: true }));
   };
   return {
     messages: inOrder,
     remove,
     async put(message) {
       messages.set(message.id, message);
-      await attempt("a notice cannot be kept on disk: it does not survive a restart", () =>
+      await attempt("a notice cannot be stored on disk: it does not survive a restart", () =>
         writeDurably(fileOf(message), `${JSON.stringify(message)}\n`),
       );
       const dropped = inOrder().slice(0, Math.max(0, messages.size - mostMessages));

@@ -20,20 +20,20 @@ export interface MailTimeouts {
 
 const usualTimeouts: MailTimeouts = { connect: 10_000, silence: 30_000, whole: 90_000 };
 
-/** Sends plain text by SMTP, over TLS unless the server is this machine or it was allowed. */
+/** Sends plain text by SMTP: over TLS, unless the server is on this machine or `allowPlain` is set. */
 export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usualTimeouts): Sender {
   const { server, from, to } = channel;
   const place = `${server.host}:${server.port}`;
   const redact = redactor(secretsOf(channel));
 
-  /** Opens a connection of its own for `work`: mail is rare, and no connection waits for it. */
+  /** Opens a connection for `work`: mail is too rare to keep one open. */
   async function connected(
     signal: AbortSignal,
     work: (transport: Transport, signal: AbortSignal) => Promise<Attempt>,
   ): Promise<Attempt> {
     const ca = await readCertificates(channel.ca);
     if (typeof ca === "object") return ca;
-    // Only when there is something to send: a daemon with nothing to say does without it.
+    // Loaded only when there is something to send.
     const { createTransport } = await import("nodemailer");
     signal.throwIfAborted();
     const transport = createTransport(optionsOf(channel, ca, timeouts));
@@ -86,7 +86,7 @@ function optionsOf(
   ca: string | undefined,
   timeouts: MailTimeouts,
 ): SMTPTransportOptions {
-  // What does not leave the machine needs no encryption, and what runs there rarely has a certificate for that name.
+  // Mail to this machine needs no encryption, and a local server rarely has a certificate for the name.
   const here = isLoopback(host) && file === undefined;
   return {
     host: host.replace(/^\[(.*)\]$/, "$1"),
@@ -106,7 +106,7 @@ function optionsOf(
   };
 }
 
-/** Mail programs put notices of one run together: all refer to one message, which there need not be. */
+/** Mail programs group the notices of a run: they all refer to one message, which need not exist. */
 function mailOf(message: Message, from: string, to: readonly string[]) {
   const domain = /@([^\s>]+)>?$/.exec(from)?.[1] ?? hostname();
   const runs = new Set(message.notices.flatMap(({ run }) => (run === undefined ? [] : [run])));
@@ -121,7 +121,7 @@ function mailOf(message: Message, from: string, to: readonly string[]) {
     messageId: `<${message.id}@${domain}>`,
     references: thread.length === 0 ? undefined : thread,
     headers: {
-      // So that nobody's automatic answer answers.
+      // Prevents automatic replies.
       "Auto-Submitted": "auto-generated",
       "X-Auto-Response-Suppress": "All",
       "X-Rollcall-Event": events.join(", "),
@@ -131,7 +131,7 @@ function mailOf(message: Message, from: string, to: readonly string[]) {
   };
 }
 
-/** What a server's answer may repeat of a login. */
+/** The forms in which a server may repeat the password. */
 function secretsOf({ username, password }: EmailChannel): string[] {
   if (password === undefined) return [];
   return [password, base64(password), base64(`\0${username ?? ""}\0${password}`)];
@@ -141,7 +141,7 @@ function base64(text: string): string {
   return Buffer.from(text).toString("base64");
 }
 
-/** What of the errors of the mail library is used; any of it may be missing. */
+/** The parts of nodemailer's errors that are used; any of them may be missing. */
 interface MailError {
   readonly code?: string;
   readonly originalCode?: string;
@@ -151,7 +151,7 @@ interface MailError {
   readonly timeoutType?: string;
 }
 
-/** Why mail did not go, for a person, and whether it may later: what a person must put right first, it may. */
+/** Why mail was not sent, in words, and whether to try again: also when somebody must fix something first. */
 function problemOf(
   error: unknown,
   { server: { host, port, tls }, username }: EmailChannel,

@@ -5,11 +5,11 @@ import { hasSucceeded } from "#sync/record.ts";
 import { request } from "./webhook.ts";
 import type { RequestTimeouts } from "./webhook.ts";
 
-/** Requests an address after each success of a sync, for whoever watches that these requests come. */
+/** Requests an address after each success of a sync, for a monitor that expects these requests. */
 export interface Heartbeat {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
-  /** Waits so many milliseconds for what is under way, then breaks it off. */
+  /** Waits this many milliseconds for requests under way, then aborts them. */
   close(patience?: number, giveUp?: AbortSignal): Promise<void>;
 }
 
@@ -22,7 +22,7 @@ export interface HeartbeatOptions {
 
 const attempts = 3;
 
-/** @param urls by the name of the sync; what is behind the host is not shown */
+/** @param urls by the name of the sync; only their hosts are ever shown */
 export function openHeartbeat(
   urls: Readonly<Record<string, string>>,
   { log, timeouts = { connect: 5_000, whole: 10_000 }, pause = 2_000 }: HeartbeatOptions,
@@ -50,7 +50,7 @@ export function openHeartbeat(
       if (event.type !== "run" || !hasSucceeded(event.run)) return;
       const { sync } = event.run;
       const url = urls[sync];
-      // One at a time: the one that is under way says the same.
+      // One at a time: the one under way says the same.
       if (url === undefined || ending.signal.aborted || beating.has(sync)) return;
       const done = beat(sync, url)
         .catch(() => undefined)

@@ -6,7 +6,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { formatNumber } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
 
-/** What a person is told. Everything in it may be foreign text, but for what Rollcall itself says. */
+/** One thing that people are notified of. Any of it may quote foreign text. */
 export interface Notice {
   readonly id: string;
   readonly event: NoticeEvent;
@@ -18,11 +18,11 @@ export interface Notice {
   /** What happened, in one sentence. */
   readonly summary: string;
   readonly counts?: Counts;
-  /** Those that are tripped. */
+  /** The tripped ones. */
   readonly limits: readonly LimitCheck[];
-  /** What a person should know beside that, a line each. Lines that begin with two spaces hold names. */
+  /** Notes of the plan, a line each. Lines that begin with two spaces hold names. */
   readonly notes: readonly string[];
-  /** What an error said in detail; may hold names. */
+  /** The details of an error; they may hold names. */
   readonly problems: readonly string[];
   /** Some of the principals that would change, and how: `− zoe`. */
   readonly names: readonly string[];
@@ -32,27 +32,27 @@ export interface Notice {
   readonly next: readonly string[];
 }
 
-/** What a notice always has, with nothing to say beside it. */
-function plain(event: NoticeEvent, sync: string, summary: string, next: readonly string[]): Notice {
+/** A notice with only what every notice has. */
+function basic(event: NoticeEvent, sync: string, summary: string, next: readonly string[]): Notice {
   const at = new Date().toISOString();
   return { id: randomUUID(), event, at, sync, summary, limits: [], notes: [], problems: [], names: [], next };
 }
 
-/** What is known of a run's notice beside the run itself. */
+/** What a notice says besides the run's record. */
 export interface Circumstances {
-  /** Since when runs failed, or there was no success: of a recovery. */
+  /** For a recovery: since when there was no success. */
   readonly since?: string;
-  /** How often in a row it has failed. */
+  /** How often in a row the sync has failed. */
   readonly failures?: number;
   /** Some of the principals that would change. */
   readonly names?: readonly string[];
 }
 
-/** The notice of a run that came to an end, or waits. */
+/** The notice of a run that ended or waits. */
 export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: Circumstances = {}): Notice {
   const { sync, target, id, counts, digest, expiresAt, error, limits, notes } = run;
   return {
-    ...plain(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
+    ...basic(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
     target,
     run: id,
     counts,
@@ -67,19 +67,19 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
 
 export function noticeOfOverdue(sync: string, since: string): Notice {
   const next = ["rollcall runs", "rollcall check"];
-  return plain("overdue", sync, `has not succeeded since ${moment(since)}: longer than it may (overdueAfter)`, next);
+  return basic("overdue", sync, `has not succeeded since ${moment(since)}, which is longer than overdueAfter`, next);
 }
 
 export function noticeOfSkipped(sync: string, at: string, reason: string): Notice {
-  return plain("skipped", sync, `the slot of ${moment(at)} was skipped: ${reason}`, ["rollcall runs"]);
+  return basic("skipped", sync, `the slot of ${moment(at)} was skipped: ${reason}`, ["rollcall runs"]);
 }
 
-/** What somebody gets who tries a channel. */
+/** The notice of `rollcall notify test`. */
 export function noticeOfTest(): Notice {
-  return plain("test", "test", "nothing has happened: somebody tries this channel (rollcall notify test)", []);
+  return basic("test", "test", "nothing has happened: this is a test of the channel (rollcall notify test)", []);
 }
 
-/** A notice without what holds names of principals. */
+/** The notice without everything that may name principals. */
 export function withoutNames(notice: Notice): Notice {
   const notes = notice.notes.filter((note) => !note.startsWith("  "));
   return { ...notice, notes, problems: [], names: [] };
@@ -94,7 +94,7 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
       return `${heldBy(run)}${changes === "" ? "" : `; planned were ${changes}`}`;
     case "failed": {
       const often = failures > 1 ? ` ${times(failures)}, and is given up until the next slot` : "";
-      return `failed${often}: ${firstLineOf(run.error?.message ?? "for a reason that is not known")}`;
+      return `failed${often}: ${firstLineOf(run.error?.message ?? "for an unknown reason")}`;
     }
     case "recovered":
       return `succeeded again${since === undefined ? "" : `, for the first time since ${moment(since)}`}: ${run.state === "applied" ? `applied and verified, ${changes}` : "nothing to change"}`;
@@ -122,7 +122,7 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
       return "held because the changes are no longer those that were shown; nothing was applied";
     case undefined:
     default:
-      return `held: ${firstLineOf(error?.message ?? "going on would not do what was shown")}`;
+      return `held: ${firstLineOf(error?.message ?? "it would not do what was shown")}`;
   }
 }
 
@@ -149,7 +149,7 @@ function commandsOf(event: NoticeEvent, { id, sync, state, heldBy, limits }: Run
   }
 }
 
-/** How much of what: `3 users created, 1 deleted; 1 group updated; 4 memberships added`. */
+/** `3 users created, 1 deleted; 1 group updated; 4 memberships added`. */
 function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
   const kinds = [
     { name: "user", counts: users },
@@ -172,7 +172,7 @@ function changesIn({ users, groups, membershipsAdded, membershipsRemoved }: Coun
   return all.length === 0 ? "no change" : all.join("; ");
 }
 
-/** A moment for a person: `2026-11-21 10:12 UTC`. */
+/** A time for people: `2026-11-21 10:12 UTC`. */
 export function moment(iso: string): string {
   const time = Date.parse(iso);
   return Number.isNaN(time) ? iso : `${new Date(time).toISOString().slice(0, 16).replace("T", " ")} UTC`;
@@ -182,21 +182,21 @@ function times(count: number): string {
   return count === 1 ? "once" : `${formatNumber(count)} times in a row`;
 }
 
-/** What goes out by one channel at once: a notice, or what a digest has collected. It is kept on disk until it has gone. */
+/** What a channel sends at once: a notice, or a digest of several. It stays on disk until it is sent. */
 export interface Message {
-  /** Tells it from every other, and stays the same however often it is sent. */
+  /** The same at every attempt to send it. */
   readonly id: string;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Not sent before; a digest collects until then. ISO 8601. */
+  /** Not sent before then; a digest collects until then. ISO 8601. */
   readonly dueAt: string;
   /** At least one, at most `mostNotices`; the oldest first. */
   readonly notices: readonly Notice[];
-  /** How many more there were. */
+  /** How many more notices there were. */
   readonly more: number;
-  /** Somebody tries the channel. */
+  /** A test of the channel. */
   readonly test?: true;
 }
 
-/** A digest of more than so many notices is not read. */
+/** The most notices in a message: nobody reads a longer digest. */
 export const mostNotices = 100;

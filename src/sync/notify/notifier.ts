@@ -6,48 +6,48 @@ import type { Logger } from "pino";
 import { firstLineOf, messageOf } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { readJson, writeDurably } from "#files/durable.ts";
+import { createQueue } from "#queue.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
-import type { Attempt, Sender } from "./delivery.ts";
-import type { Channel } from "./options.ts";
+import type { Attempt, Patience, Sender } from "./delivery.ts";
 import { openDelivery, usualPatience } from "./delivery.ts";
-import type { Patience } from "./delivery.ts";
 import { emailSender } from "./email.ts";
+import { createFilter } from "./filter.ts";
+import type { FilterState, Announcement } from "./filter.ts";
 import { noticeOfTest } from "./notice.ts";
-import { createWatch } from "./watch.ts";
-import type { Memory, Telling } from "./watch.ts";
+import type { Channel } from "./options.ts";
 import { chatSender, webhookSender } from "./webhook.ts";
 
-/** Tells people what happens, by every channel that is for it. */
+/** Notifies people of what happens, by every channel that subscribes to it. */
 export interface Notifier {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
-  /** Ends, with a last try of what is due. What could not be sent is sent by the next process. */
+  /** Tries once more to send what is due, then ends. The next process sends the rest. */
   close(): Promise<void>;
 }
 
 export interface NotifierOptions {
-  /** Where notices wait: `outbox` in the daemon's folder. */
+  /** The folder for unsent notices: `outbox` in the daemon's folder. */
   readonly folder: string;
   readonly log: Logger;
-  /** Some of the principals that a run would change, a line each. Absent: names are in no notice. */
+  /** Some of the principals that a run would change, a line each. Absent: notices name none. */
   readonly names?: (run: RunRecord, most: number) => Promise<readonly string[]>;
-  /** Whether the process is being stopped: a run that fails then has not failed by itself. */
+  /** Whether the process is stopping: a run that fails then is no news. */
   readonly isStopping?: () => boolean;
   readonly patience?: Patience;
-  /** Is told how each message has ended: sent, or given up. */
+  /** Called when a message was sent or given up. */
   readonly ended?: (channel: string, sent: boolean) => void;
-  /** How long after a failure it must be known whether the run is tried again, in milliseconds. 0: none is. */
+  /** How long after a failure the scheduler says whether it will retry, in milliseconds. 0: there are no retries. */
   readonly settle?: number;
-  /** How long the last try may take once it begins, in milliseconds. */
+  /** How long the last attempt may take, in milliseconds. */
   readonly closing?: () => number;
-  /** Ends the last try at once. */
+  /** Ends the last attempt at once. */
   readonly giveUp?: AbortSignal;
-  /** Is told of what was due at the end and has not gone out: how many notices, and of which channel. */
+  /** Called at the end with the number of messages of a channel that were due and not sent. */
   readonly left?: (channel: string, count: number) => void;
 }
 
-/** No more principals are named in a notice. */
+/** The most principals that a notice names. */
 const mostNames = 10;
 
 export async function openNotifier(
@@ -59,7 +59,7 @@ export async function openNotifier(
   const file = join(folder, "told.json");
   await makeFolder(messages, "the outbox");
   await forget(messages, Object.keys(channels), patience.most);
-  const watch = createWatch(memoryIn(await readJson(file)));
+  const filter = createFilter(stateIn(await readJson(file)));
   const routes = await Promise.all(
     Object.entries(channels).map(async ([name, channel]) => ({
       name,
@@ -76,9 +76,9 @@ export async function openNotifier(
     })),
   );
   const ending = new AbortController();
-  let telling: Promise<void> = Promise.resolve();
+  const sending = createQueue();
 
-  async function tell({ notices, run }: Telling): Promise<void> {
+  async function send({ notices, run }: Announcement): Promise<void> {
     const chosen = routes.flatMap((route) => {
       const { events, syncs } = route.channel;
       const notice = notices.find(({ event, sync }) => events.includes(event) && (syncs?.includes(sync) ?? true));
@@ -98,31 +98,31 @@ export async function openNotifier(
     }
   }
 
-  /** One after the other, so that people read what happened in the order in which it did. */
-  function inTurn(told: Telling | undefined): void {
-    const memory = watch.memory();
-    telling = after(telling, async () => {
-      if (told !== undefined) await tell(told);
-      await writeDurably(file, `${JSON.stringify(memory)}\n`);
+  /** In the order of the events. */
+  function announce(news: Announcement | undefined): void {
+    const state = filter.state();
+    sending(async () => {
+      if (news !== undefined) await send(news);
+      await writeDurably(file, `${JSON.stringify(state)}\n`);
     }).catch((error: unknown) => {
-      log.warn(`what people were told cannot be kept: ${messageOf(error)}`);
+      log.warn(`the state of the notifications cannot be saved: ${messageOf(error)}`);
     });
   }
 
   async function settleLater(run: RunRecord): Promise<void> {
     if (settle > 0) await sleep(settle, undefined, { ref: false, signal: ending.signal });
-    inTurn(watch.settle(run));
+    announce(filter.settle(run));
   }
 
   function listener(event: SyncEvent): void {
     if (ending.signal.aborted || event.type === "stage") return;
     if (event.type === "run" && event.run.state === "running") return;
     if (event.type === "run" && event.run.state === "failed" && options.isStopping?.() === true) return;
-    const result = watch.take(event);
+    const result = filter.take(event);
     if (result !== undefined && "settle" in result) {
-      // Rejects when it ends meanwhile.
+      // Rejects if the notifier ends meanwhile.
       settleLater(result.settle).catch(() => undefined);
-    } else inTurn(result);
+    } else announce(result);
   }
 
   return {
@@ -130,12 +130,12 @@ export async function openNotifier(
       try {
         listener(event);
       } catch (error) {
-        log.error({ err: error }, "an event could not be told");
+        log.error({ err: error }, "an event could not be turned into a notice");
       }
     },
     close: async () => {
       ending.abort();
-      await telling;
+      await sending.idle();
       const patience = closing();
       await Promise.all(
         routes.map(async ({ name, delivery }) => {
@@ -147,12 +147,7 @@ export async function openNotifier(
   };
 }
 
-async function after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
-  await before;
-  await work();
-}
-
-/** Throws away what waits for channels that are gone, when it is too old to be sent should they come back. */
+/** Removes messages for channels that no longer exist, once they are too old to be sent if the channel comes back. */
 async function forget(messages: string, names: readonly string[], age: number): Promise<void> {
   for (const name of await readdir(messages)) {
     if (names.includes(name)) continue;
@@ -162,9 +157,9 @@ async function forget(messages: string, names: readonly string[], age: number): 
   }
 }
 
-function memoryIn(value: unknown): Memory | undefined {
+function stateIn(value: unknown): FilterState | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  const { syncs, told } = value as Partial<Memory>;
+  const { syncs, told } = value as Partial<FilterState>;
   return typeof syncs === "object" && syncs !== null && Array.isArray(told) ? { syncs, told } : undefined;
 }
 
@@ -181,7 +176,7 @@ function senderOf(channel: Channel): Sender {
 }
 
 /**
- * Sends a test by a channel, once, whatever it is for and however it collects.
+ * Sends a test by a channel, once, whatever events it subscribes to.
  * @throws the reason of `signal`, when it is aborted
  */
 export function testChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {
@@ -198,7 +193,7 @@ export function testChannel(channel: Channel, signal: AbortSignal): Promise<Atte
 }
 
 /**
- * Looks whether something could be sent by a channel, as far as that can be known without sending.
+ * Checks whether a channel works, as far as that is possible without sending anything.
  * @throws the reason of `signal`, when it is aborted
  */
 export function checkChannel(channel: Channel, signal: AbortSignal): Promise<Attempt> {

@@ -3,10 +3,10 @@ import { visible } from "#text.ts";
 import type { Message, Notice } from "./notice.ts";
 import { moment } from "./notice.ts";
 
-/** No notice is longer than so many lines of notes, problems and names each. */
+/** The most lines of notes, problems and names each. */
 const most = 20;
 
-/** What a message is about, in one line: `Rollcall: staff: held by the limit deletes; nothing was applied`. */
+/** The subject of a message: `Rollcall: staff: held by the limit deletes; nothing was applied`. */
 export function subjectOf({ notices, more, test }: Message): string {
   const [first] = notices;
   if (test === true) return "Rollcall: a test";
@@ -16,7 +16,7 @@ export function subjectOf({ notices, more, test }: Message): string {
   return shortened(`Rollcall: ${notices.length + more} notices (${events}) of ${syncs}`);
 }
 
-/** A message as plain text: what happened, the limits, the notes, and what to do next. */
+/** A message as plain text: what happened, the tripped limits, the notes and what to do next. */
 export function textOf(message: Message, host: string): string {
   const { notices, more } = message;
   const parts = notices.map((notice) => linesOf(notice).join("\n"));
@@ -57,7 +57,7 @@ function section(title: string, lines: readonly string[]): string[] {
   return ["", `${title}:`, ...shown, ...(rest > 0 ? [`  … and ${rest} more`] : [])];
 }
 
-/** A message for a chat: a few lines, commands marked as such. */
+/** A message for a chat: a few lines, with commands as code. */
 export function chatText({ notices, more }: Message, host: string): string {
   const shown = notices.slice(0, most);
   const rest = notices.length - shown.length + more;
@@ -80,7 +80,7 @@ export function chatText({ notices, more }: Message, host: string): string {
   return `${parts.join("\n\n")}\n_Rollcall on ${harmless(visible(host))}_`;
 }
 
-/** Text that links nothing and calls nobody in a chat. */
+/** Text without links and mentions. */
 function harmless(text: string): string {
   return text
     .replaceAll("&", "&amp;")

@@ -4,58 +4,58 @@ import type { NoticeEvent } from "./options.ts";
 import { noticeOfOverdue, noticeOfRun, noticeOfSkipped } from "./notice.ts";
 import type { Notice } from "./notice.ts";
 
-/** What people have been told already. It is kept from one process to the next. */
-export interface Memory {
-  readonly syncs: Readonly<Record<string, SyncMemory>>;
+/** What people have been told already. It is stored for the next process. */
+export interface FilterState {
+  readonly syncs: Readonly<Record<string, SyncState>>;
   /** Runs and their states, the newest last. */
   readonly told: readonly string[];
 }
 
-interface SyncMemory {
-  /** People know that its runs fail, since then. */
+interface SyncState {
+  /** People know since when its runs fail. */
   readonly failingSince?: string;
-  /** People know that it has not succeeded since then. */
+  /** People know since when it is overdue. */
   readonly overdueSince?: string;
-  /** The plan that waits, and why: people know of it. */
+  /** The waiting plan that people know of, and why it waits. */
   readonly plan?: string;
 }
 
-/** What is to be told of one event: of these notices, each channel gets the first that it is for. */
-export interface Telling {
+/** The notices of one event: each channel sends the first that it subscribes to. */
+export interface Announcement {
   readonly notices: readonly Notice[];
-  /** The run that it is about. */
+  /** The run that they are about. */
   readonly run?: RunRecord;
 }
 
-/** Decides what of all that happens people are told. */
-export interface Watch {
+/** Decides which events people are notified of. */
+export interface Filter {
   /**
-   * `settle`: a run has failed, and whether it is tried again is not known yet; `settle` is to be called with it when
-   * there was time to say so.
+   * `settle`: a run has failed, and it is not known yet whether it will be retried. Call `settle` with it once that is
+   * known.
    */
-  take(event: SyncEvent): Telling | { readonly settle: RunRecord } | undefined;
-  settle(run: RunRecord): Telling | undefined;
-  memory(): Memory;
+  take(event: SyncEvent): Announcement | { readonly settle: RunRecord } | undefined;
+  settle(run: RunRecord): Announcement | undefined;
+  state(): FilterState;
 }
 
 const remembered = 100;
 
-export function createWatch(memory: Memory = { syncs: {}, told: [] }): Watch {
-  const syncs = new Map(Object.entries(memory.syncs));
-  let told = [...memory.told];
-  /** Of each sync, the run that failed last, when none has succeeded since. */
+export function createFilter(state: FilterState = { syncs: {}, told: [] }): Filter {
+  const syncs = new Map(Object.entries(state.syncs));
+  let told = [...state.told];
+  /** By sync: the last failed run, if none has succeeded since. */
   const failed = new Map<string, string>();
-  /** Of each sync, what was said last of what follows a failure. It may be said before the failure itself. */
+  /** By sync: the last event about a retry. It may come before the failure itself. */
   const follows = new Map<string, { readonly id: string; readonly isRetried: boolean; readonly failures: number }>();
 
-  const of = (sync: string): SyncMemory => syncs.get(sync) ?? {};
+  const of = (sync: string): SyncState => syncs.get(sync) ?? {};
   const once = (key: string): boolean => {
     if (told.includes(key)) return false;
     told = [...told, key].slice(-remembered);
     return true;
   };
 
-  function success(run: RunRecord): Telling | undefined {
+  function success(run: RunRecord): Announcement | undefined {
     const { failingSince, overdueSince } = of(run.sync);
     syncs.delete(run.sync);
     failed.delete(run.sync);
@@ -68,7 +68,7 @@ export function createWatch(memory: Memory = { syncs: {}, told: [] }): Watch {
     return { notices: events.map((event) => noticeOfRun(event, run, { since })), run };
   }
 
-  function waiting(run: RunRecord, event: "pending" | "held"): Telling | undefined {
+  function waiting(run: RunRecord, event: "pending" | "held"): Announcement | undefined {
     const known = of(run.sync);
     const plan = `${event} ${run.heldBy ?? ""} ${run.digest ?? run.id}`;
     if (known.plan === plan) return undefined;
@@ -76,8 +76,8 @@ export function createWatch(memory: Memory = { syncs: {}, told: [] }): Watch {
     return { notices: [noticeOfRun(event, run)], run };
   }
 
-  function takeRun(run: RunRecord): Telling | { readonly settle: RunRecord } | undefined {
-    // Who decides about a run that waits changes its record, not its state.
+  function takeRun(run: RunRecord): Announcement | { readonly settle: RunRecord } | undefined {
+    // A decision about a waiting run changes its record before its state.
     if (run.state !== "running" && !once(`${run.id} ${run.state}`)) return undefined;
     switch (run.state) {
       case "pending":
@@ -91,7 +91,7 @@ export function createWatch(memory: Memory = { syncs: {}, told: [] }): Watch {
         return success(run);
       case "rejected":
       case "expired": {
-        // The same plan is new when it is found after that.
+        // If a later run finds the same plan, it is news again.
         const { plan: _, ...rest } = of(run.sync);
         syncs.set(run.sync, rest);
         return undefined;
@@ -136,6 +136,6 @@ export function createWatch(memory: Memory = { syncs: {}, told: [] }): Watch {
       syncs.set(run.sync, { ...known, failingSince: run.startedAt });
       return { notices: [noticeOfRun("failed", run, { failures: next.failures })], run };
     },
-    memory: () => ({ syncs: Object.fromEntries(syncs), told }),
+    state: () => ({ syncs: Object.fromEntries(syncs), told }),
   };
 }
