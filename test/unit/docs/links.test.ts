@@ -34,6 +34,29 @@ test.each(pages)("every file of the repository that %s names is there", (page) =
   expect(missing).toEqual([]);
 });
 
+test.each(pages)("every command and flag that %s names is in the reference of commands", (page) => {
+  const reference = readFileSync(join(root, "docs/reference/commands.md"), "utf8");
+  const helps = new Map(
+    [...reference.matchAll(/^#+ `rollcall (?<name>[a-z ]+)`\n+```text\n(?<help>[\s\S]*?)^```$/gm)].map(({ groups }) => [
+      groups?.["name"],
+      groups?.["help"] ?? "",
+    ]),
+  );
+  const code = [...readFileSync(join(root, page), "utf8").matchAll(/^```sh\n([\s\S]*?)^```$|`([^`\n]+)`/gm)];
+  const calls = code.flatMap(([, block, inline]) => [
+    ...(block ?? inline ?? "").matchAll(/(?:^|\| |&& |npm run )rollcall (?:-- )?(?<name>[a-z]+)(?<rest>[^#|\n]*)/gm),
+  ]);
+  const wrong = calls.flatMap(({ groups }) => {
+    const { name = "", rest = "" } = groups ?? {};
+    const help = helps.get(`${name}${/^ (?:verify|test)\b/.exec(rest)?.[0] ?? ""}`);
+    if (help === undefined) return [name];
+    return [...rest.matchAll(/ (?<flag>--[a-z][\w-]*)/g)].flatMap(({ groups }) =>
+      help.includes(`${groups?.["flag"]}`) ? [] : [`${name} ${groups?.["flag"]}`],
+    );
+  });
+  expect(wrong).toEqual([]);
+});
+
 test("every number of the interface that code and tests cite is explained in docs/interface", () => {
   const explained = new Set(
     ["transport", "data-loads", "administration"].flatMap((name) =>
