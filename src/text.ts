@@ -59,6 +59,11 @@ export function excerptDifference(from = "", to = ""): [from: string, to: string
   return [cut(before), cut(after)];
 }
 
+/** A value as a field of CSV (RFC 4180), always in quotation marks. */
+export function csvField(text: string): string {
+  return `"${text.replaceAll('"', '""')}"`;
+}
+
 /* Numbers */
 
 const english = new Intl.NumberFormat("en");

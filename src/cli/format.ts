@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { duration } from "#values.ts";
-import { visible } from "#text.ts";
+import { csvField, visible } from "#text.ts";
 
 /** A moment for a person: `2026-11-21 10:12:35Z`. */
 export function exactly(iso: string): string {
@@ -134,7 +134,7 @@ function csvLine(values: readonly unknown[]): string {
 function enclosed(value: unknown): string {
   if (value === "") return '""';
   const text = textOf(value, "");
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return /[",\r\n]/.test(text) ? csvField(text) : text;
 }
 
 function textOf(value: unknown, nothing: string): string {

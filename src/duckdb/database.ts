@@ -41,9 +41,9 @@ export interface DatabaseOptions {
   /** The folder for what does not fit into memory. */
   readonly spill: string;
   /** Opens an existing file beside other readers. */
-  readonly readOnly?: boolean;
+  readonly readOnly?: boolean | undefined;
   /** The only folders whose files SQL can reach, from here on; absent: every file. Nothing can widen it later. */
-  readonly folders?: readonly string[];
+  readonly folders?: readonly string[] | undefined;
   /** Of the databases that are attached for as long as this one is open: their files, in one folder. */
   readonly attached?: () => readonly string[];
 }

@@ -6,10 +6,9 @@ import { exportedTables } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";
 
 /**
- * Writes the rows of a table to a file for a load: without a header, every value enclosed, so that whatever it holds
- * comes back as it was.
- * @param nothing the text that stands for an unset value, which is not enclosed: one that no value has
- * @returns how many rows there are
+ * Writes the rows of a table to a file for a load: no header, every value in quotes, so that it comes back as it was.
+ * @param nothing the text for an unset value, without quotes; no value may be equal to it
+ * @returns the number of rows
  */
 export function writeForLoad(
   connection: Connection,
@@ -23,13 +22,13 @@ export function writeForLoad(
 /** How a file for people is written. */
 export interface FileStyle {
   /**
-   * True: values exactly as they are. Otherwise those that a spreadsheet would run as a formula begin with an
-   * apostrophe, and the file begins with the mark by which a spreadsheet knows UTF-8.
+   * True: values exactly as they are. Otherwise formulas get an apostrophe in front, and the file begins with a byte
+   * order mark, which tells spreadsheets that it is UTF-8.
    */
   readonly raw: boolean;
 }
 
-/** Writes the rows of a table to a file for people, in order, with a header. @returns how many rows there are */
+/** Writes the rows of a table to a file for people, in order, with a header. @returns the number of rows */
 export async function writeForPeople(
   connection: Connection,
   table: ExportedTable,
@@ -37,7 +36,7 @@ export async function writeForPeople(
   { raw }: FileStyle,
 ): Promise<number> {
   const names = exportedTables[table];
-  const columns = names.map((name) => (raw || name === "depth" ? name : `${defused(name)} AS ${name}`));
+  const columns = names.map((name) => (raw || name === "depth" ? name : `${withoutFormula(name)} AS ${name}`));
   const head = `${raw ? "" : "\uFEFF"}"${names.join('","')}"\n`;
   const rows = await copy(
     connection,
@@ -45,12 +44,12 @@ export async function writeForPeople(
     file,
     `HEADER false, PREFIX ${literal(head)}, SUFFIX '\n'`,
   );
-  // DuckDB ends an empty file with a line too many.
+  // DuckDB would end an empty file with an extra line.
   if (rows === 0) await writeFile(file, head);
   return rows;
 }
 
-function defused(column: string): string {
+function withoutFormula(column: string): string {
   const value = identifier(column);
   return `CASE WHEN regexp_matches(${value}, ${literal(formula.source)}) THEN concat('''', ${value}) ELSE ${value} END`;
 }

@@ -23,7 +23,7 @@ export interface ExportOptions extends LoadSignals {
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   /** Called as the export goes on, with what it is doing. */
-  readonly progress?: (doing: string) => void;
+  readonly progress?: ((doing: string) => void) | undefined;
 }
 
 /** How one table was exported. */

@@ -7,8 +7,8 @@ export type Action = "create" | "update" | "delete";
 /** One attribute that differs. `from` is absent where it was unset (or the principal is created), `to` where it is cleared. */
 export interface AttributeChange {
   readonly attribute: "displayName" | "description" | "mail";
-  readonly from?: string;
-  readonly to?: string;
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
 }
 
 /**
@@ -53,7 +53,7 @@ export interface Plan {
   readonly digest: string;
   readonly counts: Counts;
   /** How many of the changes `changes` gives, where that is not all of them. */
-  readonly shown?: Counts;
+  readonly shown?: Counts | undefined;
   /** Groups before users; create, update, delete; by name. With `only`, those of one part alone. */
   changes(only?: Part): AsyncIterable<Change>;
 }
@@ -81,8 +81,7 @@ export function changeOf(action: Action, before: Principal | undefined, after: P
     attributes: attributes.flatMap((attribute) => {
       const difference = differences.find(({ path }) => path?.[0] === attribute);
       if (difference === undefined) return [];
-      const [from, to] = [before?.[attribute], after?.[attribute]];
-      return [{ attribute, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
+      return [{ attribute, from: before?.[attribute], to: after?.[attribute] }];
     }),
     groupsAdded: groups.filter(({ kind }) => kind === "N").map(groupOf),
     groupsRemoved: groups.filter(({ kind }) => kind === "D").map(groupOf),

@@ -74,8 +74,8 @@ export function principalOf(kind: Kind, row: PrincipalRow): Principal {
     kind,
     name: row.name,
     displayName: row.display_name,
-    ...(row.description === null ? {} : { description: row.description }),
-    ...(row.mail === null ? {} : { mail: row.mail }),
+    description: row.description ?? undefined,
+    mail: row.mail ?? undefined,
     groupNames: row.group_names,
   };
 }

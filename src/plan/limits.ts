@@ -26,9 +26,9 @@ export type Measure = (typeof measures)[number];
 
 /** A bound on what may happen. With both, the smaller one holds. */
 export interface Bound {
-  readonly count?: number;
+  readonly count?: number | undefined;
   /** Of what the sync manages in the target; up to `Limits.floor` it does not hold. */
-  readonly percent?: number;
+  readonly percent?: number | undefined;
   /** `day`: on this plan and what was applied in the 24 hours before it, together. */
   readonly per: "run" | "day";
 }
@@ -36,8 +36,8 @@ export interface Bound {
 /** The limits of a sync. One that is absent does not exist. */
 export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "quarantined", Bound>>> {
   /** The fewest users and groups that all sources together must have in scope. */
-  readonly minUsers?: number;
-  readonly minGroups?: number;
+  readonly minUsers?: number | undefined;
+  readonly minGroups?: number | undefined;
   /** The fewest of single sources, by name. */
   readonly sources: Readonly<Record<string, { readonly minUsers?: number; readonly minGroups?: number }>>;
   /** So many changes never trip a percentage: in a small directory one person is many percent. */
@@ -60,7 +60,7 @@ export interface SourceSize {
   readonly kind: "user" | "group";
   readonly size: number;
   /** Those of them that are in doubt. */
-  readonly quarantined?: number;
+  readonly quarantined?: number | undefined;
 }
 
 /** One limit, and what it says of a plan. */
@@ -150,7 +150,7 @@ export interface Facts {
   readonly amounts: readonly Amount[];
   readonly sizes: readonly SourceSize[];
   /** Users and groups in scope, those in doubt among them; absent where a source could not be read. */
-  readonly inScope?: { readonly users: number; readonly groups: number };
+  readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
   readonly history: History;
   readonly overrides: readonly Overridable[];
 }

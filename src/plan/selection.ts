@@ -14,8 +14,8 @@ export interface Subject {
 
 /** A part of a plan: only these actions, and all but these principals. Absent: not narrowed by it. */
 export interface Selection {
-  readonly only?: readonly Action[];
-  readonly except?: readonly Subject[];
+  readonly only?: readonly Action[] | undefined;
+  readonly except?: readonly Subject[] | undefined;
 }
 
 /**

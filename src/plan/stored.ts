@@ -15,12 +15,12 @@ export type Aspect = (typeof aspects)[number];
 
 /** Which changes of a plan are asked for: those that are everything that is said. Absent: not narrowed by it. */
 export interface Filter {
-  readonly kind?: Kind;
-  readonly actions?: readonly Action[];
+  readonly kind?: Kind | undefined;
+  readonly actions?: readonly Action[] | undefined;
   /** In which `*` stands for any characters. */
-  readonly names?: readonly string[];
+  readonly names?: readonly string[] | undefined;
   /** Of those, at least one is different afterwards; a creation has all that it sets. */
-  readonly aspects?: readonly Aspect[];
+  readonly aspects?: readonly Aspect[] | undefined;
 }
 
 /**
@@ -40,7 +40,7 @@ export async function openStored(
     SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after FROM ${parquet([file])}`);
   return {
     ...whole,
-    ...(which === "true" ? {} : { shown: await countShown(connection, which, whole.counts) }),
+    shown: which === "true" ? undefined : await countShown(connection, which, whole.counts),
     changes: (only) => readChanges(connection, only, which),
   };
 }

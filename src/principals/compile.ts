@@ -38,18 +38,18 @@ export type Verdict =
       readonly verdict: "included";
       readonly name: string;
       readonly displayName: string;
-      readonly description?: string;
-      readonly mail?: string;
+      readonly description?: string | undefined;
+      readonly mail?: string | undefined;
       /** Names of groups, as the rule gave them. */
       readonly groups: readonly string[];
       /** Attributes of which the target's value stays. What is here beside it is for a principal that is created. */
-      readonly kept?: readonly KeepableAttribute[];
+      readonly kept?: readonly KeepableAttribute[] | undefined;
     };
 
 /** `key` is absent when the entry is by itself; `reason` is there when it is unknown whether it is. */
 export interface JoinKey {
-  readonly key?: string;
-  readonly reason?: string;
+  readonly key?: string | undefined;
+  readonly reason?: string | undefined;
 }
 
 /** One rule and one entry. */
@@ -58,11 +58,11 @@ export interface RuleTrace {
   readonly rule: string;
   readonly expression: string;
   /** What it reads: null for what is not set; absent when it may read any. */
-  readonly attributes?: Readonly<Record<string, AttributeValue | null>>;
+  readonly attributes?: Readonly<Record<string, AttributeValue | null>> | undefined;
   /** What it gives: a text, a list of texts, true, false or null. */
   readonly value?: unknown;
   /** Why it gives nothing. */
-  readonly error?: string;
+  readonly error?: string | undefined;
 }
 
 /** What is wrong with a rule; `offset` counts UTF-16 units from the start of its expression. */
@@ -70,7 +70,7 @@ export interface RuleProblem {
   /** The keys that lead to the rule: `["users", "name"]`. */
   readonly path: readonly string[];
   readonly message: string;
-  readonly offset?: number;
+  readonly offset?: number | undefined;
 }
 
 export type RuleName = keyof KindRules;
@@ -100,7 +100,7 @@ const accepted: Readonly<Record<RuleName, { types: readonly string[]; wanted: st
 interface Compiled {
   readonly problems: RuleProblem[];
   readonly users: KindJudge;
-  readonly groups?: KindJudge;
+  readonly groups?: KindJudge | undefined;
   readonly join: { readonly users?: Expression; readonly groups?: Expression };
 }
 
@@ -262,7 +262,7 @@ function normalGroup({ name, displayName, description, groups }: StaticGroup): S
   return {
     name: nfc(name),
     displayName: nfc(displayName),
-    ...(description ? { description: nfc(description) } : {}),
+    description: description ? nfc(description) : undefined,
     groups: groups.map(nfc),
   };
 }
@@ -307,16 +307,16 @@ function judge(entry: Entry, key: "users" | "groups", rules: KindJudge): Verdict
   const mail = attribute("mail", evaluate("mail", asOptionalText));
   const groups = evaluate("groups", asGroups) ?? [];
   if (reasons.length > 0 || name === undefined || displayName === undefined) {
-    return { verdict: "quarantined", ...(name === undefined ? {} : { name }), reason: reasons.join("; ") };
+    return { verdict: "quarantined", name, reason: reasons.join("; ") };
   }
   return {
     verdict: "included",
     name,
     displayName,
-    ...(description ? { description } : {}),
-    ...(mail ? { mail } : {}),
+    description: description || undefined,
+    mail: mail || undefined,
     groups: groups.map(rules.groupName),
-    ...(kept.length === 0 ? {} : { kept }),
+    kept: kept.length === 0 ? undefined : kept,
   };
 }
 

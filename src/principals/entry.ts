@@ -25,7 +25,7 @@ export interface Entry {
 
 /** A reference to a member of a group. One whose kind the source does not tell names a user, or else a group. */
 export interface MemberReference {
-  readonly kind?: Kind;
+  readonly kind?: Kind | undefined;
   readonly key: string;
 }
 

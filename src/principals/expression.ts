@@ -31,7 +31,7 @@ export interface Expression {
 /** What is wrong with an expression, and where: `offset` counts UTF-16 units from its start. */
 export interface Fault {
   readonly message: string;
-  readonly offset?: number;
+  readonly offset?: number | undefined;
 }
 
 /**

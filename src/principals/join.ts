@@ -70,8 +70,8 @@ export async function joinRecords(
     const entry = entryOf(records);
     const verdict = rules.judge(entry);
     const { reason } = first;
-    const name = "name" in verdict && verdict.name !== undefined ? { name: verdict.name } : {};
-    const known = reason === null ? verdict : ({ verdict: "quarantined", ...name, reason } as const);
+    const name = "name" in verdict ? verdict.name : undefined;
+    const known: Verdict = reason === null ? verdict : { verdict: "quarantined", name, reason };
     addVerdict(first.person, first.source, entry, known);
   }
   await rows.flush();

@@ -88,9 +88,9 @@ export interface DirectMembership {
   /** Who says so: the entry itself, the group, a record that stands apart, a rule, or `defaultGroups`. */
   readonly by: "member" | "group" | "pair" | "rule" | "default";
   /** Where a person finds who says so: the group's record or the one that stands apart. */
-  readonly origin?: string;
+  readonly origin?: string | undefined;
   /** Why it does not count; absent: it does. */
-  readonly lost?: string;
+  readonly lost?: string | undefined;
 }
 
 /** The memberships of a staged entry, as an observer finds them. */

@@ -2,39 +2,39 @@
 export interface Rules {
   readonly users: KindRules;
   /** Absent: no groups are made of the source's groups. */
-  readonly groups?: GroupRules;
+  readonly groups?: GroupRules | undefined;
   /** Groups that exist whatever the sources say. */
-  readonly staticGroups?: readonly StaticGroup[];
+  readonly staticGroups?: readonly StaticGroup[] | undefined;
   /** Names of groups that every user is directly in. */
-  readonly defaultGroups?: readonly string[];
+  readonly defaultGroups?: readonly string[] | undefined;
   /**
    * What tells, by kind, that entries of several sources are one: expressions that give a string, or null for an entry
    * that is by itself. Absent: every entry is.
    */
-  readonly join?: { readonly users?: string; readonly groups?: string };
+  readonly join?: { readonly users?: string; readonly groups?: string } | undefined;
 }
 
 /** Expressions for one kind of principal. */
 export interface KindRules {
   /** A boolean; absent: every entry is included. */
-  readonly include?: string;
+  readonly include?: string | undefined;
   /** A boolean: true for the entries to leave out of those included. */
-  readonly exclude?: string;
+  readonly exclude?: string | undefined;
   /** A string: the principal's name. */
   readonly name: string;
   /** A string. */
   readonly displayName: AttributeRule;
   /** A string or null. */
-  readonly description?: AttributeRule;
+  readonly description?: AttributeRule | undefined;
   /** A string or null; only for users. */
-  readonly mail?: AttributeRule;
+  readonly mail?: AttributeRule | undefined;
   /** A string or a list of strings: names of further groups the principal is directly in. */
-  readonly groups?: string;
+  readonly groups?: string | undefined;
 }
 
 export interface GroupRules extends KindRules {
   /** Other names for groups, by the name that rules give: those of groups, and those that a rule `groups` gives. */
-  readonly rename?: Readonly<Record<string, string>>;
+  readonly rename?: Readonly<Record<string, string>> | undefined;
 }
 
 /** An attribute of a principal that may be missing in the source: an expression, and what it means that it gives null. */
@@ -51,7 +51,7 @@ export type Absence = "keep" | "clear" | { readonly default: string };
 export interface StaticGroup {
   readonly name: string;
   readonly displayName: string;
-  readonly description?: string;
+  readonly description?: string | undefined;
   /** Names of groups that it is directly in. */
   readonly groups: readonly string[];
 }

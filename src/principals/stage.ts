@@ -15,7 +15,7 @@ import { createYielder } from "./yield.ts";
 export interface OpenSource {
   readonly name: string;
   /** True: when it fails, it is as if it had delivered nothing, and `Staged.unread` says so. */
-  readonly optional?: boolean;
+  readonly optional?: boolean | undefined;
   readonly records: AsyncIterable<readonly SourceRecord[]>;
 }
 
@@ -49,8 +49,8 @@ export async function stage(
   rules: CompiledRules,
   options: {
     readonly signal: AbortSignal;
-    readonly progress?: (records: number) => void;
-    readonly observer?: Observer;
+    readonly progress?: ((records: number) => void) | undefined;
+    readonly observer?: Observer | undefined;
   },
 ): Promise<Staged> {
   const { signal, progress, observer } = options;

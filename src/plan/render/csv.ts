@@ -1,18 +1,18 @@
 import type { Change, Plan } from "#plan/change.ts";
 import { inChunks } from "./shared.ts";
-import { visible } from "#text.ts";
+import { csvField, visible } from "#text.ts";
 
-/** What OWASP names as the beginnings of formulas ("CSV injection"), the wide forms of East Asian keyboards included. */
+/** The first characters of a formula by OWASP's list ("CSV injection"), with the wide forms of East Asian keyboards. */
 export const formula = /^[=+\-@\t\r\n＝＋－＠]/;
 
 const columns = ["kind", "name", "action", "what", "from", "to"] as const;
 
 /**
  * A plan as CSV for a spreadsheet: a row for each attribute and each membership that changes, in the order of
- * `Plan.changes`, with a header. `what` is an attribute or `membership`; what is unset is empty, and not enclosed.
+ * `Plan.changes`, with a header. `what` is an attribute or `membership`; an unset value is empty, without quotes.
  *
- * It is for people: what a spreadsheet would run as a formula begins with an apostrophe, what cannot be seen in a name
- * is written as `\u{202e}`, and the mark by which a spreadsheet knows UTF-8 comes first. JSON has everything as it is.
+ * It is for people: formulas get an apostrophe in front, hidden characters are written as `\u{202e}`, and a byte order
+ * mark tells spreadsheets that this is UTF-8. JSON has everything as it is.
  */
 export function renderCsv(plan: Plan | undefined): AsyncIterable<string> {
   return inChunks(lines(plan));
@@ -34,10 +34,10 @@ function rowsOf({ kind, name, action, attributes, groupsAdded, groupsRemoved }: 
 }
 
 function line(values: readonly (string | undefined)[]): string {
-  return `${values.map((value) => (value === undefined ? "" : enclosed(value))).join(",")}\n`;
+  return `${values.map((value) => (value === undefined ? "" : field(value))).join(",")}\n`;
 }
 
-function enclosed(value: string): string {
-  const shown = visible(value);
-  return `"${(formula.test(shown) ? `'${shown}` : shown).replaceAll('"', '""')}"`;
+function field(value: string): string {
+  const text = visible(value);
+  return csvField(formula.test(text) ? `'${text}` : text);
 }

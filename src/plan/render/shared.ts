@@ -8,17 +8,17 @@ export interface RenderOptions {
   /** What is planned: the sync and its target. */
   readonly title: string;
   /** How many changes of each section are shown; 20 when absent, `Infinity` for all. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** What the limits say of it. */
-  readonly limits?: readonly LimitCheck[];
+  readonly limits?: readonly LimitCheck[] | undefined;
   /** What a person should know beside the changes, a line each. */
-  readonly notes?: readonly string[];
+  readonly notes?: readonly string[] | undefined;
   /** What is said of principals; that they are created, updated and deleted when absent. */
-  readonly words?: Words;
+  readonly words?: Words | undefined;
   /** What is known of the plan itself: how the run stands that made it. Comes before everything else. */
-  readonly facts?: readonly Fact[];
+  readonly facts?: readonly Fact[] | undefined;
   /** What is said where a plan has changes, and none of them is among those to be shown. */
-  readonly nothing?: string;
+  readonly nothing?: string | undefined;
 }
 
 /** Something with a name, for a person. */
@@ -26,7 +26,7 @@ export interface Fact {
   readonly label: string;
   readonly lines: readonly string[];
   /** How it is to be felt about. */
-  readonly tone?: "good" | "bad" | "waiting";
+  readonly tone?: "good" | "bad" | "waiting" | undefined;
 }
 
 /** What an action does, as it is said of principals: `created`. */

@@ -18,9 +18,9 @@ import type { Fact, RenderOptions, Words } from "./shared.ts";
 export interface TextOptions extends RenderOptions {
   readonly colour: boolean;
   /** The width of the terminal in columns, 100 when absent: how long a list of groups becomes. */
-  readonly width?: number;
+  readonly width?: number | undefined;
   /** How a person sees the rest of a list that is cut. */
-  readonly rest?: string;
+  readonly rest?: string | undefined;
 }
 
 /**

@@ -16,16 +16,16 @@ import type { Stage, Sync } from "#sync/sync.ts";
 export interface DesiredOptions {
   readonly signal: AbortSignal;
   /** Called when a stage begins, and while records are read. */
-  readonly progress?: (stage: Stage, records?: number) => void;
+  readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
   /** Called with what a source wants a person to know. */
   readonly warn: (message: string) => void;
-  readonly observer?: Observer;
+  readonly observer?: Observer | undefined;
   /** What does not count for this plan. */
-  readonly overrides?: readonly Overridable[];
+  readonly overrides?: readonly Overridable[] | undefined;
   /** In epoch milliseconds; absent: now. */
-  readonly now?: number;
+  readonly now?: number | undefined;
   /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
-  readonly reads?: { readonly folder: string; readonly write: boolean };
+  readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
 }
 
 /** What was made. */
@@ -34,7 +34,7 @@ export interface Desired {
   readonly frozen: Frozen;
   readonly departures: Departures;
   /** When the sources were read: they tell that nothing has changed since, and were not read again. */
-  readonly unchangedSince?: Date;
+  readonly unchangedSince?: Date | undefined;
 }
 
 /**
@@ -60,8 +60,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   await freeze(connection, sync.protection, unread);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection);
-  const since = reading?.known?.since;
-  return { assembly, frozen, departures, ...(since === undefined ? {} : { unchangedSince: since }) };
+  return { assembly, frozen, departures, unchangedSince: reading?.known?.since };
 }
 
 function passing(rules: DepartureRules, overrides: readonly Overridable[]): DepartureRules {
@@ -87,8 +86,7 @@ function readSources(
   { connection }: Workbench,
   { signal, warn, progress, observer }: DesiredOptions,
 ): Promise<Assembly> {
-  const attributes = rules.attributes();
-  const context = { signal, warn, ...(attributes === undefined ? {} : { attributes }) };
+  const context = { signal, warn, attributes: rules.attributes() };
   return assemble(
     connection,
     sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
@@ -97,7 +95,7 @@ function readSources(
       signal,
       staged: () => useThreads(connection),
       progress: (records) => progress?.("read", records),
-      ...(observer === undefined ? {} : { observer }),
+      observer,
     },
   );
 }

@@ -28,7 +28,7 @@ const tables = Object.keys(assembledTables);
 /** What a read begins with. */
 export interface Reading {
   /** What the last full read came to, with its tables: nothing has changed since. Absent: the sources must be read. */
-  readonly known?: { readonly assembly: Assembly; readonly since: Date };
+  readonly known?: { readonly assembly: Assembly; readonly since: Date } | undefined;
   /** Keeps what was read for the next time, where that is of use. */
   keep(assembly: Assembly): Promise<void>;
 }

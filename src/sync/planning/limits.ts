@@ -12,7 +12,7 @@ import type { Sync } from "#sync/sync.ts";
 export interface Scope {
   readonly sizes: readonly SourceSize[];
   /** Absent where a source could not be read. */
-  readonly inScope?: { readonly users: number; readonly groups: number };
+  readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
 }
 
 /** A plan that was held against the limits of its sync. */
@@ -37,7 +37,7 @@ export async function scopeOfSources(
 ): Promise<Scope> {
   const read = sources.map(({ name }) => name).filter((name) => !unread.includes(name));
   const sizes = await sizesOf(connection, read);
-  return { sizes, ...(unread.length === 0 ? { inScope: await scopeOf(connection) } : {}) };
+  return { sizes, inScope: unread.length === 0 ? await scopeOf(connection) : undefined };
 }
 
 /**

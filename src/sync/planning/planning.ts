@@ -17,9 +17,9 @@ export interface Planned extends LimitedPlan {
   /** What a person should know beside the changes, one line each. */
   readonly notes: readonly string[];
   /** Which of them are about single principals. */
-  readonly subjects?: readonly NoteSubject[];
+  readonly subjects?: readonly NoteSubject[] | undefined;
   /** Absent where it was decided when the plan was made. */
-  readonly departures?: Departures;
+  readonly departures?: Departures | undefined;
 }
 
 /**
@@ -34,7 +34,7 @@ export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observe
   /** False: nothing is kept for the next run. */
   readonly apply: boolean;
   readonly history: History;
-  readonly overrides?: readonly Overridable[];
+  readonly overrides?: readonly Overridable[] | undefined;
 }
 
 /** Plans what the sources and the rules say. */
