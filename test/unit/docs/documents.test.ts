@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { controlRoutes } from "#wire/routes.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 const pages = ["docs", "connectors"]
@@ -77,6 +78,22 @@ test("every number of the interface that code and tests cite is explained in doc
   );
   expect(cited.length).toBeGreaterThan(100);
   expect([...new Set(cited)].filter((number) => !explained.has(number))).toEqual([]);
+});
+
+test("every route of the daemon's API and every metric is documented", () => {
+  const api = readFileSync(join(root, "docs/reference/control-api.md"), "utf8");
+  const routes = Object.values(controlRoutes).map(
+    ({ method, path }) => `\`${method} ${path.replace(":id", "RUN").replace(":sync", "NAME")}\``,
+  );
+  expect(routes.filter((route) => !api.includes(route))).toEqual([]);
+
+  const monitoring = readFileSync(join(root, "docs/operations/monitoring.md"), "utf8");
+  const metrics = readdirSync(join(root, "src/control"), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .flatMap((path) => [...readFileSync(join(root, "src/control", path), "utf8").matchAll(/"(?<name>rollcall_\w+)"/g)])
+    .map(({ groups }) => groups?.["name"] ?? "");
+  expect(metrics.length).toBeGreaterThan(20);
+  expect(metrics.filter((name) => !monitoring.includes(name))).toEqual([]);
 });
 
 /** A page without its code, where nothing is a link. */
