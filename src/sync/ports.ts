@@ -1,4 +1,4 @@
-/** What a run needs of the service it writes to. Every list is a file: none is ever held as one string. */
+/** The service that a sync writes to. Every list is a file: none is ever one string in memory. */
 export interface Target {
   /** The target's name in the configuration, for messages. */
   readonly name: string;
@@ -10,13 +10,13 @@ export interface Target {
   /**
    * Sends the file `request.principals`, a JSON array of principal objects (B.3), to `user/sync` and writes the answer
    * (specification 2.8) to the file `destination`.
-   * An apply is never repeated on its own once the request may have arrived.
+   * An apply is never retried once the request may have arrived.
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
   sync(request: SyncRequest, destination: string, signal: AbortSignal): Promise<void>;
   /**
-   * Reaches the service and shows that the account, or the session that was given, may list users and groups.
-   * @returns lines for a person: what was reached, how it is protected, as whom. Never a secret
+   * Checks that the service can be reached, and that the account may list users and groups.
+   * @returns lines for people: what was reached, how the connection is protected, and as whom. Never a secret
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
   check(signal: AbortSignal): Promise<readonly string[]>;

@@ -6,11 +6,11 @@ import type { Selection } from "#plan/selection.ts";
 import type { Stage } from "./sync.ts";
 
 /**
- * How a run stands.
- * - `running`: it is under way, or was when its process ended.
- * - `pending`: its plan awaits approval. `held`: a limit or a disagreement of the two opinions stopped it, or the target
- *   was not what was planned after it was applied.
- * - `no change`: there was nothing to do. `applied`: applied, and the target was listed again to prove it.
+ * The state of a run.
+ * - `running`: it is running or queued, or was when its process ended.
+ * - `pending`: its plan waits for approval. `held`: limits, or a difference between the plan and the service's preview,
+ *   stopped it, or the target was not as planned after the apply.
+ * - `no change`: there was nothing to do. `applied`: applied, and verified by listing the target again.
  * - `failed`: an error ended it. `rejected`: a person did. `superseded`: a later run of the sync found another plan.
  *   `expired`: nobody approved it in time.
  */
@@ -30,7 +30,7 @@ export type RunState = (typeof runStates)[number];
 /** Why a run began. */
 export type Cause = "start" | "schedule" | "catch-up" | "retry" | "demand" | "undo";
 
-/** Who did something, and from where. */
+/** Who did something and from where. */
 export interface Actor {
   /** A user of the service, an account of this machine, or `rollcall` itself. */
   readonly name: string;
@@ -43,36 +43,36 @@ export interface StageRecord {
   readonly stage: Stage;
   /** ISO 8601. */
   readonly startedAt: string;
-  /** Absent while it is under way, or where it was broken off. */
+  /** Absent while it runs, or if it was aborted. */
   readonly milliseconds?: number;
-  /** How many records or principals it was about, where that is known. */
+  /** The number of records or principals, if known. */
   readonly records?: number;
 }
 
-/** What a person decided about a run. */
+/** A decision of a person about a run. */
 export interface Decision {
   readonly decision: "approved" | "rejected";
   /** ISO 8601. */
   readonly at: string;
   readonly by: Actor;
-  /** Of the plan that was decided about. */
+  /** The digest of the plan. */
   readonly digest: string;
   readonly reason?: string;
-  /** Limits that were overridden for this plan. */
+  /** The limits that were overridden. */
   readonly overrides?: readonly Overridable[];
   readonly selection?: Selection;
 }
 
-/** A note that is about a single principal: that it is leaving, has another name, or is in doubt. */
+/** Marks a note as being about a single principal: it is leaving, has another name or is quarantined. */
 export interface NoteSubject {
-  /** Its place among the notes, from 0. */
+  /** The index of the note. */
   readonly note: number;
   readonly kind: Kind;
-  /** The principal's; of one with another name, both. */
+  /** The principal's name; for a rename, both names. */
   readonly names: readonly string[];
 }
 
-/** One run, as the journal has it. */
+/** One run in the journal. */
 export interface RunRecord {
   /** Sorts by time: `20261121-101235-4f9c2e`, in UTC. */
   readonly id: string;
@@ -81,72 +81,71 @@ export interface RunRecord {
   readonly target: string;
   readonly cause: Cause;
   readonly by: Actor;
-  /** The run that this one takes back. */
+  /** The run that this one undoes. */
   readonly undoes?: string;
-  /** ISO 8601, as every time here. */
+  /** ISO 8601, like every time here. */
   readonly startedAt: string;
   /** Absent while it is running or pending. */
   readonly endedAt?: string;
   readonly state: RunState;
   readonly stages: readonly StageRecord[];
-  /** Absent while there is no plan. */
+  /** Absent without a plan. */
   readonly digest?: string;
   readonly counts?: Counts;
   readonly limits: readonly LimitCheck[];
-  /** What was left out because of limits. */
+  /** What limits left out of the plan. */
   readonly waiting: readonly Measure[];
-  /** What a person should know beside the changes, one line each. */
+  /** Notes for people, one line each. */
   readonly notes: readonly string[];
-  /** Which notes are about single principals. Absent: an older Rollcall wrote the record, and the notes alone tell. */
+  /** The notes that are about single principals. Absent in records of older versions. */
   readonly subjects?: readonly NoteSubject[];
-  /** Why it is held. Only what is held by `limits` can be approved. */
+  /** Why it is held. Only a run held by `limits` can be approved. */
   readonly heldBy?: HeldBy;
-  /** Of a run that failed or is held: safe to show. */
+  /** Why it failed or is held: safe to show. */
   readonly error?: ErrorDocument;
-  /** Why a person must approve it, although the sync applies its plans by itself otherwise. */
+  /** Why a person must approve it, although the sync usually needs no approval. */
   readonly caution?: string;
-  /** Until when it can be approved. */
+  /** It can be approved until then. */
   readonly expiresAt?: string;
-  /** A later run found the same again: how often, and when last. */
+  /** Later runs found the same plan: how often, and when last. */
   readonly foundAgain?: { readonly count: number; readonly lastAt: string };
   readonly decisions: readonly Decision[];
-  /** Of a superseded run: it found the same as that one, which still waits for approval or is still held. */
+  /** For a superseded run: the run that waits with the same plan. */
   readonly sameAs?: string;
-  /** When it began to send its list to be applied: from then on the target may have changed. */
+  /** When it began to send the list to be applied: from then on the target may have changed. */
   readonly sentAt?: string;
-  /** Its list was sent, and it could not be found out yet what became of that. */
+  /** The list was sent, and nobody knows yet whether it was applied. */
   readonly endUnknown?: true;
-  /** How its end was found out, after its process had been killed or the answer of the target was lost. */
+  /** What was found out about its end, after its process was killed or the answer of the target got lost. */
   readonly recovery?: string;
-  /** What was exported after it, as `--json` shows it; with `error` where that failed. */
+  /** The export after it, as `--json` shows it; with `error` if it failed. */
   readonly export?: Readonly<Record<string, unknown>>;
-  /** Whether its changes and its list are still kept. */
+  /** Whether its plan is still stored. */
   readonly kept: boolean;
 }
 
-/** A slot of a schedule in which no run began. */
+/** A slot in which no run began. */
 export interface SkippedSlot {
   readonly at: string;
   readonly reason: string;
 }
 
-/** What is remembered of a sync from run to run. */
+/** The state of a sync from run to run. */
 export interface SyncState {
-  /** When the daemon first had it. */
+  /** When the daemon first scheduled it. */
   readonly knownSince?: string;
   readonly lastSuccessAt?: string;
-  /** Failures in a row, and since when. */
+  /** The failures in a row and when they began. */
   readonly failures?: { readonly count: number; readonly since: string };
-  /** The last slot of the schedule that was kept or knowingly skipped. */
+  /** The last slot that was run or skipped. */
   readonly lastSlotAt?: string;
   /** The newest last, at most twenty. */
   readonly skipped: readonly SkippedSlot[];
   /**
-   * A person has undone a run, or what was decided before is not known: until somebody approves one, no run is applied
-   * without approval.
+   * A person has undone a run, or earlier decisions are not known: every run needs approval until a person approves one.
    */
   readonly caution?: { readonly since: string; readonly reason: string };
-  /** A person has been told that it has not succeeded for too long. */
+  /** Since when it has been reported as overdue. */
   readonly overdueSince?: string;
 }
 

@@ -24,19 +24,19 @@ export interface CompareOptions {
   readonly interruption: Interruption;
   readonly progress?: (stage: Stage, records?: number) => void;
   readonly warn: (message: string) => void;
-  /** Called with what differs. `plan` can be read only while it is running. */
+  /** Called with the differences. `plan` can be read only while it runs. */
   readonly report: (comparison: Comparison) => Promise<void>;
 }
 
-/** From what the first of two syncs wants of the target to what the second one wants. */
+/** The difference between what two syncs want of a target. */
 export interface Comparison {
   readonly plan: Plan;
-  /** Of the second. */
+  /** What the second one wants. */
   readonly desired: Desired;
 }
 
 /**
- * Compares what two syncs want of one target, by the same live data: a source that both read (the same `Source`) is read
+ * Compares what two syncs want of one target, from the same live data: a source that both have (the same `Source`) is read
  * once, and the target is listed once. Changes nothing.
  * @throws what `run` throws before it applies
  */
@@ -67,7 +67,7 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
   }
 }
 
-/** The target, which answers every list with the first one. */
+/** The target, listed once: later lists are copies of the first. */
 function listedOnce(target: Target, workbench: Workbench): Target {
   const file = workbench.file("listed.json");
   let listed: Promise<void> | undefined;
@@ -87,7 +87,7 @@ function wantedByBoth(before: Sync, after: Sync): WantedAttributes | undefined {
   return { users: [...one.users, ...other.users], groups: [...one.groups, ...other.groups] };
 }
 
-/** Makes of a source one that is read at its first read, and gives the same again at every further one. */
+/** Makes a source that is read once: later reads yield the same records again. */
 function rememberingSources(
   attributes: WantedAttributes | undefined,
   workbench: Workbench,
@@ -103,7 +103,7 @@ function rememberingSources(
 }
 
 function remembering(source: Source, attributes: WantedAttributes | undefined, file: string): Source {
-  /** How the first read ended: throws what it threw. */
+  /** Throws what the first read threw. */
   let ended: (() => void) | undefined;
   return {
     read: (context) => {

@@ -22,9 +22,9 @@ import type { ApprovalPolicy } from "#sync/run.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
 import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
-import type { Standing, Wait } from "./waits.ts";
+import type { Status, Wait } from "./waits.ts";
 
-/** A record of a source that a name may mean, and what the rules make of it. */
+/** A record of a source that matches, and what the rules make of it. */
 export interface RecordExplanation {
   readonly source: string;
   readonly kind: Kind;
@@ -32,20 +32,20 @@ export interface RecordExplanation {
   readonly origin: string;
   readonly rules: readonly RuleTrace[];
   readonly verdict: "included" | "excluded" | "quarantined";
-  /** The principal's name, where that much is known. */
+  /** The principal's name, if known. */
   readonly name?: string;
-  /** Why it is quarantined, or which rule excluded it. */
+  /** Why it is quarantined, or which rule excludes it. */
   readonly reason?: string;
   readonly memberships: readonly DirectMembership[];
 }
 
-/** Everything that a name may mean to a sync, from the sources to the target. */
+/** Everything that matches a name, from the sources to the target. */
 export interface Explanation {
   readonly sync: string;
   readonly target: string;
   readonly records: readonly RecordExplanation[];
   readonly outcomes: readonly Outcome[];
-  /** Names that are near, where nothing was found. */
+  /** Similar names, if nothing was found. */
   readonly nearest: readonly string[];
 }
 
@@ -55,22 +55,19 @@ export interface ExplainOptions {
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly interruption: Interruption;
-  /** Who lets a plan of the sync be applied. */
+  /** The sync's policy. */
   readonly approval: ApprovalPolicy;
   readonly progress?: (stage: Stage, records?: number) => void;
   readonly warn: (message: string) => void;
 }
 
-/** So many records and principals are explained; a name that means more means nothing. */
+/** The most records and principals that are explained: a name that matches more says nothing. */
 const limit = 20;
 
-/** What keeps changes from being made is known of the journal, as far as that can be read. */
-type Remembered = Pick<Standing, "runs" | "caution">;
-
 /**
- * Follows whatever a name means (a principal's name, display name or mail, a record's id, or a value that the rules
- * `name` and `mail` read; upper and lower case are the same) from the sources to what a run would do with it. It reads
- * what a run reads, and changes nothing.
+ * Follows everything that matches a name (a principal's name, display name or mail, a record's id, or a value that the rules
+ * `name` and `mail` read; case does not matter) from the sources to what a run would do with it. It reads what a run reads,
+ * and changes nothing.
  * @throws what `run` throws before it applies
  */
 export async function explain(sync: Sync, wanted: string, options: ExplainOptions): Promise<Explanation> {
@@ -113,21 +110,21 @@ interface WaitOptions extends ExplainOptions {
   readonly unread: readonly string[];
 }
 
-/** Says of every change what keeps it from being made by itself. Changes `desired` as the limits have it. */
+/** Adds to every change why it waits. Changes `desired` to what the limits leave of the plan. */
 async function withWaits(
   outcomes: readonly Outcome[],
   sync: Sync,
   connection: Connection,
   { folder, approval, history, unread, warn }: WaitOptions,
 ): Promise<Outcome[]> {
-  const remembered = await readJournal(folder).then(
-    ({ runs, syncs }): Remembered => {
+  const known = await readJournal(folder).then(
+    ({ runs, syncs }): Pick<Status, "runs" | "caution"> => {
       const reason = syncs[sync.name]?.caution?.reason;
       const own = runs.filter((run) => run.sync === sync.name).toReversed();
       return { runs: own, caution: reason };
     },
-    (error: unknown): Remembered => {
-      warn(`what waits since when is not known: ${messageOf(error)}`);
+    (error: unknown): Pick<Status, "runs" | "caution"> => {
+      warn(`waiting runs are not known: ${messageOf(error)}`);
       return { runs: [] };
     },
   );
@@ -135,24 +132,24 @@ async function withWaits(
   const scope = await scopeOfSources(connection, sync, unread);
   const { checks, waiting } = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
   const { action } = sync.limits;
-  const standing = { sync: sync.name, action, approval, checks, waiting, digest, ...remembered };
+  const status = { sync: sync.name, action, approval, checks, waiting, digest, ...known };
   const store = openStore(folder);
-  const open = remembered.runs.filter(isOpen);
+  const open = known.runs.filter(isOpen);
   const explained: Outcome[] = [];
   for (const outcome of outcomes) {
     const { change } = outcome;
     const rest = waiting.length === 0 ? change : (await differenceOf(connection, outcome)).change;
-    const wait = change === undefined ? undefined : waitOf(change, rest, standing);
+    const wait = change === undefined ? undefined : waitOf(change, rest, status);
     const planned = await plannedOf(connection, store, open, outcome);
     const others = planned.flatMap(({ run, action }): Wait[] =>
-      run.id === wait?.run ? [] : [waitOfRun(run, action, remembered.runs)],
+      run.id === wait?.run ? [] : [waitOfRun(run, action, known.runs)],
     );
     explained.push({ ...outcome, waits: [...(wait === undefined ? [] : [wait]), ...others] });
   }
   return explained;
 }
 
-/** Text as it is compared: what looks the same but for its case is the same. */
+/** The text for a comparison that ignores case. */
 function fold(text: string): string {
   return text.normalize("NFC").toLowerCase();
 }
@@ -165,11 +162,11 @@ function findRecords(
   const found: Judged[] = [];
   const memberships = new Map<number, DirectMembership[]>();
   const held = new Map<number, string>();
-  const isIt = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
-  const isMeant = ({ entry, verdict }: Judged): boolean => {
-    if (isIt(entry.id) || entry.keys.some(isIt) || ("name" in verdict && isIt(verdict.name))) return true;
-    if (verdict.verdict === "included" && (isIt(verdict.mail) || isIt(verdict.displayName))) return true;
-    return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(isIt) : isIt(value)));
+  const matches = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
+  const isWanted = ({ entry, verdict }: Judged): boolean => {
+    if (matches(entry.id) || entry.keys.some(matches) || ("name" in verdict && matches(verdict.name))) return true;
+    if (verdict.verdict === "included" && (matches(verdict.mail) || matches(verdict.displayName))) return true;
+    return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(matches) : matches(value)));
   };
   const explained = (judged: Judged): RecordExplanation => {
     const { seq, source, entry, verdict } = judged;
@@ -190,7 +187,7 @@ function findRecords(
   return {
     observer: {
       judged: (judged) => {
-        if (found.length < limit && isMeant(judged)) found.push(judged);
+        if (found.length < limit && isWanted(judged)) found.push(judged);
       },
       assembled: async (connection) => {
         for (const { seq } of found) {

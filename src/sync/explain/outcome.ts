@@ -13,18 +13,17 @@ import type { Wait } from "./waits.ts";
 export interface Outcome {
   readonly kind: Kind;
   readonly name: string;
-  /** `nothing`: it is, and stays, as it is; or it is not, and does not become. */
+  /** `nothing`: it stays as it is, or does not exist and is not created. */
   readonly action: "create" | "update" | "delete" | "nothing";
   readonly why: string;
-  /** What the target has. */
+  /** The principal in the target. */
   readonly actual?: Principal;
-  /** What changes. */
   readonly change?: Change;
-  /** The records that it was made of, as the ledger knows them: this sync owns it. */
+  /** The records that it was made of, by the ledger. If there are any, this sync owns it. */
   readonly ownedFrom: readonly { readonly source: string; readonly sourceId: string }[];
-  /** For each group that it will be in, also through others, the shortest way there: the first is a direct one. */
+  /** For each group that it will be in, also through other groups: the shortest path, beginning with a direct membership. */
   readonly groups: readonly (readonly string[])[];
-  /** Why the change is not made by itself. Empty: the next run makes it, or there is none. */
+  /** Why the change waits. Empty: the next run makes it, or there is no change. */
   readonly waits: readonly Wait[];
 }
 
@@ -34,8 +33,8 @@ interface Subject {
 }
 
 /**
- * The outcomes of the principals that are called so (or have that mail or display name), wherever they are, and of
- * `names`. Expects the tables of `makeDesired`.
+ * The outcomes of the principals with that name, mail or display name, in the sources or in the target, and of `names`.
+ * Expects the tables of `makeDesired`.
  */
 export async function outcomesOf(
   connection: Connection,
@@ -56,7 +55,7 @@ export async function outcomesOf(
   return outcomes;
 }
 
-/** SQL of a text as it is compared: what looks the same but for its case is the same. */
+/** SQL: the text for a comparison that ignores case. */
 function folded(text: string): string {
   return `lower(nfc_normalize(${text}))`;
 }
@@ -89,12 +88,12 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     actual,
     change,
     ownedFrom,
-    groups: await waysToGroups(connection, desired?.groupNames ?? []),
+    groups: await pathsToGroups(connection, desired?.groupNames ?? []),
     waits: [],
   };
 }
 
-/** How the two sides of a principal differ: `actual` and `desired` as they are now. */
+/** The two sides of a principal and their difference. */
 interface Difference {
   readonly action: Outcome["action"];
   readonly actual?: Principal;
@@ -102,7 +101,7 @@ interface Difference {
   readonly change?: Change;
 }
 
-/** What is to become of a principal, by the tables `actual` and `desired` as they are. */
+/** Compares a principal in the tables `actual` and `desired`, as they are now. */
 export async function differenceOf(connection: Connection, { kind, name }: Subject): Promise<Difference> {
   const of = async (table: "actual" | "desired"): Promise<Principal | undefined> => {
     const sql = `SELECT * FROM ${table} WHERE kind = ? AND name = ?`;
@@ -120,17 +119,17 @@ export async function differenceOf(connection: Connection, { kind, name }: Subje
 
 interface Circumstances {
   readonly frozen: string | undefined;
-  /** Of the record that makes it. */
+  /** The origin of the record that makes it. */
   readonly origin: string | undefined;
   readonly quarantined: readonly string[];
   readonly isOwned: boolean;
   readonly inTarget: boolean;
   readonly isHeldBack: boolean;
-  /** Of one that is leaving: when, ISO 8601. */
+  /** If it is leaving: when, ISO 8601. */
   readonly leavesOn: string | undefined;
 }
 
-/** By why it is frozen. */
+/** By the reason it is frozen for. */
 const stays: Readonly<Record<string, string>> = {
   administrator: "no record makes it any more, but it is an administrator: it is never deleted",
   "last member": "no record makes it any more, but a protected group would have no member left: it is not deleted",
@@ -170,8 +169,8 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   return `a record makes it (${origin})${isOwned ? "" : "; this sync adopts it"}`;
 }
 
-/** Breadth first, so that each way is a shortest one; a group that is in itself ends nothing. */
-async function waysToGroups(connection: Connection, direct: readonly string[]): Promise<string[][]> {
+/** Breadth first, so that each path is a shortest one. Cycles of groups do no harm. */
+async function pathsToGroups(connection: Connection, direct: readonly string[]): Promise<string[][]> {
   const ways = new Map(direct.map((group) => [group, [group]]));
   let frontier = [...direct];
   while (frontier.length > 0) {
@@ -190,7 +189,7 @@ async function waysToGroups(connection: Connection, direct: readonly string[]): 
   return [...ways.values()];
 }
 
-/** Names of principals, in the sources or in the target, that look most like a text, whatever their case. */
+/** The names of principals, in the sources or in the target, that are most like a text. Case does not matter. */
 export async function nearestNames(connection: Connection, wanted: string): Promise<string[]> {
   const sides = `${folded("name")}, ${folded(literal(wanted))}`;
   const rows = await connection.rows<{ name: string }>(`

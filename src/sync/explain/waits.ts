@@ -10,50 +10,50 @@ import type { RunRecord } from "#sync/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Store } from "#sync/plans/stored.ts";
 
-/** Why a change of a principal is not made by itself, and how a person has it made. */
+/** Why a change of a principal waits, and how a person gets it applied. */
 export interface Wait {
   /**
    * `held`: limits stop the whole run. `left out`: limits take the change out of the plan, and the rest is applied.
-   * `pending`: somebody must approve the plan.
+   * `pending`: a person must approve the plan.
    */
   readonly how: "held" | "left out" | "pending";
-  /** The limits that are tripped; of a change that is left out, those that it is left out for. */
+  /** The tripped limits; for a change that is left out, the limits that cause it. */
   readonly limits: readonly LimitCheck[];
-  /** Why somebody must approve it. */
+  /** Why a person must approve it. */
   readonly reason?: string;
-  /** Since when such changes wait, ISO 8601; absent: no run has found it yet. */
+  /** Since when such changes wait, ISO 8601; absent: no run has found them yet. */
   readonly since?: string;
-  /** The run that can be approved, and what it would do with the principal. */
+  /** The run that can be approved, and its action for the principal. */
   readonly run?: string;
   readonly action?: Action;
   /** Until when, ISO 8601. */
   readonly expiresAt?: string;
-  /** The commands with which a person looks at it, and has it made. */
+  /** The commands to look at it and to get it applied. */
   readonly next: readonly string[];
 }
 
-/** What is known of a sync where a plan meets its limits and whoever approves it. */
-export interface Standing {
+/** The limits, the approval policy and the runs of a sync. */
+export interface Status {
   readonly sync: string;
   readonly action: "hold" | "apply-the-rest";
   readonly approval: ApprovalPolicy;
-  /** Why nothing is applied by itself at the moment, although `approval` has it. */
+  /** Why every run needs approval at the moment, whatever `approval` says. */
   readonly caution?: string;
-  /** What a run finds now. */
+  /** The limits of a plan made now. */
   readonly checks: readonly LimitCheck[];
   readonly waiting: readonly Measure[];
-  /** Of the plan with nothing left out. */
+  /** The digest of the whole plan, with nothing left out. */
   readonly digest: string;
   /** The runs of the sync, the newest first. */
   readonly runs: readonly RunRecord[];
 }
 
 /**
- * What keeps the change of a principal waiting that a run would find now. Nothing: the next run makes it.
+ * Why a change waits that a run would find now; undefined: the next run makes it.
  * @param rest what the limits leave of the change; absent: nothing
  */
-export function waitOf(change: Change, rest: Change | undefined, standing: Standing): Wait | undefined {
-  const { sync, action, approval, caution, checks, waiting, digest, runs } = standing;
+export function waitOf(change: Change, rest: Change | undefined, status: Status): Wait | undefined {
+  const { sync, action, approval, caution, checks, waiting, digest, runs } = status;
   const tripped = checks.filter((check) => check.tripped && !check.overridden);
   const pass = `--override ${namesOf(tripped).join(",")}`;
   if (action === "apply-the-rest") {
@@ -67,7 +67,7 @@ export function waitOf(change: Change, rest: Change | undefined, standing: Stand
   const isBeyond = action === "hold" && tripped.length > 0;
   const isAsked = approval === "required" || caution !== undefined;
   if (!isBeyond && !isAsked) return undefined;
-  // What is beyond its limits waits for approval only where that is what the policy says of it.
+  // Beyond its limits, a plan waits for approval only if the policy says so.
   const isHeld = isBeyond && (isAsked || approval === "automatic");
   const open = runs.find((run) => isOpen(run) && run.digest === digest && run.undoes === undefined);
   return {
@@ -79,7 +79,7 @@ export function waitOf(change: Change, rest: Change | undefined, standing: Stand
   };
 }
 
-/** The way in which an open run of the sync waits, which has planned something for a principal. */
+/** Why the change waits that an open run has planned for a principal. */
 export function waitOfRun(run: RunRecord, action: Action, runs: readonly RunRecord[]): Wait {
   const held = run.state === "held";
   return {
@@ -103,20 +103,20 @@ function hasWaited(run: RunRecord): boolean {
   return isOpen(run) || run.state === "superseded" || run.state === "expired";
 }
 
-/** What a person can do about a run that is open. */
+/** The commands for an open run. */
 function commandsOf(run: RunRecord): string[] {
   const beyond = run.state === "held" ? trippedLimits(run) : [];
   const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
   return [`rollcall show ${run.id}`, `rollcall approve ${run.id}${override}`];
 }
 
-/** No run has found it yet, or none of those that have is open any more. */
+/** The commands if no open run has the change. */
 function laterCommands(sync: string, pass: string, digest: string): string[] {
   const of = pass === "" ? sync : `${sync} ${pass}`;
   return [`rollcall plan ${of}`, `rollcall apply ${of} --digest ${digest}`];
 }
 
-/** When the newest runs of a sync that count began to do so, one after the other; those that failed say nothing of it. */
+/** When the unbroken series of the newest runs that count began. Failed runs are ignored. */
 function sinceWhen(runs: readonly RunRecord[], counts: (run: RunRecord) => boolean): Pick<Wait, "since"> {
   let since: string | undefined;
   for (const run of runs) {
@@ -127,11 +127,11 @@ function sinceWhen(runs: readonly RunRecord[], counts: (run: RunRecord) => boole
   return { since };
 }
 
-/** What of a plan a missing part of a change can be put down to. */
+/** The measures that can cause the missing part of a change. */
 function causesOf(change: Change, rest: Change | undefined): Measure[] {
   const { action, kind } = change;
   if (rest === undefined && action === "create") return ["creates"];
-  // While memberships must not be lost, no group is deleted.
+  // No group is deleted while memberships must not be lost.
   if (rest === undefined && action === "delete")
     return kind === "user" ? ["deletes"] : ["deletes", "updates", "membershipsLost"];
   const attributes = change.attributes.filter(
@@ -149,7 +149,7 @@ function isMissing(groups: readonly string[], left: readonly string[] = []): boo
   return groups.some((group) => !left.includes(group));
 }
 
-/** The limits for which these wait. One on how much a source must have is about whatever is taken away. */
+/** The limits that cause these measures to wait. A limit on the size of a source concerns everything that is taken away. */
 function limitsFor(
   causes: readonly Measure[],
   waiting: readonly Measure[],
@@ -166,7 +166,7 @@ function namesOf(checks: readonly LimitCheck[]): string[] {
   return [...new Set(checks.map(({ limit }) => limit))];
 }
 
-/** What the open runs of a sync would do with a principal, as far as that is kept. */
+/** What the open runs of a sync would do with a principal, as far as their plans are stored. */
 export async function plannedOf(
   connection: Connection,
   store: Store,
@@ -176,7 +176,7 @@ export async function plannedOf(
   const found: { run: RunRecord; action: Action }[] = [];
   for (const run of open) {
     const file = literal(store.file(run.id, "changes"));
-    // Whoever keeps the runs may remove it meanwhile.
+    // The daemon may remove it meanwhile.
     const [row] = await connection
       .rows<{ action: Action }>(
         `SELECT action::VARCHAR AS action FROM read_parquet(${file}) WHERE kind::VARCHAR = ? AND name = ?`,

@@ -3,11 +3,11 @@ import type { Change } from "#plan/change.ts";
 import type { LimitCheck, LimitName } from "#plan/limits.ts";
 import type { RunState } from "#sync/record.ts";
 import { waitOf } from "#sync/explain/waits.ts";
-import type { Standing } from "#sync/explain/waits.ts";
+import type { Status } from "#sync/explain/waits.ts";
 import { endedRun, trippedLimit } from "../../../support/runs.ts";
 
 const check = (limit: LimitName): LimitCheck => trippedLimit({ limit });
-const standing = (change: Partial<Standing>): Standing => ({
+const status = (change: Partial<Status>): Status => ({
   sync: "staff",
   action: "apply-the-rest",
   approval: "automatic",
@@ -28,7 +28,7 @@ const change = (action: Change["action"], rest: Partial<Change> = {}): Change =>
 });
 
 describe("which limits a change is left out for", () => {
-  const all = standing({
+  const all = status({
     checks: (["deletes", "updates", "creates", "membershipsLost", "blanked"] as const).map(check),
     waiting: ["deletes", "updates", "creates", "membershipsLost", "blanked"],
   });
@@ -62,7 +62,7 @@ describe("which limits a change is left out for", () => {
   });
 
   test("a source that has shrunk keeps what would be taken away, and nothing else", () => {
-    const shrunk = standing({ checks: [check("shrink")], waiting: ["deletes", "membershipsLost"] });
+    const shrunk = status({ checks: [check("shrink")], waiting: ["deletes", "membershipsLost"] });
     expect(waitOf(change("delete"), undefined, shrunk)?.limits).toMatchObject([{ limit: "shrink" }]);
     expect(waitOf(change("create"), change("create"), shrunk)).toBeUndefined();
   });
@@ -80,7 +80,7 @@ describe("who must approve it", () => {
     ["somebody, for once", { caution: "ada has undone the run 1" }, "pending"],
   ] as const)("%s", (_, how, expected) => {
     const update = change("update", { groupsAdded: ["new"] });
-    expect(waitOf(update, update, standing(how))?.how).toBe(expected);
+    expect(waitOf(update, update, status(how))?.how).toBe(expected);
   });
 });
 
@@ -98,7 +98,7 @@ test("it waits since the first run that found it so; failures and ways back say 
     at("1", "superseded"),
   ];
   const deletion = change("delete");
-  expect(waitOf(deletion, deletion, standing({ approval: "required", runs }))).toEqual({
+  expect(waitOf(deletion, deletion, status({ approval: "required", runs }))).toEqual({
     how: "pending",
     limits: [],
     reason: "approval: required",
