@@ -1,9 +1,21 @@
+import type { BuiltInConnector } from "#connector.ts";
 import { messageOf } from "#errors.ts";
 import type { Approval, Draft, DraftRule, DraftRules, DraftSource, Secret } from "./draft.ts";
 import { approvals, names, usualAttribute } from "./draft.ts";
-import type { Setting } from "./init.ts";
 import { columnsOf, openDraft, outcomesOf, problemsOf } from "./probe.ts";
 import type { Found } from "./probe.ts";
+
+/** What questions are asked with. */
+export interface Setting {
+  readonly connectors: readonly BuiltInConnector[];
+  /** The configuration's. */
+  readonly folder: string;
+  say(line: string): void;
+  /** Says why an answer cannot be used, so that it is asked for again; throws what no other answer would mend. */
+  refuse(error: unknown): void;
+  /** Work that Ctrl-C ends. */
+  interruptible<Result>(work: (signal: AbortSignal) => Promise<Result> | undefined): Promise<Result | undefined>;
+}
 
 const none = "(none)";
 

@@ -11,6 +11,7 @@ import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { formatNumber, formatSizes } from "#text.ts";
 import { askApproval, askRules, askSchedule, askSource, askTarget } from "./ask.ts";
+import type { Setting } from "./ask.ts";
 import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
 import { names, proposeRules, usualAttribute } from "./draft.ts";
 import { refuseEarly, writeDraft } from "./file.ts";
@@ -29,18 +30,6 @@ export interface InitFlags {
   readonly memberOf?: string;
   readonly schedule?: string;
   readonly approval?: Approval;
-}
-
-/** What questions are asked with. */
-export interface Setting {
-  readonly connectors: readonly BuiltInConnector[];
-  /** The configuration's. */
-  readonly folder: string;
-  say(line: string): void;
-  /** Says why an answer cannot be used, so that it is asked for again; throws what no other answer would mend. */
-  refuse(error: unknown): void;
-  /** Work that Ctrl-C ends. */
-  interruptible<Result>(work: (signal: AbortSignal) => Promise<Result> | undefined): Promise<Result | undefined>;
 }
 
 /**
