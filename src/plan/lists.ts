@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
-import { literal } from "#duckdb/database.ts";
+import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import { principalColumns } from "#principals/tables.ts";
@@ -23,28 +23,23 @@ const fields = [...textFields, "groupNames"] as const;
 const usualElement = 16 * 1024 * 1024;
 
 /**
- * Reads a file that must hold a JSON array into the temporary table `into`: one row for each element, whatever it is.
- *
- * - `index` from 0, and `json`, its text without needless white space
- * - `is_typed`: it is an object, and every field of a principal has the type of specification 2.7, is null or absent
- *
- * DuckDB's reader is as strict as `JSON.parse`, with a few exceptions that are looked for here.
- * @throws {InputError} when the file is no JSON array, or an element gives a field of a principal twice. The message names the
- *   place and never quotes the list, which may hold passwords.
+ * Reads a file that must hold a JSON array into the temporary table `into (index, json)`: one row for each element, whatever it is,
+ * counted from 0, without needless white space. DuckDB's reader is as strict as `JSON.parse`, with a few exceptions that are looked for here.
+ * @throws {InputError} when the file is no JSON array. The message names the place and never quotes the list, which may hold passwords.
  */
-export async function readElements(connection: Connection, file: string, into: string): Promise<void> {
+async function readElements(connection: Connection, file: string, into: string): Promise<void> {
   const load = (longest: number): Promise<void> =>
-    connection.run(`CREATE OR REPLACE TEMP TABLE ${into} AS ${elementsOf(file, longest)}`);
+    connection.run(`
+      CREATE OR REPLACE TEMP TABLE ${into} AS
+      SELECT row_number() OVER () - 1 AS index, json
+      FROM read_json(${literal(file)}, format = 'array', records = false, columns = {json: 'JSON'}, maximum_object_size = ${longest})`);
   const [loaded, checked] = await Promise.allSettled([load(usualElement), checkStrictly(file)]);
   if (checked.status === "rejected") throw checked.reason as Error;
-  if (loaded.status === "rejected") {
-    const isTooLong = messageOf(loaded.reason).includes('"maximum_object_size"');
-    if (!isTooLong) throw notJson(loaded.reason);
-    await load(checked.value + 1024).catch((error: unknown) => {
-      throw notJson(error);
-    });
-  }
-  await checkTwice(connection, into);
+  if (loaded.status === "fulfilled") return;
+  if (!messageOf(loaded.reason).includes('"maximum_object_size"')) throw notJson(loaded.reason);
+  await load(checked.value + 1024).catch((error: unknown) => {
+    throw notJson(error);
+  });
 }
 
 /**
@@ -121,33 +116,6 @@ function notJsonAt(byte: number, expected: string): InputError {
   return new InputError(`principals: not valid JSON at byte ${byte}: expected ${expected}`);
 }
 
-/** `is_known`: it has no field but those of a principal, and none twice. */
-function elementsOf(file: string, longest: number): string {
-  const paths = fields.map((field) => `'$.${field}'`).join(", ");
-  const source = `read_json(${literal(file)}, format = 'array', records = false, columns = {json: 'JSON'}, maximum_object_size = ${longest})`;
-  return `
-    SELECT index, json,
-      coalesce(
-        (len(keys) > 0 OR json = '{}')
-        AND len(list_filter(types[:${textFields.length}], lambda type: type NOT IN ('VARCHAR', 'NULL'))) = 0
-        AND coalesce(types[${fields.length}] IN ('ARRAY', 'NULL'), true)
-        AND len(list_filter(group_types, lambda type: type <> 'VARCHAR')) = 0, false) AS is_typed,
-      coalesce(len(keys) = len(list_filter(types, lambda type: type IS NOT NULL)), false) AS is_known
-    FROM (
-      SELECT index, json, json_keys(json) AS keys, json_type(json, [${paths}]) AS types,
-        json_type(json, '$.groupNames[*]') AS group_types
-      FROM (SELECT row_number() OVER () - 1 AS index, json FROM ${source}))`;
-}
-
-/** DuckDB takes the first of two fields with one name. */
-async function checkTwice(connection: Connection, elements: string): Promise<void> {
-  const [twice] = await connection.rows<{ index: bigint; field: string }>(`
-    SELECT index, field FROM (
-      SELECT index, unnest([${fields.map(literal).join(", ")}]) AS field, json_keys(json) AS keys FROM ${elements} WHERE NOT is_known)
-    WHERE len(list_filter(keys, lambda key: key = field)) > 1 ORDER BY index LIMIT 1`);
-  if (twice !== undefined) throw new InputError(`principals[${twice.index}].${twice.field}: is given twice`);
-}
-
 /** DuckDB counts from 2, and quotes the list in some messages. */
 function notJson(error: unknown): unknown {
   const message = messageOf(error);
@@ -159,11 +127,15 @@ function notJson(error: unknown): unknown {
 }
 
 /**
- * The elements that `readElements` has read as principals, as a query: `index`, `principalColumns` and `password`. What is absent, null or
- * of another type is empty where it is required and NULL where it is optional; `kind` is empty when `principalTypeEnum`
- * is neither of its two values.
+ * The elements of a list as principals, as a query: `index`, `principalColumns` and `password`. What is absent, null or of another type is
+ * empty where it is required and NULL where it is optional; `kind` is empty when `principalTypeEnum` is neither of its two values.
+ *
+ * - `is_typed`: it is an object, and every field of a principal has the type of specification 2.7, is null or absent
+ * - `is_known`: it has no field but those of a principal, and none twice
+ * @param isLenient takes what has another type as text
  */
-export function principalsOf(elements: string): string {
+function principalsOf(elements: string, isLenient: boolean): string {
+  const paths = fields.map((field) => `'$.${field}'`).join(", ");
   const types = JSON.stringify({
     ...Object.fromEntries(textFields.map((field) => [field, "VARCHAR"])),
     groupNames: ["VARCHAR"],
@@ -171,23 +143,36 @@ export function principalsOf(elements: string): string {
   const typed = textFields.map(
     (field) => `${field}: CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN json ->> '$.${field}' END`,
   );
-  const isUser = `principal.principalTypeEnum = 'LOCAL_USER'`;
+  const isUser = "principal.principalTypeEnum = 'LOCAL_USER'";
   const names = "principal.groupNames";
   return `
     SELECT
       index,
-      CASE principal.principalTypeEnum
-        WHEN 'LOCAL_USER' THEN 'user' WHEN 'LOCAL_GROUP' THEN 'group' ELSE '' END AS kind,
+      CASE principal.principalTypeEnum WHEN 'LOCAL_USER' THEN 'user' WHEN 'LOCAL_GROUP' THEN 'group' ELSE '' END AS kind,
       coalesce(principal.name, '') AS name,
       coalesce(principal.displayName, '') AS display_name,
       nullif(principal.description, '') AS description,
       CASE WHEN ${isUser} THEN nullif(principal.mail, '') END AS mail,
       CASE WHEN ${isSet(names)} THEN ${names} ELSE list_sort(list_distinct(coalesce(${names}, []))) END AS group_names,
-      CASE WHEN ${isUser} THEN nullif(principal.password, '') END AS password
+      CASE WHEN ${isUser} THEN nullif(principal.password, '') END AS password,
+      is_typed,
+      is_known
     FROM (
-      SELECT index, CASE WHEN is_typed THEN from_json(json, '${types}')
+      SELECT index, is_typed, is_known,
+        CASE WHEN ${isLenient ? "true" : "is_typed"} THEN from_json(json, '${types}')
         ELSE {${typed.join(", ")}, groupNames: CASE WHEN ${areGroupNames} THEN json ->> '$.groupNames[*]' END} END AS principal
-      FROM ${elements})`;
+      FROM (
+        SELECT index, json,
+          coalesce(
+            (len(keys) > 0 OR json = '{}')
+            AND len(list_filter(types[:${textFields.length}], lambda type: type NOT IN ('VARCHAR', 'NULL'))) = 0
+            AND coalesce(types[${fields.length}] IN ('ARRAY', 'NULL'), true)
+            AND len(list_filter(group_types, lambda type: type <> 'VARCHAR')) = 0, false) AS is_typed,
+          coalesce(len(keys) = len(list_filter(types, lambda type: type IS NOT NULL)), false) AS is_known
+        FROM (
+          SELECT index, json, json_keys(json) AS keys, json_type(json, [${paths}]) AS types,
+            json_type(json, '$.groupNames[*]') AS group_types
+          FROM ${elements})))`;
 }
 
 /** An SQL condition on the element `json`: its `groupNames` is an array of strings. */
@@ -195,18 +180,48 @@ export const areGroupNames = `(
   json_type(json, '$.groupNames') = 'ARRAY'
   AND list_filter(json_type(json, '$.groupNames[*]'), lambda type: type <> 'VARCHAR') = [])`;
 
+/** How a list is read. */
+export interface ListReading {
+  /** The temporary table for `(index, json)` of every element. */
+  readonly elements: string;
+  /** The temporary table for what `principalsOf` makes of them. */
+  readonly into: string;
+  /** Takes a value of another type as text. */
+  readonly isLenient: boolean;
+}
+
+/**
+ * Reads a file that must hold a JSON array of principal objects (specification 2.7): what `user/sync` is given, and what `user/list` answers.
+ * @throws {InputError} when the file is no JSON array, or an element gives a field twice
+ */
+export async function readList(
+  connection: Connection,
+  file: string,
+  { elements, into, isLenient }: ListReading,
+): Promise<void> {
+  await readElements(connection, file, elements);
+  await useThreads(connection);
+  await connection.run(`CREATE OR REPLACE TEMP TABLE ${into} AS ${principalsOf(elements, isLenient)}`);
+  // DuckDB takes the first of two fields with one name.
+  const [twice] = await connection.rows<{ index: bigint; field: string }>(`
+    SELECT index, field FROM (
+      SELECT index, unnest([${fields.map(literal).join(", ")}]) AS field, json_keys(json) AS keys
+      FROM ${elements} SEMI JOIN (FROM ${into} WHERE NOT is_known) USING (index))
+    WHERE len(list_filter(keys, lambda key: key = field)) > 1 ORDER BY index LIMIT 1`);
+  if (twice !== undefined) throw new InputError(`principals[${twice.index}].${twice.field}: is given twice`);
+}
+
 /**
  * Reads the answer of `user/list` (B.9) from a file into a table.
  * @throws {InputError} when the file is no such list; nothing may be concluded from it then
  */
 export async function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
   try {
-    await readElements(connection, file, "elements");
-    // A service that gives a number, or null among the groups, is read as if it gave text.
-    const lenient = "(SELECT * REPLACE (true AS is_typed) FROM elements)";
+    await readList(connection, file, { elements: "read_elements", into: "read_principals", isLenient: true });
     await connection.run(`
-      CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM (${principalsOf(lenient)});
-      DROP TABLE elements;`);
+      DROP TABLE read_elements;
+      CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM read_principals;
+      DROP TABLE read_principals;`);
   } catch (error) {
     throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });
   }

@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { areGroupNames, principalsOf, readElements } from "#plan/lists.ts";
+import { areGroupNames, readList } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
 
 /** How many problems are named (B.5). */
@@ -28,12 +28,13 @@ export interface Checks {
  * type is empty or NULL. What that does not tell is in `wrong_types (index, problem)`.
  * @throws {InputError} when it is no JSON array (B.5)
  */
-export async function readList(connection: Connection, file: string): Promise<void> {
-  await readElements(connection, file, "elements");
+export async function loadList(connection: Connection, file: string): Promise<void> {
+  await readList(connection, file, { elements: "elements", into: "listed", isLenient: false });
   await connection.run(`
-    CREATE TEMP TABLE listed AS ${principalsOf("elements")};
     CREATE TEMP TABLE wrong_types AS
-      SELECT index, problem FROM (SELECT index, unnest([${typeProblems.join(",\n")}]) AS problem FROM elements WHERE NOT is_typed)
+      SELECT index, problem FROM (
+        SELECT index, unnest([${typeProblems.join(",\n")}]) AS problem
+        FROM elements SEMI JOIN (FROM listed WHERE NOT is_typed) USING (index))
       WHERE problem IS NOT NULL;
     DROP TABLE elements;`);
 }

@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
-import { literal, useThreads } from "#duckdb/database.ts";
+import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { createChanges } from "#plan/diff.ts";
 import { comparedColumns, principalColumns } from "#principals/tables.ts";
-import { checkList, readList } from "./check.ts";
+import { checkList, loadList } from "./check.ts";
 import type { Answers } from "./list.ts";
 import { syncAnswer } from "./list.ts";
 import { hashPassword } from "./passwords.ts";
@@ -36,9 +36,8 @@ const columns = principalColumns.join(", ");
 export async function sync(connection: Connection, request: SyncRequest, context: SyncContext): Promise<Readable> {
   const { answers, signal } = context;
   const { apply, defaultPassword } = request;
-  await readList(connection, request.list);
+  await loadList(connection, request.list);
   signal.throwIfAborted();
-  await useThreads(connection);
   await connection.run(`CREATE TEMP VIEW actual AS ${everything}`);
   await createDesired(connection, request, context);
   await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });

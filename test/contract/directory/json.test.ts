@@ -5,9 +5,11 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
-import { principalsOf, readElements } from "#plan/lists.ts";
+import { readList } from "#plan/lists.ts";
 import { openMemory } from "../../support/memory.ts";
 import type { Memory } from "../../support/memory.ts";
+
+const tables = { elements: "elements", into: "listed", isLenient: false };
 
 let folder: string;
 let file: string;
@@ -26,7 +28,7 @@ afterAll(async () => {
 async function read(text: string | Buffer): Promise<unknown[] | string> {
   await writeFile(file, text);
   try {
-    await readElements(memory.connection, file, "elements");
+    await readList(memory.connection, file, tables);
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
     return error.message;
@@ -162,8 +164,8 @@ test("B.5 the place is right however long the list is", async () => {
 test("B.5 depth is no matter", async () => {
   const deep = "[".repeat(100_000) + "]".repeat(100_000);
   await writeFile(file, `[{"x":${deep}},{"groupNames":${deep}},{"name":${deep}},${deep}]`);
-  await readElements(memory.connection, file, "elements");
-  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM (${principalsOf("elements")})`);
+  await readList(memory.connection, file, tables);
+  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM listed`);
   expect(rows).toEqual(Array.from({ length: 4 }, () => ({ kind: "", name: "", group_names: [] })));
 });
 
@@ -172,7 +174,7 @@ test("an element may be longer than DuckDB takes at first", async () => {
   await writeFile(file, `[${small}{"name":"${"x".repeat(35_000_000)}"}]`);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 30, spill: join(folder, "spill") });
   const connection = await database.connect();
-  await readElements(connection, file, "elements");
+  await readList(connection, file, tables);
   const rows = await connection.rows(
     "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM elements",
   );
