@@ -5,7 +5,9 @@ import type { Connection } from "#duckdb/database.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import { principalColumns } from "#principals/tables.ts";
 
-/** The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names. */
+/**
+ * The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names.
+ */
 export const syncArrays = [
   ["usersAdded", "create", "user"],
   ["usersDeleted", "delete", "user"],
@@ -19,13 +21,15 @@ export const syncArrays = [
 const textFields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password"] as const;
 const fields = [...textFields, "groupNames"] as const;
 
-/** The longest element that DuckDB reads at first, in bytes: it sets aside twice as much. */
+/** The longest element of the first attempt, in bytes. DuckDB allocates twice as much. */
 const usualElement = 16 * 1024 * 1024;
 
 /**
- * Reads a file that must hold a JSON array into the temporary table `into (index, json)`: one row for each element, whatever it is,
- * counted from 0, without needless white space. DuckDB's reader is as strict as `JSON.parse`, with a few exceptions that are looked for here.
- * @throws {InputError} when the file is no JSON array. The message names the place and never quotes the list, which may hold passwords.
+ * Reads a file that must hold a JSON array into the temporary table `into (index, json)`: one row for each element,
+ * whatever it is, counted from 0, as minified JSON. DuckDB's reader is as strict as `JSON.parse`, except for what
+ * `checkStrictly` refuses.
+ * @throws {InputError} when the file is no JSON array. The message names the place and never quotes the list, which may
+ *   hold passwords.
  */
 async function readElements(connection: Connection, file: string, into: string): Promise<void> {
   const load = (longest: number): Promise<void> =>
@@ -43,9 +47,10 @@ async function readElements(connection: Connection, file: string, into: string):
 }
 
 /**
- * Looks for what DuckDB's reader lets pass and JSON does not have: an empty file, a byte order mark, a comma before a closing bracket, `NaN`
- * and `Infinity`, other white space. A list that is cut off is found here too, as only this knows at which byte.
- * @returns how long the longest element is, with what is around it, in bytes
+ * Refuses what DuckDB's reader accepts and JSON forbids: an empty file, a byte
+ * order mark, a comma before a closing bracket, `NaN` and `Infinity`, other white
+ * space. Also finds where a list is cut off: DuckDB does not say at which byte.
+ * @returns the length of the longest element, including its separators, in bytes
  */
 async function checkStrictly(file: string): Promise<number> {
   let offset = 0;
@@ -106,7 +111,10 @@ const [verticalTab, formFeed, space, quote, comma] = [0x0b, 0x0c, 0x20, 0x22, 0x
 const [openBracket, backslash, closeBracket, openBrace, closeBrace] = [0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
 const [letterI, letterN, smallA, smallI, smallN] = [0x49, 0x4e, 0x61, 0x69, 0x6e];
 
-/** Whether a letter is of `NaN` or `Infinity`, in any case: of the other words, none has `i` or `N`, and no `a` follows an `n`. */
+/**
+ * Whether a letter is part of `NaN` or `Infinity`, in any case. `true`, `false` and `null` have no `i`, no `N`, and no
+ * `a` after an `n`.
+ */
 function isOfNoNumber(byte: number, last: number): boolean {
   if (byte === letterN || byte === letterI || byte === smallI) return true;
   return (last === smallN || last === letterN) && (byte | 0x20) === smallA;
@@ -116,7 +124,7 @@ function notJsonAt(byte: number, expected: string): InputError {
   return new InputError(`principals: not valid JSON at byte ${byte}: expected ${expected}`);
 }
 
-/** DuckDB counts from 2, and quotes the list in some messages. */
+/** An error without the list, which DuckDB quotes in some messages. DuckDB counts elements from 2. */
 function notJson(error: unknown): unknown {
   const message = messageOf(error);
   if (message.includes("Empty array with trailing data"))
@@ -127,8 +135,9 @@ function notJson(error: unknown): unknown {
 }
 
 /**
- * The elements of a list as principals, as a query: `index`, `principalColumns` and `password`. What is absent, null or of another type is
- * empty where it is required and NULL where it is optional; `kind` is empty when `principalTypeEnum` is neither of its two values.
+ * The elements of a list as principals, as a query: `index`, `principalColumns` and `password`. What is absent, null or
+ * of another type is empty where it is required and NULL where it is optional; `kind` is empty when `principalTypeEnum`
+ * is neither of its two values.
  *
  * - `is_typed`: it is an object, and every field of a principal has the type of specification 2.7, is null or absent
  * - `is_known`: it has no field but those of a principal, and none twice
@@ -191,7 +200,8 @@ export interface ListReading {
 }
 
 /**
- * Reads a file that must hold a JSON array of principal objects (specification 2.7): what `user/sync` is given, and what `user/list` answers.
+ * Reads a file that must hold a JSON array of principal objects (specification 2.7): what `user/sync` is given, and
+ * what `user/list` answers.
  * @throws {InputError} when the file is no JSON array, or an element gives a field twice
  */
 export async function readList(
@@ -241,15 +251,17 @@ export async function readPrincipals(connection: Connection, file: string, table
     throw new InputError(`the list of principals holds the ${double.kind} ${double.name} twice`);
 }
 
-/** An SQL condition: a list of names is sorted by code point and holds none twice. To look takes half the time of sorting. */
+/**
+ * An SQL condition: a list of names is sorted by code point,
+ * without duplicates. Checking takes half as long as sorting.
+ */
 function isSet(list: string): string {
   return `coalesce(list_bool_and(list_transform(range(1, len(${list})), lambda i: coalesce(${list}[i] < ${list}[i + 1], false))), len(${list}) < 2 AND ${list}[1] IS NOT NULL)`;
 }
 
 /**
- * Writes the relation `from` as a JSON array of principal objects (specification 2.7) to a file, users first, each kind by
- * name: two lists of the same differ nowhere, and a service that compares one with the one before finds the same in the
- * same place.
+ * Writes the relation `from` as a JSON array of principal objects (specification 2.7) to a file: users first, then
+ * groups, each by name, so that equal relations give equal files.
  */
 export async function writePrincipals(connection: Connection, from: PrincipalTable, file: string): Promise<void> {
   await connection.run(`

@@ -1,26 +1,26 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { StatusCode } from "#wire/loads.ts";
 
-/** What whoever runs the service may want to count. What is called here neither throws nor takes long. */
+/** Callbacks for metrics. They must not throw, and must return quickly. */
 export interface Observer {
-  /** A request is over, answered or broken off. */
+  /** A request has ended, answered or broken off. */
   readonly request?: (ended: EndedRequest) => void;
-  /** A load cycle is over. */
+  /** A load cycle has ended. */
   readonly load?: (ended: EndedLoad) => void;
 }
 
 export interface EndedRequest {
   readonly method: string;
   /** The template of its path, `/ts_dataservice/v1/public/loads/:cycle_id`; absent where no route has the path. */
-  readonly route?: string;
+  readonly route?: string | undefined;
   /** Absent when the client went before there was an answer. */
-  readonly status?: number;
-  /** Until the last byte of the answer had gone. */
+  readonly status?: number | undefined;
+  /** Until the last byte of the answer was sent. */
   readonly seconds: number;
 }
 
 export interface EndedLoad {
-  /** The name of the database as the client wrote it, in lower case: databases are told apart without regard to case. */
+  /** The name of the database as the client wrote it, in lower case: names of databases are case-insensitive. */
   readonly database: string;
   /** `EXPIRED`: it was not committed in time. */
   readonly code: StatusCode | "EXPIRED";
@@ -32,27 +32,27 @@ export interface EndedLoad {
   readonly seconds: number;
 }
 
-/** Looked at when somebody asks whether the service is ready: what keeps it from that, for a person, or undefined. */
+/** A readiness check: why the service is not ready, for a person, or undefined. */
 export type Probe = () => string | undefined | Promise<string | undefined>;
 
-/** Adds routes of others to the listener. The service knows nothing of them but that they ask who is calling. */
+/** Adds routes of other modules to the listener. The service only tells them who is calling. */
 export type AddRoutes = (app: FastifyInstance, host: RouteHost) => void;
 
-/** What routes of others may ask of the service that they are on. */
+/** What the service offers to routes of other modules. */
 export interface RouteHost {
   /**
    * The administrator whose session the request has (0.6), and the client's address.
    * @throws {HttpError} 401, 403, 500
    */
   administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
-  /** The content type as it was sent: the framework does not see it. */
+  /** The content type as it was sent; Fastify does not see it. */
   contentType(request: FastifyRequest): string | undefined;
 }
 
-/** What the service has right now. */
+/** Current numbers, for metrics. */
 export interface Figures {
-  /** Open sessions, those for this machine included. */
+  /** Open sessions, including those for this machine. */
   readonly sessions: number;
-  /** Load cycles that take chunks, or are being committed. */
+  /** Load cycles that accept chunks or are being committed. */
   readonly cycles: number;
 }

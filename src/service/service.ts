@@ -31,17 +31,17 @@ import type { AddRoutes, Figures, Observer, Probe } from "./hooks.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage } from "./storage.ts";
 
-/** The service's settings, and what it is handed from outside. */
+/** The service's settings and what else it needs. */
 export interface ServiceOptions extends ServiceSettings {
   /** The data folder; the service's files are in `service` below it. */
   readonly data: string;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   readonly log: Logger;
-  /** Reads all pinboards: at the start, and at every `reload`. Absent: there are none. */
+  /** Reads all pinboards, at the start and at every `reload`. Absent: there are none. */
   readonly pinboards?: () => Promise<readonly Pinboard[]>;
   readonly observe?: Observer;
-  /** What else must be well for the service to be ready. */
+  /** Further readiness checks. */
   readonly probes?: readonly Probe[];
   readonly routes?: AddRoutes;
 }
@@ -52,13 +52,15 @@ export interface Service {
   readonly url: string;
   readonly address: { readonly host: string; readonly port: number };
   /** The administrator's password, only at the first start and only when it was generated: to be printed once (0.7). */
-  readonly generatedPassword?: string;
+  readonly generatedPassword?: string | undefined;
   /** The cookie value of a session of the administrator without a login. It ends with the process and not before. */
   openLocalSession(): Promise<string>;
-  /** Reads the pinboards again. @returns what is wrong with them; then those from before stay */
+  /** Reads the pinboards again. @returns the problems; with any, the previous pinboards stay */
   reload(): Promise<readonly string[]>;
   figures(): Figures;
-  /** Takes no new requests, lets those under way end, and closes everything (0.9), within 13 s. May be called again. */
+  /**
+   * Refuses new requests, lets those in flight finish, and closes everything (0.9), within 13 s. May be called again.
+   */
   stop(): Promise<void>;
 }
 
@@ -89,7 +91,8 @@ async function open(options: ServiceOptions): Promise<Service> {
     files: [loadFolder],
   });
   opening.defer(() => engine.close());
-  // What may be wrong comes before a password is generated that would be printed only if everything goes well.
+  // Everything that may fail comes before the directory: a password it generates is printed only after a successful
+  // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
   const pinboards = await openPinboards({ ...options.queries, engine, read });
   opening.defer(() => pinboards.settled());
@@ -109,7 +112,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     engine,
     parse,
     log,
-    ...(observe.load === undefined ? {} : { observe: observe.load }),
+    observe: observe.load,
   });
   opening.defer(() => loads.close());
 
@@ -133,12 +136,12 @@ async function open(options: ServiceOptions): Promise<Service> {
   let isStopping = false;
 
   const app = await createServer({
-    ...(certificate === undefined ? {} : { tls: certificate }),
+    tls: certificate,
     prefixes: options.prefixes,
     isStopping: () => isStopping,
     track: (work) => requests.track(work),
     log,
-    ...(observe.request === undefined ? {} : { observe: observe.request }),
+    observe: observe.request,
   });
   addHealthRoutes(app, {
     isStopping: () => isStopping,
@@ -156,7 +159,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   addLoadRoutes(app, {
     callers,
     loads,
-    ...(options.nodeAddress === undefined ? {} : { nodeAddress: options.nodeAddress }),
+    nodeAddress: options.nodeAddress,
     secure: loginSettings.secure,
     statusHold: options.loads.statusHold,
     shutdown,
@@ -182,7 +185,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   return {
     url: localUrl(certificate === undefined ? "http" : "https", host, port),
     address: { host, port },
-    ...(directory.generatedPassword === undefined ? {} : { generatedPassword: directory.generatedPassword }),
+    generatedPassword: directory.generatedPassword,
     openLocalSession: async () => sessions.openLocal(await bootstrap()),
     reload: () => reload(pinboards, log),
     figures: () => ({ sessions: sessions.count(), cycles: loads.count() }),
@@ -194,7 +197,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   };
 }
 
-/** Makes what a file defines and is not there yet. @throws {InputError} */
+/** Creates what a file defines and does not exist yet. @throws {InputError} */
 async function defineTables(engine: Engine, file: string): Promise<void> {
   const sql = await readFile(file, "utf8").catch((cause: unknown) => {
     throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });

@@ -6,20 +6,21 @@ import { lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
 import { obstacleOf, unwritable } from "#files/disk.ts";
 
-/** Where the service keeps what it has. */
+/** The service's files. */
 export interface Storage {
   readonly database: Database;
   readonly folder: string;
-  /** The folder where uploads lie while they are worked on: empty at the start, since what a killed process left may hold passwords. */
+  /** The folder for uploads in progress. Emptied at the start: what a killed process left may hold passwords. */
   readonly uploads: string;
-  /** Whether its files are where they were opened: a file system may be unmounted, or a folder moved away. */
+  /** Whether the files are still where they were opened: a file system may be unmounted, or a folder moved. */
   isInPlace(): Promise<boolean>;
 }
 
 /**
  * Opens `service` below the data folder, readable by its owner alone.
  * @param memory DuckDB's limit in bytes
- * @throws {InputError} when another process uses the data folder, or its database cannot be opened; {UnavailableError} when
+ * @throws {InputError} when another process uses the data folder, or its database cannot be opened; {UnavailableError}
+ *   when
  *   the disk is full
  */
 export async function openStorage(data: string, memory: number): Promise<Storage> {

@@ -4,13 +4,13 @@ import type { Connection } from "#duckdb/database.ts";
 import { areGroupNames, readList } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
 
-/** How many problems are named (B.5). */
+/** The most problems that are reported (B.5). */
 const most = 100;
 
 /** The longest `name` and `displayName` in code points (B.5). */
 const longestName = 255;
 
-/** What is wrong with an element that is no object: then nothing is said of the fields that it does not have. */
+/** The problem of an element that is no object. Its missing fields are not reported then. */
 const noObject = literal(": must be an object");
 
 /** What `checkList` compares the list with. */
@@ -19,13 +19,13 @@ export interface Checks {
   readonly changes: string;
   /** The names of the groups that there will be. */
   readonly desiredGroups: string;
-  /** A default password is set: no user needs one of its own. */
+  /** With a default password, no user needs one of its own. */
   readonly hasDefaultPassword: boolean;
 }
 
 /**
- * Reads the list in a file into the temporary table `listed`: `index`, `principalColumns` and `password`, where what has the wrong
- * type is empty or NULL. What that does not tell is in `wrong_types (index, problem)`.
+ * Reads the list in a file into the temporary table `listed`: `index`, `principalColumns` and `password`. A value of
+ * the wrong type is empty or NULL there; `wrong_types (index, problem)` names those that would pass for absent.
  * @throws {InputError} when it is no JSON array (B.5)
  */
 export async function loadList(connection: Connection, file: string): Promise<void> {
@@ -44,7 +44,10 @@ const isOptionalText = (field: string): string =>
 const isGroup = `coalesce(json_type(json, '$.principalTypeEnum') = 'VARCHAR'
   AND (json ->> '$.principalTypeEnum') = '${principalTypes.group}', false)`;
 
-/** What may be wrong with the types of an element; a required field of another type is empty in `listed`. */
+/**
+ * The problems with the types of an element. A required field of
+ * the wrong type is empty in `listed`, and is reported from there.
+ */
 const typeProblems = [
   `CASE WHEN coalesce(json_type(json), 'NULL') <> 'OBJECT' THEN ${noObject} END`,
   `CASE WHEN NOT ${isOptionalText("description")} THEN '.description: must be a string' END`,
@@ -55,8 +58,8 @@ const typeProblems = [
 ];
 
 /**
- * Checks `listed` (B.5). What does not change is valid already, so only what does is looked at; two questions
- * are asked of the whole list: whether a name comes twice, and whether anybody is in a group that is deleted.
+ * Checks `listed` (B.5). Principals that do not change are valid already, so only changed ones are checked. Two checks
+ * need the whole list: names given twice, and, when a group is deleted, members of groups.
  * @throws {InputError} naming the first hundred problems by element
  */
 export async function checkList(
@@ -93,7 +96,7 @@ export async function checkList(
   }
 }
 
-/** What is wrong with the values of what changes. */
+/** The problems with the values of changed principals, as a query. */
 function valueProblems(hasDefaultPassword: boolean): string {
   const names = (
     [

@@ -12,11 +12,11 @@ import type { SyncRequest } from "./sync.ts";
 
 /** The users and groups of the service, in its database. */
 export interface Directory {
-  /** A user that may log in, or undefined. `id` is never reused: a user created again under one name has another. */
+  /** The account of a user; undefined when there is none. `id` is never reused, not even for the same name. */
   account(name: string): Promise<Account | undefined>;
   /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
-  /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: what was there when it was asked for. */
+  /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. */
   list(): Promise<Readable>;
   /**
    * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
@@ -35,27 +35,31 @@ export interface Account {
 
 export interface DirectoryOptions {
   readonly database: Database;
-  /** The folder of the service: answers on their way out are in one of their own below it, emptied now. */
+  /** The service's folder. Answers on their way out are in `answers` below it, which is emptied now. */
   readonly folder: string;
   readonly administrator: Administrator;
 }
 
 export interface OpenedDirectory extends Directory {
-  /** The administrator's password, when it was generated now: to be shown once (0.7). */
+  /** The administrator's password, when it was generated now: it is printed once (0.7). */
   readonly generatedPassword: string | undefined;
   close(): Promise<void>;
 }
 
-/** Opens the directory in the service's database; at the first start it creates what is there from the start (0.7). */
+/**
+ * Opens the directory in the service's database. At the first start,
+ * it creates the administrator and the built-in groups (0.7).
+ */
 export async function openDirectory({ database, folder, administrator }: DirectoryOptions): Promise<OpenedDirectory> {
-  // Rollcall 0.1.0 kept a copy of the last list there.
+  // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
   await rm(join(folder, "list"), { recursive: true, force: true });
   const answers = await openAnswers(join(folder, "answers"));
   const lookups = await database.connect();
   await createTables(lookups);
   const generatedPassword = await bootstrap(lookups, administrator);
 
-  // A statement keeps a thread of the pool busy until it ends, and passwords and files need some too: one of each at a time.
+  // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too: one of each
+  // at a time.
   const lookupQueue = createQueue();
   const listQueue = createQueue();
   const syncQueue = createQueue();
@@ -101,7 +105,7 @@ export async function openDirectory({ database, folder, administrator }: Directo
   };
 }
 
-/** A user that may log in, or undefined. */
+/** The account of a user; undefined when there is none. */
 async function findAccount(connection: Connection, name: string): Promise<Account | undefined> {
   const [account] = await connection.rows<Account>(
     `SELECT id::VARCHAR AS id, name, password_hash AS "passwordHash"

@@ -8,23 +8,23 @@ import { syncArrays } from "#plan/lists.ts";
 import { principalTypes } from "#wire/administration.ts";
 
 /**
- * Answers of any length. DuckDB writes them to disk as fast as it can, without JavaScript touching a principal, and
- * from there they go out as slowly as the client likes: nobody who reads slowly holds a transaction or a sync.
+ * Answers of any length. DuckDB writes them to disk at full speed, without JavaScript touching a principal, and from
+ * there they go out at the client's pace: a slow reader holds up neither a transaction nor a sync.
  */
 export interface Answers {
   /**
    * Computes an answer: `query` gives one column of text, its rows are the lines.
-   * The file has no name any more when this returns, and is gone when the stream is closed.
+   * The file is already unlinked when this returns; its space is freed when the stream is closed.
    */
   compute(connection: Connection, query: string): Promise<Readable>;
 }
 
-/** What the lines never hold: JSON escapes control characters. DuckDB would quote a line that has its delimiter. */
+/** DuckDB would quote a line that holds the delimiter; JSON escapes control characters, so no line does. */
 const format = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER e'\x1F')`;
 
 const chunk = 128 * 1024;
 
-/** Opens `folder` for answers and empties it: what a killed process left is of no use. */
+/** Opens `folder` for answers and removes what a killed process left there. */
 export async function openAnswers(folder: string): Promise<Answers> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -60,7 +60,7 @@ function element(type: string, hasMail: boolean): string {
 
 /**
  * The answer of `user/list` (B.9), as a query of lines: users first, then groups, each by name.
- * The first line is a user's: there is always one, the administrator (0.7).
+ * The first line is always a user: the administrator exists (0.7).
  */
 export const listAnswer = `
   SELECT mark || line FROM (

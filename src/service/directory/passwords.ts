@@ -9,12 +9,12 @@ const hashLength = 32;
 
 const derive = promisify(argon2);
 
-/** Hashing runs in the thread pool that DuckDB and the files need too: two at once leave it half of the threads. */
+/** Hashing uses Node's thread pool, which DuckDB and files need too: two at a time leave half of it free. */
 const queue = createQueue(2);
 
 /**
  * The argon2id hash of a password in PHC form, with a salt of its own (B.7).
- * @param signal gives up waiting
+ * @param signal stops waiting
  */
 export async function hashPassword(password: string, signal?: AbortSignal): Promise<string> {
   const nonce = randomBytes(saltLength);
@@ -25,7 +25,7 @@ export async function hashPassword(password: string, signal?: AbortSignal): Prom
   return format(nonce, hash);
 }
 
-/** A hash that no password has, as good as any to let the check of one take its time. */
+/** A hash that matches no password; checking against it takes as long as any other check. */
 export function hashOfNobody(): string {
   return format(randomBytes(saltLength), randomBytes(hashLength));
 }
@@ -36,8 +36,8 @@ function format(nonce: Buffer, hash: Buffer): string {
 }
 
 /**
- * Whether the password is the one of the hash, an argon2id hash in PHC form. Takes as long for a wrong password.
- * @throws {Error} when the hash is none
+ * Whether a password matches an argon2id hash in PHC form. Takes equally long for a wrong one.
+ * @throws {Error} when it is no such hash
  */
 export async function verifyPassword(hash: string, password: string): Promise<boolean> {
   const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/.exec(hash);

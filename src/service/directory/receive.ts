@@ -12,14 +12,14 @@ import { abandon } from "#files/durable.ts";
 import { readForm } from "#service/server/form.ts";
 import type { FieldSink, FormFields } from "#service/server/form.ts";
 
-/** What a call of `user/sync` asks for, besides the list (B.3, B.4). */
+/** The parameters of `user/sync` other than the list (B.3, B.4). */
 export interface SyncParameters {
   readonly apply: boolean;
   readonly removeDeleted: boolean;
   readonly defaultPassword: string | undefined;
 }
 
-/** A call of `user/sync` that has arrived as a whole. */
+/** A complete call of `user/sync`. */
 export interface ReceivedSync extends SyncParameters {
   /** The file that holds the list, decoded. */
   readonly list: string;
@@ -31,8 +31,8 @@ export interface ReceivedSync extends SyncParameters {
 const longestParameter = 64 * 1024;
 
 /**
- * Receives the form of `user/sync` (B.2 to B.4, 0.3). The list is written to a file as it arrives, readable by its owner alone, since it
- * may hold passwords. When anything fails, nothing is left of it.
+ * Receives the form of `user/sync` (B.2 to B.4, 0.3). The list is written to a file as it arrives, readable by its
+ * owner alone, since it may hold passwords. When anything fails, nothing is left of it.
  * @param query gives the parameters that the form does not
  * @returns undefined when it is no form, or has no list: a 415 without a body
  * @throws {InputError} when a parameter is not what it must be
@@ -78,7 +78,7 @@ function createForm(folder: string): SyncForm {
 
   function openList(): WriteStream {
     const path = join(folder, randomUUID());
-    // That it cannot be written is found out by whoever waits for room, or for its end.
+    // `room` and `list` report its errors.
     const file = createWriteStream(path, { flags: "wx", mode: 0o600 }).on("error", () => undefined);
     lists.at(-1)?.file.end();
     lists.push({ path, file });
@@ -91,7 +91,7 @@ function createForm(folder: string): SyncForm {
     given.set(name, pieces);
     return {
       write: (bytes) => {
-        // The rest of what is too long is not needed to tell.
+        // A little more than the limit is enough to refuse it.
         if (length <= longestParameter) pieces.push(Buffer.from(bytes));
         length += bytes.length;
       },

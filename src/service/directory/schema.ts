@@ -12,15 +12,15 @@ export const everything = `
   UNION ALL
   SELECT ${principalColumns.join(", ")} FROM directory.groups`;
 
-/** The value of `lookup` for a name, as SQL. */
+/** The `lookup` of a name, as SQL. */
 export const lookupOf = (name: string): string => `md5_number_lower(${name})`;
 
 /**
  * Creates the tables, where they are missing. Times are epoch milliseconds.
  *
- * Names are unique among users and among groups, and a sync sees to it: DuckDB's own constraint would refuse a
- * transaction that deletes a name and inserts it. `lookup` finds a user by name among a million in about two
- * milliseconds: it is a narrow column that is read through, where an index would have to stay in memory as a whole.
+ * `sync` keeps names unique among users and among groups; DuckDB's own constraint would refuse a transaction that
+ * deletes a name and inserts it again. `lookup` finds a user among a million in about two milliseconds: scanning
+ * this narrow column is enough, and an index would have to stay in memory.
  */
 export async function createTables(connection: Connection): Promise<void> {
   const times = "created BIGINT NOT NULL, modified BIGINT NOT NULL";
@@ -34,14 +34,15 @@ export async function createTables(connection: Connection): Promise<void> {
     DROP TABLE IF EXISTS directory.revision;`);
 }
 
-/** The bootstrap administrator as the configuration has it. */
+/** The configured bootstrap administrator. */
 export interface Administrator {
   readonly name: string;
   readonly password?: string;
 }
 
 /**
- * Creates what exists from the first start, and sets the administrator's password where the configuration has one (0.7).
+ * Creates the administrator and the lasting groups, and sets
+ * the configured password of the administrator, if any (0.7).
  * @returns the administrator's password when it was generated now
  */
 export async function bootstrap(connection: Connection, administrator: Administrator): Promise<string | undefined> {

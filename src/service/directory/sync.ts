@@ -14,7 +14,7 @@ import { everything, lastingGroups, lookupOf } from "./schema.ts";
 export interface SyncRequest extends SyncParameters {
   /** The file that holds the list. */
   readonly list: string;
-  /** The name of the user who is calling: never deleted (0.7). */
+  /** The name of the calling user, who is never deleted (0.7). */
   readonly caller: string;
 }
 
@@ -28,8 +28,8 @@ export interface SyncContext {
 const columns = principalColumns.join(", ");
 
 /**
- * Makes users and groups what the list says (specification 4.2), or says what that would change. The connection is for
- * this call alone: temporary tables stay behind.
+ * Makes the users and groups match the list (specification 4.2), or computes what that would change. Leaves temporary
+ * tables behind: the connection must be used for this call only.
  * @returns the JSON answer of specification 2.8
  * @throws {InputError} B.5
  */
@@ -47,7 +47,7 @@ export async function sync(connection: Connection, request: SyncRequest, context
     hasDefaultPassword: defaultPassword !== undefined,
   });
   signal.throwIfAborted();
-  // The answer comes first: what is applied is always answered.
+  // Computed before anything is applied: once applied, nothing can keep the answer from being sent.
   const answer = await answers.compute(connection, syncAnswer("changes"));
   try {
     if (apply) await applyChanges(connection, defaultPassword, signal);
@@ -59,8 +59,8 @@ export async function sync(connection: Connection, request: SyncRequest, context
 }
 
 /**
- * `desired` is the list and what is not in it but stays: everything when nothing is to be removed (B.4), otherwise
- * the administrator, the lasting groups and the caller, without their memberships in groups that are deleted (0.7).
+ * Creates `desired`: the list, and the unlisted principals that stay. Those are all of them when nothing is removed
+ * (B.4); otherwise the administrator, the lasting groups and the caller, without memberships in deleted groups (0.7).
  */
 async function createDesired(
   connection: Connection,
@@ -133,7 +133,7 @@ async function hashOnce(connection: Connection, password: string, signal: AbortS
   await connection.run(`INSERT INTO hashes SELECT name, $1 ${created}`, [hash]);
 }
 
-/** How many users' own passwords are hashed before the hashes are written down. */
+/** How many users' own passwords are hashed before their hashes are written. */
 const batch = 256;
 
 async function hashOwnPasswords(connection: Connection, signal: AbortSignal): Promise<void> {

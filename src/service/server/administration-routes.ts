@@ -13,9 +13,9 @@ export interface AdministrationSettings extends LoginSettings {
   readonly callers: Callers;
   readonly sessions: Sessions;
   readonly directory: Directory;
-  /** Where uploads lie while they are worked on. */
+  /** The folder for uploads in progress. */
   readonly uploads: string;
-  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  /** Aborted when the service stops waiting for requests (0.9). */
   readonly shutdown: AbortSignal;
 }
 

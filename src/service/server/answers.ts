@@ -8,7 +8,7 @@ import type { ErrorBody } from "#wire/errors.ts";
 export const json = "application/json";
 export const text = "text/plain; charset=utf-8";
 
-/** A request that is not served: the status and what the caller is told. */
+/** A refused request: its status and the messages for the caller. */
 export class HttpError extends Error {
   readonly status: number;
   readonly messages: readonly string[];
@@ -43,7 +43,7 @@ export function throttled(seconds: number): HttpError {
   });
 }
 
-/** Runs what asks the session store or the users: when that fails, nobody can be verified (A.25). */
+/** Runs `work`, which reads sessions or users. When that fails, the caller cannot be verified (A.25). */
 export async function authenticating<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
@@ -59,7 +59,7 @@ const obstacles: Readonly<Record<Obstacle, string>> = {
   "read-only": "The data folder of the service is on a file system that is read-only, and nothing was changed.",
 };
 
-/** What anything thrown means to the caller. What is not meant for callers stays in the log. */
+/** Turns anything thrown into a response. Details that are not for callers go only to the log. */
 export function httpErrorOf(error: unknown, incident: string): HttpError {
   if (error instanceof HttpError) return error;
   if (error instanceof InputError) {

@@ -5,7 +5,7 @@ import type { Sessions } from "#service/session/sessions.ts";
 import { sessionCookie } from "#wire/routes.ts";
 import { authenticating, forbidden, throttled, unverified } from "./answers.ts";
 
-/** What an operation may need of its caller (0.6). */
+/** A privilege that an operation may require (0.6). */
 export type Privilege = "administration" | "dataManagement";
 
 export interface Caller {
@@ -15,10 +15,10 @@ export interface Caller {
   readonly token: string;
 }
 
-/** Tells who is calling and what they may do. Both are looked up at every request (0.5, 0.6). */
+/** Finds the caller of a request and their privileges, anew for every request (0.5, 0.6). */
 export interface Callers {
   /**
-   * Who has the request's session; undefined when there is no session or no such user any more.
+   * The user of the request's session; undefined without a session, or when the user has been deleted.
    * @throws {HttpError} 500 when the session store fails (A.25)
    */
   find(request: FastifyRequest): Promise<Caller | undefined>;
@@ -28,12 +28,12 @@ export interface Callers {
    */
   require(request: FastifyRequest, ...privileges: readonly Privilege[]): Promise<Caller>;
   /**
-   * Demands a session that was opened on this machine, by who may read the data folder.
+   * Requires a session that was opened on this machine, by someone who can read the data folder.
    * @throws {HttpError} 401, 403, 500
    */
   requireLocal(request: FastifyRequest): Promise<void>;
   /**
-   * Has the caller the privilege?
+   * Whether the caller has the privilege.
    * @throws {HttpError} 500
    */
   holds(caller: Caller, privilege: Privilege): Promise<boolean>;
@@ -111,7 +111,7 @@ export async function openSession(
     httpOnly: true,
     sameSite: "lax",
     secure,
-    ...(credentials.remembered ? { maxAge: Math.ceil(remembered / 1000) } : {}),
+    maxAge: credentials.remembered ? Math.ceil(remembered / 1000) : undefined,
   });
   return true;
 }

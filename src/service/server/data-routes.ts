@@ -65,13 +65,13 @@ function jsonOf(body: string): unknown {
 export interface LoadRouteSettings {
   readonly callers: Callers;
   readonly loads: Loads;
-  /** What StartLoad says, where it is configured (A.5). */
+  /** The configured answer of StartLoad (A.5). */
   readonly nodeAddress?: NodeAddress;
   /** The service speaks TLS. */
   readonly secure: boolean;
   /** How long a status call may be held while a commit runs, in milliseconds (A.11). */
   readonly statusHold: number;
-  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  /** Aborted when the service stops waiting for requests (0.9). */
   readonly shutdown: AbortSignal;
 }
 
@@ -172,7 +172,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
 
   refuseOtherMethods(app, familyA, loadRoutes);
 
-  /** Answers are plain text, whatever is in them (A.25). */
+  /** Answers are plain text, whatever they hold (A.25). */
   function add(
     { method, path }: (typeof loadRoutes)[keyof typeof loadRoutes],
     answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
@@ -188,7 +188,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
   }
 }
 
-/** Takes the chunk in a request (A.6, A.8). When anything fails, nothing of it is left. */
+/** Receives the chunk of a request (A.6, A.8). Leaves nothing behind when it fails. */
 async function receive(request: FastifyRequest, cycle: Cycle, width: number, signal: AbortSignal): Promise<void> {
   const id = chunkIdOf(request);
   signal.throwIfAborted();
@@ -208,7 +208,8 @@ async function receive(request: FastifyRequest, cycle: Cycle, width: number, sig
 }
 
 /**
- * Gives the first part of a `multipart/form-data` body that has a filename to `take` (A.6). It ends when the body has, and `take` too.
+ * Gives the first part of a `multipart/form-data` body that has a
+ * filename to `take` (A.6). It ends when the body has, and `take` too.
  * @throws {HttpError} 400 when it is no such body, or has no such part; and what `take` throws
  */
 async function readFilePart(request: FastifyRequest, take: (part: Readable) => Promise<void>): Promise<void> {
@@ -251,7 +252,7 @@ function chunkCountOf({ headers }: FastifyRequest): number | undefined {
   return Number(count);
 }
 
-/** Holds an answer until the commit has ended, for a while (A.11). */
+/** Waits for the end of the commit, but not longer than `patience` (A.11). */
 async function held(cycle: Cycle, patience: number, signal: AbortSignal): Promise<void> {
   const over = new AbortController();
   const waiting = delay(patience, undefined, { signal: AbortSignal.any([signal, over.signal]) });
@@ -268,7 +269,7 @@ async function sizeOf(file: string): Promise<number | undefined> {
   return found?.size;
 }
 
-/** Too much data is a 413, a full disk a 507. */
+/** Turns a lack of capacity into a 413, and a lack of disk space into a 507. */
 async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
@@ -278,16 +279,16 @@ async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** Where the node that serves a load is reached (specification 2.3). */
+/** The address of the node that serves a load (specification 2.3). */
 export interface NodeAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** What the client dialled, as its Host header says it; without a port that of the scheme (A.5). */
+/** The address the client called, from its Host header; without a port, the default of the scheme (A.5). */
 function nodeAddressOf({ headers, raw }: FastifyRequest, secure: boolean): NodeAddress {
   const { host, port } = /^(?<host>\[[^\]]+\]|[^:]+)(?::(?<port>\d{1,5}))?$/.exec(headers.host ?? "")?.groups ?? {};
-  // HTTP/1.0 has no such header: then it is what the connection goes to.
+  // HTTP/1.0 has no Host header; the connection's own address is the next best.
   if (host === undefined) return { host: plainAddress(raw.socket.localAddress), port: raw.socket.localPort ?? 0 };
   return { host, port: port === undefined ? (secure ? 443 : 80) : Number(port) };
 }

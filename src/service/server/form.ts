@@ -5,19 +5,20 @@ import { InputError, messageOf } from "#errors.ts";
 
 /** What the fields of a form go into. */
 export interface FormFields {
-  /** The next field: where its value goes, decoded; undefined: nowhere. */
+  /** Called for each field in order. Returns where its decoded value goes, or undefined to skip it. */
   open(name: string): FieldSink | undefined;
-  /** Resolves when there is room for more. @throws when what came before cannot be written */
+  /** Resolves when more can be written. @throws when writing has failed */
   room(): Promise<void>;
 }
 
 export interface FieldSink {
-  /** The next bytes of the value. They are the sink's to keep. */
+  /** Takes the next bytes of the value; the caller does not touch them again. */
   write(bytes: Buffer): void;
 }
 
 /**
- * Reads a form as it arrives: `application/x-www-form-urlencoded`, or `multipart/form-data`, whose parts may carry a filename (B.2).
+ * Reads a form as it arrives: `application/x-www-form-urlencoded`,
+ * or `multipart/form-data` with or without filenames (B.2).
  * @returns false when the content type is neither
  * @throws {InputError} when the body is no such form
  */
@@ -43,8 +44,8 @@ function readParts(body: Readable, contentType: string, fields: FormFields): Pro
 }
 
 /**
- * What may be the beginning of a boundary the parser gives out, when it was none, as memory that it uses again. It is shorter
- * than the boundary, and that than what Node takes for headers, in bytes.
+ * Bytes that looked like the start of a boundary come out of the parser's own buffer, which it reuses: they are copied.
+ * They are shorter than the boundary, which is shorter than what Node accepts as headers. In bytes.
  */
 const longestReused = 16 * 1024;
 
@@ -60,7 +61,7 @@ async function readUrlencoded(body: Readable, fields: FormFields): Promise<void>
 
 /** Takes an `application/x-www-form-urlencoded` body apart as it arrives. */
 export interface UrlencodedParser {
-  /** The next bytes of the body. They are decoded where they are: the caller must not use them any more. */
+  /** Takes the next bytes of the body and decodes them in place: the caller must not use them again. */
   write(bytes: Buffer): void;
   /** The body has ended. */
   end(): void;
@@ -73,19 +74,19 @@ const plus = 0x2b;
 const space = 0x20;
 const nothing = Buffer.alloc(0);
 
-/** A longer field name is cut: no field that anybody asks for has one. In bytes, encoded. */
+/** Longer field names are cut off; no known field has one. In encoded bytes. */
 const longestName = 256;
 
 /**
  * Reads a form as `URLSearchParams` does, except that a value comes in pieces, as bytes.
- * @param open is called with the name of each field, in order, and says where its value goes; undefined: nowhere
+ * @param open returns where the value of a field goes, or undefined to skip it; called in order
  */
 export function createUrlencodedParser(open: (name: string) => FieldSink | undefined): UrlencodedParser {
   /** Undefined while a name is read. */
   let value: { readonly sink: FieldSink | undefined } | undefined;
   let name: Buffer[] = [];
   let nameLength = 0;
-  /** What may be the beginning of an escape, at the end of what has come of a value. */
+  /** The end of the value so far, when it may be the start of an escape. */
   let escape = nothing;
 
   function take(bytes: Buffer): void {
@@ -144,7 +145,7 @@ for (let byte = 0; byte < 256; byte++) {
   }
 }
 
-/** Decodes bytes in place: a `+` is a space, what is no escape stands for itself. @returns the part of them that holds the result */
+/** Decodes in place: `+` is a space, and an invalid escape stands for itself. @returns the decoded part */
 function decode(bytes: Buffer): Buffer {
   const last = bytes.length - 2;
   let to = 0;
@@ -165,7 +166,7 @@ function decode(bytes: Buffer): Buffer {
   return bytes.subarray(0, to);
 }
 
-/** How many bytes at the end may become an escape once more bytes are there. */
+/** How many bytes at the end may turn out to be the start of an escape. */
 function unfinished(bytes: Buffer): number {
   const { length } = bytes;
   if (bytes[length - 1] === percent) return 1;
@@ -175,21 +176,21 @@ function unfinished(bytes: Buffer): number {
 /** One part of a `multipart/form-data` body. */
 export interface Part {
   readonly name: string;
-  /** Undefined: it carries none. */
+  /** Undefined when the part has none. */
   readonly filename: string | undefined;
   readonly content: Readable;
 }
 
 export interface PartReader {
-  /** Is given one part after the other, in order, and reads each to its end. */
+  /** Reads one part to its end. Called in order, one part at a time. */
   take(part: Part): Promise<void>;
-  /** What is thrown when the body is not what it must be. */
+  /** Makes the error for a malformed body. */
   malformed(cause: unknown): Error;
 }
 
 /**
- * Reads a `multipart/form-data` body as it arrives. It ends when the body has, and the last part is taken; when it throws, the
- * part that is being taken is destroyed, and its `take` may still be running.
+ * Reads a `multipart/form-data` body as it arrives. Resolves when the body has ended and the last part is taken. When
+ * it throws, the current part is destroyed, and its `take` may still be running.
  * @throws what `malformed` makes, and what `take` throws
  */
 export async function readMultipart(
@@ -203,12 +204,12 @@ export async function readMultipart(
     failure.set(malformed(cause));
   });
 
-  /** A part is announced while the one before it is still being read. */
+  /** The parser announces a part while the one before it is still being read. */
   let current: Readable | undefined;
   let taken = Promise.resolve();
   parser.on("file", (name: string | undefined, content: Readable, filename: string | undefined) => {
     content.on("error", (cause) => {
-      // A part that is destroyed was given up by `take`, which says why itself.
+      // `take` has destroyed the part and reports why itself.
       if (!content.destroyed) failure.set(malformed(cause));
     });
     taken = taken.then(() => {
@@ -233,7 +234,7 @@ export async function readMultipart(
     await Promise.race([failure.unless(() => undefined), finished]);
     await Promise.race([failure.unless(() => undefined), taken]);
   } catch (error) {
-    // Its reader ends, with an error.
+    // Ends its reader with an error.
     current?.destroy();
     throw error;
   }
@@ -241,11 +242,11 @@ export async function readMultipart(
 
 interface Failure {
   set(cause: unknown): void;
-  /** Waits for `work` to say that it is done, unless anything goes wrong before. */
+  /** Waits until `work` calls `done`, or rejects as soon as anything fails. */
   unless(work: (done: () => void) => void): Promise<void>;
 }
 
-/** What has gone wrong meanwhile. To race with one promise for every piece of a body would make it remember them all. */
+/** The first failure. Racing one promise against every piece of a body would make that promise remember them all. */
 function createFailure(): Failure {
   let failed: { readonly cause: unknown } | undefined;
   let fail: ((cause: unknown) => void) | undefined;

@@ -8,11 +8,11 @@ export interface HealthSettings {
   readonly isStopping: () => boolean;
   /** Throws when the service cannot serve. */
   readonly probe: () => Promise<void>;
-  /** What else must be well. */
+  /** Further checks. */
   readonly probes: readonly Probe[];
 }
 
-/** Is the process alive, and does it serve: for whoever starts processes and spreads requests. */
+/** Liveness and readiness, for process managers and load balancers. */
 export function addHealthRoutes(app: FastifyInstance, { isStopping, probe, probes }: HealthSettings): void {
   app.route({
     method: ["GET", "HEAD"],
@@ -37,7 +37,7 @@ export function addHealthRoutes(app: FastifyInstance, { isStopping, probe, probe
   });
 }
 
-/** What keeps it from being ready; nothing that only the log should have. */
+/** Why the service is not ready, without details that belong only in the log. */
 async function reasonsOf(probes: readonly Probe[]): Promise<string[]> {
   const found = await Promise.all(
     probes.map(async (probe) => {

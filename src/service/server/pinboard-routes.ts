@@ -10,13 +10,13 @@ import { disconnectOf, parametersOf, queryOf, readBody, valuesOf } from "./reque
 export interface PinboardRouteSettings {
   readonly callers: Callers;
   readonly pinboards: Pinboards;
-  /** The id of whom a pinboard is by that does not say (B.14). */
+  /** The id of the author of pinboards that name none (B.14). */
   readonly administrator: () => Promise<string>;
-  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  /** Aborted when the service stops waiting for requests (0.9). */
   readonly shutdown: AbortSignal;
 }
 
-/** Answers of so many bytes are sent in one go: compressing them takes less than setting up a stream. */
+/** Answers up to this size, in bytes, are sent at once: compressing them takes less than setting up a stream. */
 const small = 128 * 1024;
 
 /** The pinboards of family B (specification 4.2) below one prefix (0.2). They need any session (0.6). */

@@ -3,18 +3,18 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { familyA, familyB } from "#wire/routes.ts";
 import { HttpError } from "./answers.ts";
 
-/** Whose language an answer speaks: plain text (family A), error objects (family B), or neither's. */
+/** The family of a request, which decides the form of errors: plain text (A), error objects (B), or neither. */
 export type Family = "data" | "administration" | "none";
 
-/** What is known of a request before anybody looks at it. */
+/** What the server notes of every request before its route handles it. */
 export interface Exchange {
   readonly family: Family;
-  /** GUIDs by which the answer is found in the log (B.1, B.10). */
+  /** GUIDs that connect an answer with its log line (B.1, B.10). */
   readonly incident: string;
   readonly trace: string;
   /** In milliseconds, as `performance.now()` has it. */
   readonly started: number;
-  /** The client's: its socket's, never what a header says (0.8). */
+  /** The client's address, from its socket and never from a header (0.8). */
   readonly address: string;
   /** The header as it was sent. */
   readonly contentType: string | undefined;
@@ -37,7 +37,7 @@ export function beginExchange(request: FastifyRequest, prefixes: readonly string
     address: plainAddress(socket.remoteAddress),
     contentType: headers["content-type"],
   };
-  // What a body may be is decided by its route, after the caller is known. The framework would refuse a malformed header first.
+  // Routes judge the body once the caller is known. Fastify would refuse a malformed content type before that.
   delete headers["content-type"];
 }
 
@@ -87,10 +87,10 @@ export function valuesOf(name: string, query: URLSearchParams, form: URLSearchPa
   return own.length > 0 ? own : values(query);
 }
 
-/** What a body may be that is read as a whole, in bytes: a login, not a list. */
+/** The largest body that is read into memory, in bytes: a login, not a list. */
 const limit = 64 * 1024;
 
-/** Within how many milliseconds it must have arrived. */
+/** How long it may take to arrive, in milliseconds. */
 const patience = 30_000;
 
 /**
@@ -108,7 +108,7 @@ export async function readBody(request: FastifyRequest): Promise<string> {
     reject(new HttpError(408, ["The body did not arrive in time."], { headers: { connection: "close" } }));
   }, patience);
   raw.on("data", (piece: Buffer) => {
-    // What follows is read and dropped, so that a client that sends all of it first gets its answer too.
+    // The rest is read and dropped: a client that sends everything first still gets its answer.
     length += piece.length;
     if (length > limit) reject(tooLarge);
     else pieces.push(piece);
@@ -124,7 +124,7 @@ export async function readBody(request: FastifyRequest): Promise<string> {
   }
 }
 
-/** Aborted when the client goes away before it has the answer. */
+/** Aborted when the client disconnects before it has the whole answer. */
 export function disconnectOf({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
   const abort = (): void => {

@@ -13,32 +13,32 @@ import { healthRoutes } from "#wire/routes.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
 import { beginExchange, pathOf, plainAddress } from "./request.ts";
 
-// An `import` would look at all that is in it, and so load the WebSocket and fetch that Node has: 8 MB.
+// `import` evaluates every export of these modules, which loads Node's WebSocket and fetch: 8 MB.
 const { createServer: createPlainServer } = process.getBuiltinModule("node:http");
 const { createServer: createTlsServer } = process.getBuiltinModule("node:https");
 
 export interface ServerOptions {
   /** Certificate and key in PEM form; absent: plain HTTP. */
-  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
   /** Those of family B (0.2). */
   readonly prefixes: readonly string[];
   readonly isStopping: () => boolean;
-  /** Is told of the work of every request, until its answer is out and also when its client is gone. */
+  /** Tracks the handling of every request until its answer is out, even after its client has disconnected. */
   readonly track: (work: Promise<unknown>) => Promise<unknown>;
   readonly log: Logger;
-  readonly observe?: (ended: EndedRequest) => void;
-  /** How long nothing may move on a connection on which something should, in milliseconds. Default: 2 min. */
+  readonly observe?: ((ended: EndedRequest) => void) | undefined;
+  /** How long a connection may stall while data is expected, in milliseconds. Default: 2 min. */
   readonly stall?: number;
 }
 
 const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map((route) => route.path));
 
-/** A server without routes: what all answers have in common (B.10, A.25, B.1). */
+/** Creates a server without routes. It adds what all answers have in common (B.10, A.25, B.1). */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   const { tls, prefixes, isStopping, track, log, observe = () => undefined, stall = 120_000 } = options;
   const app = fastify({
     serverFactory: (handler): Server => {
-      // A body may take as long as it takes, so long as it moves; its header may not.
+      // A body may take any time as long as it keeps moving; a header may not.
       const limits = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
       const server =
         tls === undefined ? createPlainServer(limits, handler) : createTlsServer({ ...limits, ...tls }, handler);
@@ -46,7 +46,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       return server;
     },
     frameworkErrors: (error, request, reply) => {
-      // No hook runs for these.
+      // Fastify runs no hooks for these.
       beginExchange(request, prefixes);
       watch(request, reply, log, observe);
       const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
@@ -56,7 +56,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       answer.send(compressed(request, reply, body, log));
     },
     return503OnClosing: false,
-    // An id is answered by its route, however long it is (A.9); the header's own limit comes before this one.
+    // Routes answer ids of any length themselves (A.9); Node's limit on headers applies before this one.
     routerOptions: { maxParamLength: 65_536 },
     exposeHeadRoutes: false,
   });
@@ -90,7 +90,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.setErrorHandler((thrown, request, reply) => {
     const error = httpErrorOf(thrown, request.exchange.incident);
     if (error.status >= 500 && error.cause !== undefined) {
-      // When the client has gone, that is usually all there is to it.
+      // A client that has disconnected is usually the whole cause.
       const level = reply.raw.closed || request.raw.errored !== null ? "info" : "error";
       log[level]({ err: error.cause, incident: request.exchange.incident }, messageOf(error.cause));
     }
@@ -120,10 +120,10 @@ function addHeaders(request: FastifyRequest, reply: FastifyReply): void {
   });
 }
 
-/** The body as it is sent: family B compresses JSON for whoever takes it (B.10). */
+/** The body as it is sent: family B compresses JSON for clients that accept gzip (B.10). */
 function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown, log: Logger): unknown {
   const onError = (error: Error & { code?: string }): void => {
-    // The client went away: that is its business, and `watch` has it.
+    // The client disconnected; `watch` logs that.
     if (error.code === "ERR_STREAM_PREMATURE_CLOSE") return;
     log.warn({ err: error, incident: request.exchange.incident }, `an answer broke off: ${messageOf(error)}`);
   };
@@ -135,7 +135,10 @@ function compressed(request: FastifyRequest, reply: FastifyReply, body: unknown,
   return accepted && body instanceof Uint8Array ? gzipBytes(body) : body;
 }
 
-/** Logs the request when it is over, without what may be secret: no query, no header, no body. Ends one that stalls. */
+/**
+ * Logs the request when it is over, without anything that may
+ * be secret: no query, no headers, no body. Ends stalled ones.
+ */
 function watch(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -147,32 +150,35 @@ function watch(
     const { incident, address, started } = request.exchange;
     const { method } = request;
     const milliseconds = performance.now() - started;
-    const answered = raw.headersSent ? { status: raw.statusCode } : {};
+    const status = raw.headersSent ? raw.statusCode : undefined;
     const details = {
       incident,
       address,
       method,
       path: pathOf(request),
-      ...answered,
+      status,
       milliseconds: Math.round(milliseconds),
     };
     const route = request.routeOptions?.url;
-    observe({ method, ...(route === undefined ? {} : { route }), ...answered, seconds: milliseconds / 1000 });
+    observe({ method, route, status, seconds: milliseconds / 1000 });
     if (!raw.writableFinished) log.info(details, "request broken off");
     else log[healthPaths.has(details.path) ? "debug" : "info"](details, "request");
   });
-  // A body that was not read to its end is read and dropped, so that a client that sends all of it first gets its answer.
+  // The rest of an unread body is read and dropped: a client that sends everything first still gets its answer.
   raw.once("finish", () => request.raw.resume());
-  // While the answer is being worked out, nothing has to move.
+  // While the answer is being computed, the connection may be idle.
   raw.on("timeout", () => {
     if (!request.raw.complete || raw.headersSent) request.raw.socket.destroy();
   });
 }
 
-/** The time of the service's processor is worth more than the last percent of a byte. */
+/** CPU time is worth more than the last percent of compression. */
 const gzipOptions = { level: constants.Z_BEST_SPEED };
 
-/** Does the client take gzip, whatever it would like better (B.10)? `*` stands for what is not named (RFC 9110, 12.5.3). */
+/**
+ * Whether the client accepts gzip, even if it prefers something else
+ * (B.10). `*` stands for every coding not named (RFC 9110, 12.5.3).
+ */
 export function acceptsGzip(header: string | undefined): boolean {
   const weights = new Map<string, number>();
   for (const part of (header ?? "").toLowerCase().split(",")) {
@@ -189,7 +195,7 @@ function gzipBytes(body: Uint8Array): Buffer {
   return gzipSync(body, gzipOptions);
 }
 
-/** Compresses a stream as it flows. Either end's breaking off destroys the other. */
+/** Compresses a stream as it flows. When either end breaks off, the other is destroyed. */
 function gzipStream(body: Readable, onError: (error: Error) => void): Readable {
   return pipeline(body, createGzip(gzipOptions), (error) => {
     if (error) onError(error);
@@ -197,10 +203,10 @@ function gzipStream(body: Readable, onError: (error: Error) => void): Readable {
 }
 
 /**
- * Has an answer reach a client that is still sending its request, and wants no further answer on its connection
- * (`Connection: close`, HTTP/1.0). When such an answer is written Node destroys the socket; what is unread then makes the
- * system reset the connection, and the client finds that instead of the answer. So the connection is closed in this
- * direction alone, and what still comes is read and dropped until the request is complete.
+ * Closes the connection gracefully when an answer goes out while the client is still sending and expects the connection
+ * to end (`Connection: close`, HTTP/1.0). Node would destroy the socket after the answer; unread data then makes the
+ * system reset the connection, and the client sees the reset instead of the answer. So only our side is closed, and the
+ * rest of the request is read and dropped.
  */
 function lingerFor(request: IncomingMessage): void {
   const { socket } = request;
@@ -220,19 +226,19 @@ function lingerFor(request: IncomingMessage): void {
   request.once("close", asBefore);
 }
 
-/** How long requests under way may take to end, in milliseconds (0.9). */
+/** How long requests in flight may take to finish, in milliseconds (0.9). */
 const graceTime = 10_000;
 
-/** How long the work of requests that were cut off may then take to undo what it began, in milliseconds. */
+/** How long requests that were cut off may then take to undo what they began, in milliseconds. */
 const undoTime = 2_000;
 
-/** The work of the requests under way, which goes on when their clients have gone. */
+/** The requests in flight. Their handling goes on after their clients have disconnected. */
 export interface Work {
-  /** Aborted when the service cannot wait any longer. */
+  /** Aborted when the service stops waiting for requests. */
   readonly shutdown: AbortSignal;
   track<Result>(work: Promise<Result>): Promise<Result>;
   abort(): void;
-  /** Resolves when nothing is under way. */
+  /** Resolves when none is in flight. */
   settled(): Promise<void>;
 }
 
@@ -258,9 +264,9 @@ export function createWork(): Work {
   };
 }
 
-/** Stops listening, waits for the requests under way, and cuts off those that take too long (0.9). */
+/** Stops listening, waits for the requests in flight, and cuts off those that take too long (0.9). */
 export async function closeServer(app: FastifyInstance, work: Work): Promise<void> {
-  // A connection whose last answer was already on its way when the service was told to stop is kept alive by nobody else.
+  // A connection whose last answer was already on its way when the stop began would otherwise stay open.
   const idle = setInterval(() => {
     app.server.closeIdleConnections();
   }, 50);

@@ -9,13 +9,13 @@ import { disconnectOf, readBody } from "./request.ts";
 export interface LocalSettings {
   readonly callers: Callers;
   readonly engine: Engine;
-  /** Aborted when the service cannot wait for its requests any longer (0.9). */
+  /** Aborted when the service stops waiting for requests (0.9). */
   readonly shutdown: AbortSignal;
 }
 
 /**
- * What the commands on this machine ask of the service that holds the databases. A login, an administrator's too, does
- * not open this door: SQL of one's own is for who could as well open the database files.
+ * SQL from commands on this machine, while the service holds the databases. A login is not enough, not even an
+ * administrator's: free SQL is for those who could open the database files anyway.
  */
 export function addLocalRoutes(app: FastifyInstance, { callers, engine, shutdown }: LocalSettings): void {
   app.route({

@@ -7,20 +7,20 @@ export interface Credentials {
   readonly remembered: boolean;
 }
 
-/** What became of a login. */
+/** The result of a login. */
 export type LoginResult =
   | { readonly outcome: "opened"; readonly token: string }
   | { readonly outcome: "wrong" }
   /** `retryAfter` in seconds. */
   | { readonly outcome: "throttled"; readonly retryAfter: number };
 
-/** Logs in from an address. Throws only when the store fails. */
+/** Logs in from an address. @throws only when the store fails */
 export type Login = (credentials: Credentials, address: string) => Promise<LoginResult>;
 
 export interface LoginOptions {
   readonly account: (name: string) => Promise<(SessionUser & { readonly passwordHash: string }) | undefined>;
   readonly verify: (hash: string, password: string) => Promise<boolean>;
-  /** The hash of a password that nobody knows: what an unknown user's is checked against, to take the same time (0.8). */
+  /** The hash of a password nobody has. Logins of unknown users are checked against it, to take the same time (0.8). */
   readonly nobodysHash: string;
   readonly throttle: Throttle;
   readonly known: KnownAddresses;
@@ -28,7 +28,7 @@ export interface LoginOptions {
 }
 
 export function createLogin({ account, verify, nobodysHash, throttle, known, sessions }: LoginOptions): Login {
-  /** The user, when the password is theirs. */
+  /** The user, when the password is right. */
   async function verified({ username, password }: Credentials): Promise<SessionUser | undefined> {
     const user = await account(username);
     const right = await verify(user?.passwordHash ?? nobodysHash, password);

@@ -7,16 +7,16 @@ import type { Database } from "#duckdb/database.ts";
 
 export interface SessionOptions {
   readonly database: Database;
-  /** A session ends when it was not used for so long, in milliseconds. */
+  /** A session ends after this long without use, in milliseconds. */
   readonly idle: number;
-  /** A remembered session ends so long after the login, in milliseconds. */
+  /** A remembered session ends this long after the login, in milliseconds. */
   readonly remembered: number;
   readonly log: Logger;
 }
 
-/** Whose session it is. */
+/** The user of a session. */
 export interface SessionUser {
-  /** Never reused: a user created again under one name has another. */
+  /** Never reused, not even for the same name. */
   readonly id: string;
   readonly name: string;
 }
@@ -25,16 +25,16 @@ export interface SessionUser {
 export interface Sessions {
   /** Opens a session that survives a restart and returns its token, the value of the cookie. */
   open(user: SessionUser, options: { remembered: boolean }): Promise<string>;
-  /** Opens a session for this machine: it lasts as long as the process, no longer, and no logout ends it. */
+  /** Opens a session for commands on this machine. It ends with the process, and no logout ends it. */
   openLocal(user: SessionUser): string;
   /** Whether it was opened with `openLocal`. */
   isLocal(token: string): boolean;
-  /** Whose session has this token; undefined when none has or it has ended. Counts as a use. */
+  /** The user of the session with this token; undefined when it has ended or never existed. Counts as a use. */
   find(token: string): SessionUser | undefined;
   end(token: string): Promise<void>;
-  /** How many there are. */
+  /** The number of open sessions. */
   count(): number;
-  /** Writes down what is not written yet. */
+  /** Writes the last uses of sessions. */
   close(): Promise<void>;
 }
 
@@ -45,12 +45,12 @@ interface Session {
   lastUsed: number;
 }
 
-/** How often it is written down when sessions were last used, at the most, in milliseconds. */
+/** The last uses of sessions are written at most this often, in milliseconds. */
 const writeInterval = 60_000;
 
 /**
- * Opens the session store: a table of the service's database and all of it in memory, so that a request costs no
- * query. The table holds digests of tokens: who reads it cannot use them.
+ * Opens the session store: a table in the service's database, and a copy of it in memory so that a request costs no
+ * query. The table holds digests of tokens, which are useless to a reader.
  */
 export async function openSessions({ database, idle, remembered, log }: SessionOptions): Promise<Sessions> {
   const connection = await database.connect();
@@ -79,7 +79,7 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
     return now >= (session.kind === "remembered" ? session.opened + remembered : session.lastUsed + idle);
   }
 
-  /** Those that have ended and are still in the table, as when the disk is full. */
+  /** Sessions that have ended but are still in the table, for example because the disk is full. */
   const ended = new Set<string>();
 
   async function forget(digests: readonly string[]): Promise<void> {
@@ -182,7 +182,7 @@ interface Row {
   readonly last_used: bigint;
 }
 
-/** 256 random bits; base64url has no `=` (0.4). Tokens are found by their digest: nothing compares them byte by byte. */
+/** 256 random bits; base64url has no `=` (0.4). Lookup is by digest, so tokens are never compared byte by byte. */
 function createToken(): { token: string; digest: string } {
   const token = randomBytes(32).toString("base64url");
   return { token, digest: digestOf(token) };

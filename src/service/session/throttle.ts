@@ -10,25 +10,25 @@ export interface ThrottleOptions {
   readonly window: number;
   /** How long it is refused, in milliseconds. */
   readonly lockout: number;
-  /** Has the name logged in from this address before? */
+  /** Whether the name has logged in from this address before. */
   readonly isKnown: (name: string, address: string) => boolean;
-  /** The time in milliseconds, which never goes back. */
+  /** A monotonic clock, in milliseconds. */
   readonly now: () => number;
 }
 
-/** A login that may go on. Exactly one of these must be called, once. */
+/** A login that may proceed. Exactly one of these must be called, once. */
 export interface Attempt {
   succeeded(): void;
   failed(): void;
-  /** It could not be told whether the password was right. */
+  /** The password could not be checked. */
   undecided(): void;
 }
 
 export interface Throttle {
   /**
-   * Asks whether a login may go on. While as many are under way as may still fail, it waits for them, so that
-   * guesses made at once are counted like guesses made one after the other.
-   * @returns the attempt, or in how many seconds to come back
+   * Asks whether a login may proceed. When as many logins are running as may still fail, it waits for them: parallel
+   * guesses count like sequential ones.
+   * @returns the attempt, or the seconds until the next one is allowed
    */
   begin(name: string, address: string): Promise<Attempt | { readonly retryAfter: number }>;
 }
@@ -36,12 +36,12 @@ export interface Throttle {
 /** Failures from one address, whatever the names, and of one name, whatever the addresses, before they are refused. */
 const limits = { address: 50, name: 100 } as const;
 
-/** How many pairs, addresses and names are counted at once: about 10 MB. The ones not seen for longest are forgotten. */
+/** How many pairs, addresses and names are counted: about 10 MB. The least recently seen are forgotten. */
 const capacity = 20_000;
 
 interface Count {
   readonly limit: number;
-  /** When the failures of the last `window` were. */
+  /** The times of the failures within the last `window`. */
   failures: number[];
   underWay: number;
   refusedUntil: number;
@@ -104,7 +104,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   };
 }
 
-/** Counts by key, of which the ones used last are kept. */
+/** Counts by key; the least recently used are dropped. */
 function createCounts(limit: number): { of(key: string): Count } {
   const counts = new Map<string, Count>();
   return {
@@ -119,12 +119,12 @@ function createCounts(limit: number): { of(key: string): Count } {
   };
 }
 
-/** A key of one length, however long a name somebody sends. */
+/** A key of fixed length, however long the name is. */
 function digest(name: string): string {
   return createHash("sha256").update(name).digest("base64");
 }
 
-/** From which addresses each name has logged in: those stay open to it while others guess (0.8). */
+/** The addresses each name has logged in from: they stay open to it while others guess (0.8). */
 export interface KnownAddresses {
   has(name: string, address: string): boolean;
   /** Never throws: a login does not fail because of it. */
@@ -135,7 +135,7 @@ export interface KnownAddresses {
 /** How many pairs of a name and an address are stored. The oldest are forgotten. */
 const knownCapacity = 50_000;
 
-/** Opens the table of known addresses in the service's database: it survives a restart, as the promise does. */
+/** Opens the table of known addresses in the service's database, so that they survive a restart. */
 export async function openKnownAddresses(database: Database, log: Logger): Promise<KnownAddresses> {
   const connection = await database.connect();
   await connection.run(`
@@ -155,7 +155,7 @@ export async function openKnownAddresses(database: Database, log: Logger): Promi
       try {
         await connection.run("INSERT INTO known_addresses VALUES (?, ?, ?)", [name, address, BigInt(Date.now())]);
         if (known.size <= knownCapacity) return;
-        // Half at once, so that this is rare.
+        // Half of them at once, so that this is rare.
         for (const oldest of [...known].slice(0, knownCapacity / 2)) known.delete(oldest);
         await connection.run(
           "DELETE FROM known_addresses WHERE since < (SELECT since FROM known_addresses ORDER BY since DESC LIMIT 1 OFFSET ?)",

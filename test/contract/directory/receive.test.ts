@@ -1,0 +1,108 @@
+import { mkdtemp, readFile, readdir, readlink, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { receiveSync } from "#service/directory/receive.ts";
+
+let folder = "";
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-receive-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+type Encoding = "urlencoded" | "multipart";
+
+function encode(encoding: Encoding, fields: readonly (readonly [string, string])[]): [Buffer, string] {
+  if (encoding === "urlencoded") {
+    const form = new URLSearchParams(fields.map(([name, value]) => [name, value]));
+    return [Buffer.from(form.toString()), "application/x-www-form-urlencoded"];
+  }
+  const parts = fields.map(
+    ([name, value]) => `--B\r\nContent-Disposition: form-data; name="${name}"; filename="f"\r\n\r\n${value}\r\n`,
+  );
+  return [Buffer.from(`${parts.join("")}--B--\r\n`), "multipart/form-data; boundary=B"];
+}
+
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const ends = [...new Set(places.map((place) => place % (bytes.length + 1)))].sort((a, b) => a - b);
+  return [0, ...ends]
+    .map((start, index) => Buffer.from(bytes.subarray(start, ends[index] ?? bytes.length)))
+    .filter(({ length }) => length > 0);
+}
+
+const never = new AbortController().signal;
+const receive = (body: Readable, type: string, signal = never): ReturnType<typeof receiveSync> =>
+  receiveSync(body, type, new URLSearchParams("?remoteDeleted=false"), folder, signal);
+
+const text = fc.array(
+  fc.constantFrom("[", "é", "\u{1F600}", "%", "+", " ", "&", "=", "\r\n", "--B", "\r\n--", "x".repeat(70_000)),
+  {
+    maxLength: 30,
+  },
+);
+const places = fc.array(fc.nat({ max: 1_000_000 }), { maxLength: 8 });
+
+test("B.2, B.3 the list and the parameters are what was sent, however they are encoded and wherever they are cut", async () => {
+  const encoding = fc.constantFrom<Encoding>("urlencoded", "multipart");
+  await fc.assert(
+    fc.asyncProperty(
+      encoding,
+      text,
+      fc.option(text),
+      places,
+      fc.boolean(),
+      async (encoding, parts, first, cuts, apply) => {
+        const list = parts.join("").replaceAll("\r\n--B", "\r\n--b");
+        const before = first === null ? [] : [["principals", first.join("").replaceAll("\r\n--B", "")] as const];
+        const fields = [
+          ...before,
+          ["applyChanges", String(apply)],
+          ["PRINCIPALS", list],
+          ["password", "a+b %41"],
+        ] as const;
+        const [bytes, type] = encode(encoding, fields);
+        const received = await receive(Readable.from(cut(bytes, cuts)), type);
+        expect(received).toMatchObject({ apply, removeDeleted: false, defaultPassword: "a+b %41" });
+        expect(await readFile(received?.list ?? "", "utf8")).toBe(list);
+        await received?.discard();
+        expect(await readdir(folder)).toEqual([]);
+      },
+    ),
+    { numRuns: 150 },
+  );
+});
+
+test("a body that is broken off anywhere leaves no file, and none is open", async () => {
+  const list = `[${"x".repeat(300_000)}]`;
+  for (const encoding of ["urlencoded", "multipart"] as const) {
+    const [bytes, type] = encode(encoding, [
+      ["principals", list],
+      ["applyChanges", "true"],
+    ]);
+    const ends = Array.from({ length: 40 }, (_, index) => Math.floor((index * bytes.length) / 40));
+    await Promise.all(
+      ends.map(async (end) => {
+        const controller = new AbortController();
+        const body = Readable.from(
+          (async function* () {
+            yield* cut(bytes.subarray(0, end), [100, 70_000, 200_000]);
+            controller.abort(new Error("the client went away"));
+            await new Promise(() => undefined);
+          })(),
+        );
+        await expect(receive(body, type, controller.signal)).rejects.toThrow("the client went away");
+      }),
+    );
+    expect(await readdir(folder)).toEqual([]);
+    expect(await openFiles()).toEqual([]);
+  }
+});
+
+/** What this process has open below the folder; nothing on systems that cannot tell. */
+async function openFiles(): Promise<string[]> {
+  const open = await readdir("/proc/self/fd").catch(() => []);
+  const names = await Promise.all(open.map((file) => readlink(`/proc/self/fd/${file}`).catch(() => "")));
+  return names.filter((name) => name.startsWith(folder));
+}
