@@ -20,9 +20,9 @@ function encode(encoding: Encoding, fields: readonly (readonly [string, string])
     return [Buffer.from(form.toString()), "application/x-www-form-urlencoded"];
   }
   const parts = fields.map(
-    ([name, value]) => `--B\r\nContent-Disposition: form-data; name="${name}"; filename="f"\r\n\r\n${value}\r\n`,
+    ([name, value]) => `--BOUNDARY\r\nContent-Disposition: form-data; name="${name}"; filename="f"\r\n\r\n${value}\r\n`,
   );
-  return [Buffer.from(`${parts.join("")}--B--\r\n`), "multipart/form-data; boundary=B"];
+  return [Buffer.from(`${parts.join("")}--BOUNDARY--\r\n`), "multipart/form-data; boundary=BOUNDARY"];
 }
 
 function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
@@ -37,7 +37,7 @@ const receive = (body: Readable, type: string, signal = never): ReturnType<typeo
   receiveSync(body, type, new URLSearchParams("?remoteDeleted=false"), folder, signal);
 
 const text = fc.array(
-  fc.constantFrom("[", "é", "\u{1F600}", "%", "+", " ", "&", "=", "\r\n", "--B", "\r\n--", "x".repeat(70_000)),
+  fc.constantFrom("[", "é", "\u{1F600}", "%", "+", " ", "&", "=", "\r\n", "--BOUND", "\r\n--", "x".repeat(70_000)),
   {
     maxLength: 30,
   },
@@ -54,8 +54,8 @@ test("B.2, B.3 the list and the parameters are what was sent, however they are e
       places,
       fc.boolean(),
       async (encoding, parts, first, cuts, apply) => {
-        const list = parts.join("").replaceAll("\r\n--B", "\r\n--b");
-        const before = first === null ? [] : [["principals", first.join("").replaceAll("\r\n--B", "")] as const];
+        const list = parts.join("");
+        const before = first === null ? [] : [["principals", first.join("")] as const];
         const fields = [
           ...before,
           ["applyChanges", String(apply)],
@@ -85,13 +85,9 @@ test("a body that is broken off anywhere leaves no file, and none is open", asyn
     await Promise.all(
       ends.map(async (end) => {
         const controller = new AbortController();
-        const body = Readable.from(
-          (async function* () {
-            yield* cut(bytes.subarray(0, end), [100, 70_000, 200_000]);
-            controller.abort(new Error("the client went away"));
-            await new Promise(() => undefined);
-          })(),
-        );
+        const body = new Readable({ read: () => undefined });
+        for (const piece of cut(bytes.subarray(0, end), [100, 70_000, 200_000])) body.push(piece);
+        setTimeout(() => controller.abort(new Error("the client went away")), end % 20);
         await expect(receive(body, type, controller.signal)).rejects.toThrow("the client went away");
       }),
     );
