@@ -16,6 +16,8 @@ export interface EachCompany extends Omit<CompanyFolder, "remove"> {
   configure(change: (yaml: string) => string): Promise<void>;
   /** Begins a command; what is left of it is killed at the end of the test. */
   begin(...args: readonly string[]): Running;
+  /** Begins `rollcall start`: the service and the daemon, unless the arguments say otherwise. */
+  start(...args: readonly string[]): Running;
   /** Runs a command to its end. */
   command(...args: readonly string[]): Promise<Ended>;
   /**
@@ -68,6 +70,7 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
       behind = undefined;
       return each;
     },
+    start: (...args) => self.begin("start", ...args),
     command: (...args) => {
       behind = undefined;
       return rollcall([...args, "--config", company.config], { env: self.env });

@@ -131,7 +131,7 @@ describe("what keeps a change waiting, since when, and what has it made", () => 
     expect(await explained("zoe")).toMatchObject({ outcomes: [] });
   });
 
-  test("an approval that is wanted, and a way back that is planned", async () => {
+  test("a pending approval and a planned undo", async () => {
     await limited("    approval: required");
     await run("apply");
     await company.write("people.csv", withoutZoe);

@@ -5,7 +5,7 @@ import { stopRollcall } from "../../support/rollcall.ts";
 import type { Running } from "../../support/rollcall.ts";
 
 const company = companyOfEachTest();
-const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
+const { start } = company;
 
 /** Ends it as an operator would, and gives everything it wrote. */
 async function stop(each: Running): Promise<string> {

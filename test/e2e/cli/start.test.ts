@@ -4,11 +4,9 @@ import { describe, expect, test } from "vitest";
 import { people } from "../../support/company.ts";
 import { companyOfEachTest } from "../../support/each-company.ts";
 import { stopRollcall } from "../../support/rollcall.ts";
-import type { Running } from "../../support/rollcall.ts";
 
 const company = companyOfEachTest();
-const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
-const { command } = company;
+const { command, start } = company;
 
 test("start syncs at once and stays up; commands work beside it; SIGTERM ends it with 0", async () => {
   const daemon = start();

@@ -9,11 +9,10 @@ import type { FoundDaemon } from "#control/client.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { companyOfEachTest } from "../../support/each-company.ts";
 import { stopRollcall } from "../../support/rollcall.ts";
-import type { Running } from "../../support/rollcall.ts";
 import { startService } from "../../support/service.ts";
 
 const company = companyOfEachTest((yaml) => yaml.replace("to: analytics", "to: analytics\n    approval: required"));
-const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
+const { start } = company;
 
 async function found(): Promise<FoundDaemon> {
   const data = join(company.folder, "data");

@@ -180,7 +180,7 @@ test("a digest is an approval, where one is required; of another plan, nothing t
   expect(await told()).toEqual([...passing, "ended held", ...passing, "ended superseded", "ended applied"]);
 });
 
-describe("the way back", () => {
+describe("undo", () => {
   test("waits for approval, and the directory is what it was; what others have changed stays; then caution", async () => {
     const { run, approve, undo, find, coordinator } = await coordinated(staff, { approval: "automatic" });
     await byHand(url(), user("local"));
@@ -214,7 +214,7 @@ describe("the way back", () => {
     expect(coordinator.state("staff").caution).toBeDefined();
     await approve(next.id);
     expect(coordinator.state("staff").caution).toBeUndefined();
-    // The way back from the way back.
+    // the undo of an undo.
     expect(await undo(back.id)).toMatchObject({ state: "pending" });
     expect(find(changed.id)?.state).toBe("applied");
   });

@@ -3,8 +3,8 @@ import { startProxy } from "../../support/proxy.ts";
 import type { Proxy } from "../../support/proxy.ts";
 import { login, post, startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
-import { by, openPremises, versionOf } from "../../support/premises.ts";
-import type { Premises } from "../../support/premises.ts";
+import { by, createInstallation, versionOf } from "../../support/installation.ts";
+import type { Installation } from "../../support/installation.ts";
 
 /**
  * Lists of users with passwords of their own, which take a while to hash: they keep the service's queue full while it has
@@ -14,7 +14,7 @@ const lists = { count: 4, users: 40 };
 
 let service: TestService;
 let proxy: Proxy;
-let premises: Premises;
+let installation: Installation;
 /** What happened, in its order. */
 const order: string[] = [];
 /** The next list that is to be applied is the one. */
@@ -35,10 +35,10 @@ beforeAll(async () => {
       sent.resolve();
     },
   });
-  premises = await openPremises(() => ({ ...service, url: proxy.url }), { staff: {} });
+  installation = await createInstallation(() => ({ ...service, url: proxy.url }), { staff: {} });
 });
 afterAll(async () => {
-  await premises.remove();
+  await installation.remove();
   await proxy.close();
   await service.stop();
 });
@@ -61,20 +61,23 @@ async function syncOthers(): Promise<void> {
 }
 
 test("B.8 a list that still waits in the service when its sender comes back is waited for: what became of it is what it is then", async () => {
-  await premises.write("staff", 3);
-  await premises.converge("staff");
-  await premises.write("staff", 4);
+  await installation.write("staff", 3);
+  await installation.converge("staff");
+  await installation.write("staff", 4);
   isReady = true;
-  const { signal, said } = await premises.kill({ action: { do: "begin", sync: "staff" }, point: "request bodySent" });
+  const { signal, said } = await installation.kill({
+    action: { do: "begin", sync: "staff" },
+    point: "request bodySent",
+  });
   expect(signal, said).toBe("SIGKILL");
   await sent.promise;
   isBack = true;
-  const [run] = (await premises.recover("staff")).slice(-1);
+  const [run] = (await installation.recover("staff")).slice(-1);
   order.push("known");
   // It was asked about while it waited; before that was over, nothing was known.
   expect(order.filter((each) => each === "others 200")).toHaveLength(lists.count);
   expect(order.indexOf("asked")).toBeLessThan(order.lastIndexOf("others 200"));
   expect(order.at(-1)).toBe("known");
   expect(run).toMatchObject({ state: "applied", recovery: expect.stringContaining("all of it has arrived"), by });
-  expect(await premises.directory("staff")).toEqual(versionOf("staff", 4));
+  expect(await installation.directory("staff")).toEqual(versionOf("staff", 4));
 });

@@ -12,8 +12,8 @@ import { startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
 import type { SmallDisk } from "../../support/small-disk.ts";
-import { by, openPremises, versionOf } from "../../support/premises.ts";
-import type { Premises } from "../../support/premises.ts";
+import { by, createInstallation, versionOf } from "../../support/installation.ts";
+import type { Installation } from "../../support/installation.ts";
 
 /** When the disk becomes full. */
 type Moment =
@@ -36,24 +36,24 @@ const cases: readonly (readonly [Moment, number])[] = [
 describe.skipIf(!canMount)("a data folder whose disk becomes full (a tmpfs, mounted by root)", () => {
   let data: string;
   let service: TestService;
-  let premises: Premises;
+  let installation: Installation;
   let disk: SmallDisk;
   let n = 0;
   beforeAll(async () => {
     data = await mkdtemp(join(tmpdir(), "rollcall-service-"));
     service = await startService({ data });
-    premises = await openPremises(() => service, { staff: {} });
-    disk = await mountSmallDisk(join(premises.folder, "data"), "8m");
+    installation = await createInstallation(() => service, { staff: {} });
+    disk = await mountSmallDisk(join(installation.folder, "data"), "8m");
     while (n < 2) {
       n += 1;
-      await premises.write("staff", n);
-      await premises.converge("staff");
+      await installation.write("staff", n);
+      await installation.converge("staff");
     }
   });
   afterAll(async () => {
     await disk[Symbol.asyncDispose]();
     await service.stop();
-    await premises.remove();
+    await installation.remove();
     await rm(data, { recursive: true });
   });
 
@@ -92,20 +92,20 @@ describe.skipIf(!canMount)("a data folder whose disk becomes full (a tmpfs, moun
     "%s, with %i KiB left: what has happened is said and written down, and it goes on",
     async (moment, kib) => {
       n += 1;
-      await premises.write("staff", n);
+      await installation.write("staff", n);
       const sides = { before: versionOf("staff", n - 1), after: versionOf("staff", n) };
       if (moment === "before it is opened") await disk.fill(kib * 1024);
       let error: ErrorDocument | undefined;
       const told: string[] = [];
       let isApplied: boolean | undefined;
       const look = async (): Promise<void> => {
-        const found = await premises.directory("staff");
+        const found = await installation.directory("staff");
         isApplied = found[`staff-${n}`] !== undefined;
         expect(found).toEqual(isApplied ? sides.after : sides.before);
       };
       let again: RunRecord | undefined;
       const opened = withCoordinatorIn(
-        premises.folder,
+        installation.folder,
         async (coordinator) => {
           coordinator.subscribe((event) => {
             if (event.type === "run" && event.run.state !== "running") told.push(event.run.state);
@@ -138,11 +138,11 @@ describe.skipIf(!canMount)("a data folder whose disk becomes full (a tmpfs, moun
       if (again !== undefined)
         expect([again.state, again.error]).toEqual([isApplied ? "no change" : "applied", undefined]);
       // Everything that is kept is whole, and nothing is left over.
-      const runs = await premises.recover("staff");
+      const runs = await installation.recover("staff");
       if (isApplied)
         expect(runs.find(({ digest, state }) => state === "applied" && digest !== undefined)).toBeDefined();
-      expect(await premises.converge("staff")).toHaveLength(isApplied || again !== undefined ? 0 : 1);
-      expect(await premises.directory("staff")).toEqual(sides.after);
+      expect(await installation.converge("staff")).toHaveLength(isApplied || again !== undefined ? 0 : 1);
+      expect(await installation.directory("staff")).toEqual(sides.after);
     },
   );
 });

@@ -2,13 +2,13 @@ import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "../../slow/crash/crashes.ts";
-import { by } from "../../support/premises.ts";
+import { by } from "../../support/installation.ts";
 
-const { premises, next, settle } = useCrashes({ staff: {}, partners: {} });
+const { installation, next, settle } = useCrashes({ staff: {}, partners: {} });
 
 describe("a journal that is damaged", () => {
   beforeAll(() => settle("staff"));
-  const daemon = (): string => join(premises().folder, "data", "daemon");
+  const daemon = (): string => join(installation().folder, "data", "daemon");
   const journal = (): string => join(daemon(), "journal.json");
 
   test.each([
@@ -21,14 +21,14 @@ describe("a journal that is damaged", () => {
     "%s: it is kept aside with its lists, told of, and nothing is applied by itself before somebody approves",
     async (_, damage) => {
       const { after } = await next("staff");
-      await premises().converge("staff");
+      await installation().converge("staff");
       const lists = await readdir(join(daemon(), "runs"));
       expect(lists).not.toEqual([]);
       const damaged = damage(await readFile(journal(), "utf8"));
       await writeFile(journal(), damaged);
       const sides = await next("staff");
       const begin = { cause: "schedule", by } as const;
-      const run = await premises().work(async (coordinator, told) => {
+      const run = await installation().work(async (coordinator, told) => {
         expect(told).toMatchObject([expect.stringContaining("the journal was damaged")]);
         await coordinator.recover();
         return (await coordinator.begin({ sync: "staff", ...begin })).ended;
@@ -43,18 +43,18 @@ describe("a journal that is damaged", () => {
         counts: { users: { create: 1, delete: 1 } },
       });
       expect(sides.before).toEqual(after);
-      expect(await premises().directory("staff")).toEqual(after);
+      expect(await installation().directory("staff")).toEqual(after);
       // It outlives the process, and concerns no sync that has never applied anything.
-      await premises().work(async (coordinator) => {
+      await installation().work(async (coordinator) => {
         expect(coordinator.syncs().map(({ sync, caution }) => [sync, caution?.reason])).toEqual([
           ["staff", reason],
           ["partners", undefined],
         ]);
         expect(await (await coordinator.approve(run.id, { by })).ended).toMatchObject({ state: "applied" });
       });
-      expect(await premises().directory("staff")).toEqual(sides.after);
+      expect(await installation().directory("staff")).toEqual(sides.after);
       await next("staff");
-      const further = await premises().work(
+      const further = await installation().work(
         async (coordinator) => (await coordinator.begin({ sync: "staff", ...begin })).ended,
       );
       expect(further.state).toBe("applied");
@@ -66,7 +66,7 @@ describe("a journal that is damaged", () => {
       expect(events.findLast((line) => line.includes('"event":"journal damaged"'))).toContain(keptAs);
       // The history counts what the journal has forgotten: what follows begins anew.
       await rm(daemon(), { recursive: true });
-      await premises().work(
+      await installation().work(
         async (coordinator) => (await coordinator.begin({ sync: "staff", cause: "schedule", by })).ended,
       );
     },
@@ -78,18 +78,20 @@ describe("a journal that is damaged", () => {
     const ledger = (await readdir(ledgers)).find((name) => name.endsWith(".duckdb")) ?? "";
     const content = await readFile(join(ledgers, ledger));
     await writeFile(join(ledgers, ledger), "not a ledger");
-    await premises().work(async (coordinator) => {
+    await installation().work(async (coordinator) => {
       for (const { caution } of coordinator.syncs()) expect(caution?.reason).toMatch(/^the journal was damaged/);
     });
     await writeFile(join(ledgers, ledger), content);
-    const applied = await premises().converge("staff");
+    const applied = await installation().converge("staff");
     expect(applied).toHaveLength(0);
   });
 
   test("was written by a newer Rollcall: nothing is done, and it stays as it is", async () => {
     const newer = (await readFile(journal(), "utf8")).replace('"version": 1', '"version": 2');
     await writeFile(journal(), newer);
-    await expect(premises().work((coordinator) => coordinator.recover())).rejects.toThrow("newer Rollcall (version 2");
+    await expect(installation().work((coordinator) => coordinator.recover())).rejects.toThrow(
+      "newer Rollcall (version 2",
+    );
     expect(await readFile(journal(), "utf8")).toBe(newer);
   });
 });

@@ -5,14 +5,13 @@ import type { RunRecord, SyncState } from "#sync/record.ts";
 import { companyOfEachTest } from "../../support/each-company.ts";
 import { startProxy } from "../../support/proxy.ts";
 import { stopRollcall } from "../../support/rollcall.ts";
-import type { Running } from "../../support/rollcall.ts";
 import { call, startService } from "../../support/service.ts";
 
 // Several processes one after the other, on a machine that may have much else to do.
 vi.setConfig({ testTimeout: 300_000 });
 
 const company = companyOfEachTest();
-const start = (...rest: readonly string[]): Running => company.begin("start", ...rest);
+const { start } = company;
 
 async function journal(): Promise<{ runs: readonly RunRecord[]; state: SyncState }> {
   const text = await readFile(join(company.folder, "data", "daemon", "journal.json"), "utf8");

@@ -6,8 +6,8 @@ import type { RunRecord } from "#sync/record.ts";
 import { startService } from "../../support/service.ts";
 import type { TestService } from "../../support/service.ts";
 import type { Killing } from "../../support/killed.ts";
-import { by, openPremises, versionOf } from "../../support/premises.ts";
-import type { People, Premises, Syncs } from "../../support/premises.ts";
+import { by, createInstallation, versionOf } from "../../support/installation.ts";
+import type { People, Installation, Syncs } from "../../support/installation.ts";
 
 /** What a sync has in the directory before and after what is done. */
 export interface Sides {
@@ -15,10 +15,10 @@ export interface Sides {
   readonly after: People;
 }
 
-/** Processes that are killed while they work for some syncs, on the premises of a file of tests, and one service for them. */
+/** Processes that are killed while they work for some syncs, in one installation for a file of tests, with one service. */
 export interface Crashes {
-  premises(): Premises;
-  /** Works on premises of its own, where nothing has ever been. */
+  installation(): Installation;
+  /** Works in a new installation. */
   anew(syncs: Syncs, work: () => Promise<void>): Promise<void>;
   servicePid(): number;
   /** Starts the service again, once it has ended. */
@@ -47,35 +47,35 @@ export interface Crashes {
 export function useCrashes(syncs: Syncs): Crashes {
   let data: string;
   let service: TestService;
-  let premises: Premises;
+  let installation: Installation;
   beforeAll(async () => {
     data = await mkdtemp(join(tmpdir(), "rollcall-service-"));
     service = await startService({ data });
-    premises = await openPremises(() => service, syncs);
+    installation = await createInstallation(() => service, syncs);
   });
   afterAll(async () => {
     await service.stop();
-    await premises.remove();
+    await installation.remove();
     await rm(data, { recursive: true });
   });
   const versions = new Map<string, number>();
   const next: Crashes["next"] = async (sync) => {
     const n = (versions.get(sync) ?? 0) + 1;
     versions.set(sync, n);
-    await premises.write(sync, n);
+    await installation.write(sync, n);
     return { n, before: n === 1 ? {} : versionOf(sync, n - 1), after: versionOf(sync, n) };
   };
   return {
-    premises: () => premises,
+    installation: () => installation,
     next,
     anew: async (others, work) => {
-      const shared = premises;
-      premises = await openPremises(() => service, others);
+      const shared = installation;
+      installation = await createInstallation(() => service, others);
       try {
         await work();
       } finally {
-        await premises.remove();
-        premises = shared;
+        await installation.remove();
+        installation = shared;
       }
     },
     servicePid: () => service.running.process.pid ?? 0,
@@ -87,28 +87,28 @@ export function useCrashes(syncs: Syncs): Crashes {
     settle: async (sync) => {
       while ((versions.get(sync) ?? 0) < 3) {
         await next(sync);
-        await premises.converge(sync);
+        await installation.converge(sync);
       }
     },
     crash: async (sync, killing, sides, survived) => {
-      const known = new Set((await premises.runsOf(sync)).map(({ id }) => id));
-      const { signal, said } = await premises.kill(killing);
+      const known = new Set((await installation.runsOf(sync)).map(({ id }) => id));
+      const { signal, said } = await installation.kill(killing);
       if (survived === undefined) expect(signal, `${killing.point} is not reached: ${said}`).toBe("SIGKILL");
       await survived?.();
-      const runs = await premises.recover(sync);
+      const runs = await installation.recover(sync);
       const { action } = killing;
       const decided = action.do === "approve" || action.do === "reject" ? action.run : undefined;
       const run = runs.find(({ id }) => (decided === undefined ? !known.has(id) : id === decided));
-      expect(await premises.directory(sync)).toEqual(run?.state === "applied" ? sides.after : sides.before);
+      expect(await installation.directory(sync)).toEqual(run?.state === "applied" ? sides.after : sides.before);
       return run;
     },
     goOn: async (sync, run) => {
-      const applied = await premises.converge(sync);
+      const applied = await installation.converge(sync);
       expect(applied).toHaveLength(run?.state === "applied" ? 0 : 1);
-      return premises.directory(sync);
+      return installation.directory(sync);
     },
     waiting: (sync) =>
-      premises.work(async (coordinator) => {
+      installation.work(async (coordinator) => {
         const run = await (await coordinator.begin({ sync, cause: "schedule", by })).ended;
         expect(run.expiresAt, JSON.stringify(run)).toBeDefined();
         return run;

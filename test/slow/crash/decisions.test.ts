@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "./crashes.ts";
-import { by } from "../../support/premises.ts";
+import { by } from "../../support/installation.ts";
 
 /** Processes that are killed while they do what a person has decided. */
 
-const { premises, next, settle, crash, goOn, waiting } = useCrashes({
+const { installation, next, settle, crash, goOn, waiting } = useCrashes({
   partners: { approval: "required" },
   guarded: { limits: { creates: 0 } },
   undone: {},
@@ -48,10 +48,10 @@ describe("a plan that a person approves", () => {
     const after = { ...sides.before, [name]: sides.after[name] ?? "" };
     const action = { do: "approve", run: id, selection: { only: ["create"] } } as const;
     const run = await crash("partners", { action, point }, { before: sides.before, after });
-    const applied = await premises().converge("partners");
+    const applied = await installation().converge("partners");
     expect(applied).toHaveLength(1);
     expect(applied[0]?.counts?.users.create).toBe(run?.state === "applied" ? 0 : 1);
-    expect(await premises().directory("partners")).toEqual(sides.after);
+    expect(await installation().directory("partners")).toEqual(sides.after);
   });
 
   test.each(["audit rejected:before", "audit rejected:after", "journal rejected:before", "journal rejected:after"])(
@@ -85,13 +85,13 @@ describe("a run that is undone", () => {
   beforeAll(() => settle("undone"));
 
   test.each(["audit undone:after", "stage plan:before", "journal pending:before", "journal pending:after"])(
-    "its way back is planned: %s",
+    "its undo is planned: %s",
     async (point) => {
       const { after } = await next("undone");
-      const [applied] = await premises().converge("undone");
+      const [applied] = await installation().converge("undone");
       const action = { do: "undo", run: applied?.id ?? "" } as const;
       await crash("undone", { action, point }, { before: after, after });
-      expect(await premises().converge("undone")).toEqual([]);
+      expect(await installation().converge("undone")).toEqual([]);
     },
   );
 
@@ -101,10 +101,10 @@ describe("a run that is undone", () => {
     "apply:after",
     "audit ended:after",
     "journal applied:after",
-  ])("its way back is taken: %s", async (point) => {
+  ])("its undo is applied: %s", async (point) => {
     const { before, after } = await next("undone");
-    const [applied] = await premises().converge("undone");
-    const undoing = await premises().work(
+    const [applied] = await installation().converge("undone");
+    const undoing = await installation().work(
       async (coordinator) => (await coordinator.undo(applied?.id ?? "", { by })).ended,
     );
     expect(undoing.state).toBe("pending");
@@ -112,7 +112,7 @@ describe("a run that is undone", () => {
     const run = await crash("undone", { action: { do: "approve", run: undoing.id }, point }, sides);
     // What a person has taken back is not applied again before a person says so.
     if (run?.state === "applied") expect((await waiting("undone")).state).toBe("pending");
-    expect(await premises().converge("undone")).toHaveLength(run?.state === "applied" ? 1 : 0);
-    expect(await premises().directory("undone")).toEqual(after);
+    expect(await installation().converge("undone")).toHaveLength(run?.state === "applied" ? 1 : 0);
+    expect(await installation().directory("undone")).toEqual(after);
   });
 });

@@ -84,7 +84,7 @@ describe("the same plan found again", () => {
     expect(context.journal.find("1")?.error).toBeUndefined();
   });
 
-  test("is another one when it is held where it was pending, of another sync, no longer kept, or the way back", async () => {
+  test("is another one when it is held where it was pending, of another sync, no longer stored, or an undo", async () => {
     const others = [
       waiting("1", { sync: "other" }),
       waiting("2", { undoes: "0" }),
@@ -113,7 +113,7 @@ describe("what waits is superseded", () => {
     expect(states()).toEqual({ "1": "pending", "2": "held" });
   });
 
-  test("the way back from a run only when something was applied, or that way back is planned anew", async () => {
+  test("an undo only when something was applied, or the undo is planned anew", async () => {
     const back = { undoes: "0", cause: "undo" } as const;
     await run(waiting("1", back), endedRun({ id: "2", digest: other }), waiting("3", { digest: other }));
     expect(states()).toMatchObject({ "1": "pending", "3": "pending" });

@@ -34,7 +34,7 @@ export function versionOf(sync: string, n: number): People {
 export const by = { name: "ada", from: "command line" };
 
 /** A data folder with a configuration whose syncs go to one service. */
-export interface Premises {
+export interface Installation {
   readonly folder: string;
   /** Writes the source of a sync. */
   write(sync: string, n: number): Promise<void>;
@@ -53,7 +53,7 @@ export interface Premises {
 
 export type Syncs = Readonly<Record<string, { readonly approval?: string; readonly limits?: object }>>;
 
-export async function openPremises(service: () => TestService, syncs: Syncs): Promise<Premises> {
+export async function createInstallation(service: () => TestService, syncs: Syncs): Promise<Installation> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-crash-"));
   const daemon = join(folder, "data", "daemon");
   const unlimited = { deletes: "none", updates: "none", membershipsLost: "none", blanked: "none", shrink: "none" };
@@ -101,7 +101,7 @@ export async function openPremises(service: () => TestService, syncs: Syncs): Pr
       ]),
     );
   };
-  const work: Premises["work"] = (what) => withCoordinatorIn(folder, what);
+  const work: Installation["work"] = (what) => withCoordinatorIn(folder, what);
   const runsOf = async (sync: string): Promise<readonly RunRecord[]> =>
     (await readJournal(daemon)).runs.filter((run) => run.sync === sync);
 
