@@ -10,21 +10,21 @@ import type { Overridable } from "#plan/limits.ts";
 import { dryRun, progressOf } from "./plan.ts";
 
 export interface ApplyOptions {
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** Do not ask at a terminal. */
   readonly yes: boolean;
-  /** The plan that was shown, and nothing else, is applied. */
-  readonly digest?: string;
-  /** Limits that do not count for that plan. */
-  readonly overrides?: readonly Overridable[];
+  /** Of the plan that was shown: it is applied, or nothing is. */
+  readonly digest?: string | undefined;
+  /** Limits to ignore for that plan. */
+  readonly overrides?: readonly Overridable[] | undefined;
 }
 
 /**
- * `rollcall apply [sync]`: shows what a run changes, applies it and proves that it arrived. At a terminal it asks
- * first, and then applies exactly what was shown or nothing; that is an approval, as `--digest` is. Without, a sync that
- * wants one is left pending. What is configured to be exported is, then. An override of limits is for one plan, which
- * its digest names. Exit code 3 when a limit held the run, or a part of it, and when it awaits approval.
- * @throws {InputError} when an override does not say for which plan it is
+ * `rollcall apply [sync]`: shows what a run changes, applies it and verifies that it arrived. At a terminal it asks
+ * first, and then applies exactly what was shown or nothing; that is an approval, and so is `--digest`. Without one, the
+ * run of a sync that needs approval stays pending. Afterwards it exports, if that is configured. Overriding limits is for
+ * one plan, named by its digest. Exit code 3 when a limit held the run, or a part of it, or it waits for approval.
+ * @throws {InputError} when limits are overridden without a digest
  */
 export async function apply(context: Context, name: string | undefined, options: ApplyOptions): Promise<ExitCode> {
   const chosen = chosenSyncs(context.configuration, name);
@@ -55,8 +55,7 @@ async function applyOne(
   let { digest } = options;
   let { report } = document;
   if (context.output.interactive && !options.yes) {
-    const chosen = digest === undefined ? {} : { digest };
-    const shown = await dryRun(context, sync, { ...chosen, overrides, ...document });
+    const shown = await dryRun(context, sync, { digest, overrides, ...document });
     if (shown.outcome === "planned" && !(await confirmed(context, "Apply these changes?"))) {
       await document.end({ outcome: "declined" });
       return exitCodes.done;
@@ -69,7 +68,7 @@ async function applyOne(
     cause: "demand",
     by: localActor(),
     overrides,
-    ...(digest === undefined ? {} : { digest }),
+    digest,
   } as const;
   return withCoordinator(context, async (coordinator) => {
     let isShown = report !== document.report;
@@ -88,9 +87,9 @@ async function applyOne(
 function refuseUnnamedPlan(syncs: readonly string[], { digest, overrides = [] }: ApplyOptions): void {
   if (overrides.length > 0 && digest === undefined) {
     throw new InputError(
-      "--override is for one plan: name it with --digest. `rollcall plan --json` has it as `digest`, and so has what said that the run is held",
+      "--override is for one plan: name it with --digest, which `rollcall plan --json` prints as `digest`",
     );
   }
   if (digest !== undefined && syncs.length > 1)
-    throw new InputError(`--digest is the plan of one sync: name it, one of ${syncs.join(", ")}`);
+    throw new InputError(`--digest is the plan of one sync: add its name, one of ${syncs.join(", ")}`);
 }

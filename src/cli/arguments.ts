@@ -1,134 +1,110 @@
 import { InvalidArgumentError } from "commander";
-import type { Format } from "#cli/look/formats.ts";
+import { duration } from "#values.ts";
 import type { Action } from "#plan/change.ts";
 import { overridable } from "#plan/limits.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { aspects } from "#plan/stored.ts";
-import type { Aspect } from "#plan/stored.ts";
 import type { Head } from "#sync/audit/entry.ts";
 import { runStates } from "#sync/record.ts";
-import type { RunState } from "#sync/record.ts";
-import type { RunsOptions } from "./runs.ts";
-import type { ShowOptions } from "./show.ts";
 
-const actions = { creates: "create", updates: "update", deletes: "delete" } as const;
+/* What the values of options mean. Lists may be given in one value or by repeating the option. */
 
-/** `--only creates,updates` */
-export function onlyList(value: string, before: NonNullable<Selection["only"]> = []): NonNullable<Selection["only"]> {
-  const named = value.split(",").map((each) => {
-    const action = Object.entries(actions).find(([name]) => name === each.trim().toLowerCase())?.[1];
-    if (action === undefined) throw new InvalidArgumentError(`Expected some of ${Object.keys(actions).join(", ")}.`);
-    return action;
-  });
-  return [...before, ...named];
+/** The formats of `rollcall show`. */
+export const formats = ["text", "json", "markdown", "html", "csv"] as const;
+export type Format = (typeof formats)[number];
+
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError("expected a whole number.");
+  return Number(text);
 }
 
-/** `--except ada`, `--except user:ada`, `--except "group:Old team"`; a name may have commas. */
-export function exceptList(
+export function atLeastOne(text: string): number {
+  const number = wholeNumber(text);
+  if (number === 0) throw new InvalidArgumentError("expected a whole number, at least 1.");
+  return number;
+}
+
+/** `24h` ago, or a date or moment of ISO 8601, in UTC unless it says otherwise; in epoch milliseconds. */
+export function parseMoment(value: string): number {
+  const ago = duration.safeParse(value);
+  if (ago.success) return Date.now() - ago.data;
+  const parts = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/.exec(value);
+  const moment =
+    parts === null
+      ? Number.NaN
+      : Date.parse(value.replace(" ", "T") + (value.length > 10 && parts[1] === undefined ? "Z" : ""));
+  if (Number.isNaN(moment))
+    throw new InvalidArgumentError(
+      "expected a duration like 24h or 7d, or a moment like 2026-11-21 or 2026-11-21T08:00Z.",
+    );
+  return moment;
+}
+
+/** `pending,held`; `no-change` needs no quotes. */
+export const parseStates = listOfWords(runStates);
+
+/** `mail,groups` */
+export const parseAspects = listOfWords(aspects);
+
+/** `create,delete`, and `creates,deletes` as well. */
+export function parseActions(value: string, before: readonly Action[] = []): Action[] {
+  return listOfWords(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
+}
+
+/** `creates,updates` */
+export function parseOnly(value: string, before: NonNullable<Selection["only"]> = []): NonNullable<Selection["only"]> {
+  const actions = { creates: "create", updates: "update", deletes: "delete" } as const;
+  const words = listOfWords(Object.keys(actions) as (keyof typeof actions)[])(value);
+  return [...before, ...words.map((word) => actions[word])];
+}
+
+/** `deletes,updates` */
+export function parseLimits(value: string, before: readonly Overridable[] = []): Overridable[] {
+  return listOfWords(overridable)(value, before);
+}
+
+/** `ada`, `user:ada` or `group:Old team`: one principal, because a name may contain commas. */
+export function parsePrincipals(
   value: string,
   before: NonNullable<Selection["except"]> = [],
 ): NonNullable<Selection["except"]> {
   const [, kind = "user", name = ""] = /^(?:(user|group):)?(.+)$/s.exec(value) ?? [];
-  if (name === "") throw new InvalidArgumentError("Expected the name of a user, or group:NAME.");
+  if (name === "") throw new InvalidArgumentError("expected the name of a user, or group:NAME.");
   return [...before, { kind: kind === "group" ? "group" : "user", name }];
 }
 
-/** `deletes,updates`, also given several times. */
-export function limitList(value: string, before: readonly Overridable[] = []): Overridable[] {
-  const names = value.split(",").map((name) => name.trim());
-  return [
-    ...before,
-    ...names.map((name) => {
-      const known = overridable.find((each) => each.toLowerCase() === name.toLowerCase());
-      if (known === undefined) throw new InvalidArgumentError(`Expected limits like ${overridable.join(", ")}.`);
-      return known;
-    }),
-  ];
+/** A value that may contain commas. */
+export function repeated(value: string, before: readonly string[] = []): string[] {
+  return [...before, value];
 }
 
 /** The digest of a plan. */
-export function digestText(value: string): string {
+export function parseDigest(value: string): string {
   const digest = value.trim().toLowerCase();
   if (!/^[0-9a-f]{64}$/.test(digest))
-    throw new InvalidArgumentError("Expected the 64 hexadecimal digits that `rollcall plan --json` gives as `digest`.");
+    throw new InvalidArgumentError(
+      "expected 64 hexadecimal digits: the `digest` in the output of `rollcall plan --json`.",
+    );
   return digest;
 }
 
-/** The flags of `rollcall runs`, as they come from the command line. */
-export interface RunsFlags extends Omit<RunsOptions, "states"> {
-  readonly state?: readonly RunState[];
+/** The head of the audit log: `12:9f86d0…`, as `rollcall audit verify` prints it. */
+export function parseHead(text: string): Head {
+  const { sequence, hash } = /^(?<sequence>\d{1,15}):(?<hash>[0-9a-f]{64})$/.exec(text)?.groups ?? {};
+  if (sequence === undefined || hash === undefined)
+    throw new InvalidArgumentError("expected NUMBER:HASH, as `rollcall audit verify` prints the last entry.");
+  return { sequence: Number(sequence), hash };
 }
 
-/** The flags of `rollcall show`. */
-export interface ShowFlags {
-  readonly kind?: "user" | "group";
-  readonly action?: readonly Action[];
-  readonly name?: readonly string[];
-  readonly attribute?: readonly Aspect[];
-  readonly format?: Format;
-  readonly output?: string;
-  readonly all?: boolean;
-  readonly limit?: number;
-}
-
-export function runsOptionsOf({ state: states, since, limit, all }: RunsFlags): RunsOptions {
-  return {
-    ...(states === undefined ? {} : { states }),
-    ...(since === undefined ? {} : { since }),
-    ...(limit === undefined ? {} : { limit }),
-    ...(all === undefined ? {} : { all }),
-  };
-}
-
-export function showOptionsOf(flags: ShowFlags): ShowOptions {
-  const { kind, action: actions, name: names, attribute: aspects, format, output } = flags;
-  const limit = flags.all === true ? Number.POSITIVE_INFINITY : flags.limit;
-  return {
-    filter: {
-      ...(kind === undefined ? {} : { kind }),
-      ...(actions === undefined ? {} : { actions }),
-      ...(names === undefined ? {} : { names }),
-      ...(aspects === undefined ? {} : { aspects }),
-    },
-    ...(format === undefined ? {} : { format }),
-    ...(output === undefined ? {} : { output }),
-    ...(limit === undefined ? {} : { limit }),
-  };
-}
-
-/** `pending,held`, also given several times; `no-change` needs no quotes. */
-export const stateList = wordsOf(runStates);
-
-/** `create,delete`, also given several times; `creates,deletes` as well. */
-export function actionList(value: string, before: readonly Action[] = []): Action[] {
-  return wordsOf(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
-}
-
-/** `mail,groups`, also given several times. */
-export const aspectList = wordsOf(aspects);
-
-function wordsOf<Word extends string>(words: readonly Word[]): (value: string, before?: readonly Word[]) => Word[] {
+function listOfWords<Word extends string>(words: readonly Word[]): (value: string, before?: readonly Word[]) => Word[] {
   return (value, before = []) => [
     ...before,
     ...value.split(",").map((each) => {
       const text = each.trim().toLowerCase().replace("-", " ");
       const word = words.find((known) => known.toLowerCase() === text);
-      if (word === undefined) throw new InvalidArgumentError(`Expected some of ${words.join(", ")}.`);
+      if (word === undefined) throw new InvalidArgumentError(`expected some of ${words.join(", ")}.`);
       return word;
     }),
   ];
-}
-
-/** Names are taken as they are: a comma may be in one. */
-export function patternList(value: string, before: readonly string[] = []): string[] {
-  return [...before, value];
-}
-
-/** The value of `--head`: `12:9f86d0…`, as `rollcall audit verify` shows it. */
-export function headText(text: string): Head {
-  const { sequence, hash } = /^(?<sequence>\d{1,15}):(?<hash>[0-9a-f]{64})$/.exec(text)?.groups ?? {};
-  if (sequence === undefined || hash === undefined)
-    throw new InvalidArgumentError("expected NUMBER:HASH, as `rollcall audit verify` shows the last entry.");
-  return { sequence: Number(sequence), hash };
 }

@@ -15,15 +15,15 @@ import { daemonFolder } from "./data-folder.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
-/** Which entries are listed. */
+/** Which entries to list. */
 export interface AuditFilter {
-  /** In milliseconds since 1970. */
+  /** In epoch milliseconds. */
   readonly since?: number;
   readonly run?: string;
   readonly from?: number;
 }
 
-/** `rollcall audit`: the entries of the audit file. Only reads, also while a daemon runs. */
+/** `rollcall audit`: lists the audit log. Only reads, also while a daemon runs. */
 export async function audit(
   configuration: Configuration,
   output: Output,
@@ -42,21 +42,21 @@ export async function audit(
   if (output.json) await output.write('{"entries":[');
   const { broken, files } = await verifyAudit(folder, { from, visit: show });
   if (output.json) await output.write(`\n]${broken === undefined ? "" : `,"broken":${JSON.stringify(broken)}`}}\n`);
-  else if (files.length === 0) output.say(`there is no audit file in ${folder} yet`);
-  else if (shown === 0) output.say("there is no such entry");
+  else if (files.length === 0) output.say(`there is no audit log in ${folder} yet`);
+  else if (shown === 0) output.say("no entry matches");
   if (broken === undefined) return exitCodes.done;
-  output.say(`${oneLine(broken)} (with --from NUMBER, entries are shown from that one on)`);
+  output.say(`${oneLine(broken)} (--from NUMBER lists the entries from that one on)`);
   return exitCodes.failed;
 }
 
-/** `rollcall audit verify`: whether every entry is as it was written. Only reads, also while a daemon runs. */
+/** `rollcall audit verify`: checks that every entry is as it was written. Only reads, also while a daemon runs. */
 export async function auditVerify(
   configuration: Configuration,
   output: Output,
   { head, from = 1 }: { readonly head?: Head; readonly from?: number },
 ): Promise<ExitCode> {
   const folder = daemonFolder(configuration);
-  // The journal first: what the file is to have at least, when it is read after it.
+  // The journal first: the log, read later, has at least the head that the journal knows.
   const expected = head ?? (await headInJournal(folder));
   const result = await verifyAudit(folder, { from, expected });
   const good = result.broken === undefined && result.damages.length === 0;
@@ -74,23 +74,23 @@ function verdict(
   const what = `${pluralize(entries, "entry", "entries")} in ${pluralize(files.length, "file")}`;
   const lines: string[] = [];
   if (broken !== undefined) lines.push(`BROKEN: ${oneLine(broken)}`, `Up to there: ${what}.`);
-  else if (files.length === 0) return `There is no audit file in ${folder} yet.\n`;
-  else if (damages.length > 0) lines.push(`${what} are a whole chain, but something was lost before:`);
+  else if (files.length === 0) return `There is no audit log in ${folder} yet.\n`;
+  else if (damages.length > 0) lines.push(`${what} form an unbroken chain, but something was lost before:`);
   else lines.push(`${what}: everything is as it was written${from > 1 ? ` from entry ${from} on` : ""}.`);
   for (const each of damages) lines.push(describeEntry(each).trimEnd());
   if (damages.length > 0) {
     const next = (damages.at(-1)?.sequence ?? 0) + 1;
-    lines.push(`Once a person has looked at it: --from ${next} checks what was written after it.`);
+    lines.push(`After a person has looked at it, --from ${next} checks what was written since.`);
   }
   if (head.sequence > 0) lines.push(`The last good entry: ${head.sequence}:${head.hash}`);
   if (expected === undefined)
-    lines.push("Whether newer entries were cut off is not known: the journal does not say which was the last one.");
+    lines.push("Newer entries may have been cut off: the journal does not say which was the last one.");
   return lines.map((line) => `${line}\n`).join("");
 }
 
 const journal = z.object({ audit: z.object({ sequence: z.int(), hash: z.string() }) });
 
-/** The newest entry that the journal knows of; undefined where it knows of none, or cannot be read. */
+/** The newest entry that the journal knows; undefined if it knows none, or cannot be read. */
 async function headInJournal(folder: string): Promise<Head | undefined> {
   try {
     return journal.parse(JSON.parse(await readFile(join(folder, "journal.json"), "utf8"))).audit;
@@ -99,8 +99,8 @@ async function headInJournal(folder: string): Promise<Head | undefined> {
   }
 }
 
-/** An entry of the audit file for a person: a line, and what belongs to it indented below. */
-export function describeEntry({ sequence, at, event, facts }: Sealed): string {
+/** An entry for a person: a line, with details indented below. */
+function describeEntry({ sequence, at, event, facts }: Sealed): string {
   const [first, ...rest] = wordsOf({ event, ...facts } as AuditEntry);
   const time = `${at.slice(0, 19).replace("T", " ")}Z`;
   const by = "by" in facts ? ` ${actor(facts["by"] as Actor)}:` : "";
@@ -109,8 +109,8 @@ export function describeEntry({ sequence, at, event, facts }: Sealed): string {
     .join("");
 }
 
-/** A break for a person. */
-export function oneLine({ file, line, what, reason }: NonNullable<Verification["broken"]>): string {
+/** A break in the chain, for a person. */
+function oneLine({ file, line, what, reason }: NonNullable<Verification["broken"]>): string {
   return `${file}, line ${line} (${what}): ${reason}`;
 }
 
@@ -121,12 +121,12 @@ function actor({ name, from }: Actor): string {
 function wordsOf(entry: AuditEntry): readonly string[] {
   switch (entry.event) {
     case "asked":
-      return [`asked for run ${entry.run} of ${entry.sync}`, ...digest(entry.digest)];
+      return [`requested run ${entry.run} of ${entry.sync}`, ...digest(entry.digest)];
     case "approved":
       return [
         `approved run ${entry.run} of ${entry.sync}`,
         ...digest(entry.digest),
-        ...list("passing over", entry.overrides),
+        ...list("limits ignored", entry.overrides),
         ...selection(entry.selection),
         ...reason(entry.reason),
       ];
@@ -134,18 +134,18 @@ function wordsOf(entry: AuditEntry): readonly string[] {
       return [`rejected run ${entry.run} of ${entry.sync}`, ...digest(entry.digest), ...reason(entry.reason)];
     case "overridden":
       return [
-        `let run ${entry.run} of ${entry.sync} pass over limits`,
+        `overrode limits for run ${entry.run} of ${entry.sync}`,
         ...digest(entry.digest),
-        ...list("passing over", entry.overrides),
+        ...list("limits ignored", entry.overrides),
       ];
     case "undone":
-      return [`asked for the way back to what was before run ${entry.undoes} of ${entry.sync}: run ${entry.run}`];
+      return [`requested the undo of run ${entry.undoes} of ${entry.sync}: run ${entry.run}`];
     case "ended":
       return [
         `run ${entry.run} of ${entry.sync} ended: ${entry.result}${entry.heldBy === undefined ? "" : ` by ${entry.heldBy}`}`,
         ...digest(entry.digest),
         ...(entry.counts === undefined ? [] : [counts(entry.counts)]),
-        ...list("waiting because of limits", entry.waiting),
+        ...list("held by limits", entry.waiting),
         ...reason(entry.error),
       ];
     case "recovered":
@@ -157,8 +157,8 @@ function wordsOf(entry: AuditEntry): readonly string[] {
     case "configuration":
       return [
         entry.before === undefined
-          ? `configuration ${entry.file}, with nothing to compare it with`
-          : `another configuration: ${entry.file}`,
+          ? `configuration ${entry.file}, with no earlier one to compare`
+          : `changed configuration: ${entry.file}`,
         ...digest(entry.digest),
         ...entry.differences,
       ];
@@ -167,17 +167,17 @@ function wordsOf(entry: AuditEntry): readonly string[] {
     case "stopped":
       return [`stopped the daemon (process ${entry.process}): ${entry.reason}`];
     case "journal damaged":
-      return ["the journal was damaged, and was put aside", ...reason(entry.reason), `kept as ${entry.kept}`];
+      return ["the journal was damaged, and was moved aside", ...reason(entry.reason), `kept as ${entry.kept}`];
     case "audit torn":
-      return [`line ${entry.line} was not written to its end, and was cut off`, `kept as ${entry.kept}`];
+      return [`line ${entry.line} was incomplete, and was cut off`, `kept as ${entry.kept}`];
     case "audit damaged":
       return [
-        `the audit file is damaged: ${entry.what}${entry.line === undefined ? "" : `, line ${entry.line}`}`,
+        `the audit log is damaged: ${entry.what}${entry.line === undefined ? "" : `, line ${entry.line}`}`,
         entry.reason,
-        ...(entry.kept === undefined ? [] : [`kept as ${entry.kept}; good up to entry ${entry.lastGood.sequence}`]),
+        ...(entry.kept === undefined ? [] : [`kept as ${entry.kept}; intact up to entry ${entry.lastGood.sequence}`]),
       ];
     default: {
-      // Of a newer Rollcall.
+      // Written by a newer Rollcall.
       const { event, ...facts } = entry as { event: string };
       return [event, JSON.stringify(facts)];
     }

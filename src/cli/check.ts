@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
-/** What was reached behind one name of the configuration. */
+/** The result for one name of the configuration. */
 interface Finding extends Partial<SourceCheck> {
   readonly what: "pinboards" | "source" | "target" | "channel";
   readonly name: string;
@@ -18,26 +18,26 @@ interface Finding extends Partial<SourceCheck> {
 }
 
 /**
- * `rollcall check`: the configuration, the pinboards, every source and target in it, each read or logged in to for real,
- * and the channels of notifications, as far as that sends nothing.
+ * `rollcall check`: tries the configuration, the pinboards, every source and target, each read or logged in to for real,
+ * and the notification channels, as far as possible without sending anything.
  */
 export async function check(context: Context): Promise<ExitCode> {
   const { configuration, output } = context;
   const findings: Finding[] = [];
-  const tell = async (finding: Finding): Promise<void> => {
+  const add = async (finding: Finding): Promise<void> => {
     findings.push(finding);
     if (!output.json) await output.write(describe(finding));
   };
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
   const folder = configuration.service?.pinboards;
-  if (folder !== undefined) await tell(await checkPinboards(folder));
-  for (const name of Object.keys(configuration.sources)) await tell(await findSource(context, name));
-  for (const name of Object.keys(configuration.targets)) await tell(await checkTarget(context, name));
+  if (folder !== undefined) await add(await checkPinboards(folder));
+  for (const name of Object.keys(configuration.sources)) await add(await findSource(context, name));
+  for (const name of Object.keys(configuration.targets)) await add(await checkTarget(context, name));
   for (const [name, channel] of Object.entries(configuration.notifications)) {
     const attempt = await checkChannel(channel, context.interruption.stop);
     const result =
       "accepted" in attempt ? { reached: [attempt.accepted] } : { error: new UnavailableError(attempt.problem) };
-    await tell({ what: "channel", name, ...result });
+    await add({ what: "channel", name, ...result });
   }
   if (output.json) {
     const documents = findings.map(({ error, ...rest }) =>
@@ -95,7 +95,7 @@ function describe({
   }
   if (what === "channel") return `${title}: ${reached.join("; ")}\n`;
   if (what !== "source") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
-  // Where rules make principals of the records, those are what a person looks for.
+  // If rules make principals of the records, show these instead.
   const records = syncs.some(({ principals }) => principals.length > 0) ? [] : samples;
   return `${[`${title}: ${formatSizes(users, groups)}`, ...reached, ...records, ...syncs.flatMap(syncLines)].join("\n  ")}\n`;
 }
@@ -108,10 +108,10 @@ function syncLines({ sync, users, groups, excluded, quarantined, principals, pro
   ];
 }
 
-/** What a source delivers, and what each sync from it would make of that. */
+/** What a source delivers, and what each of its syncs would make of it. */
 export interface SourceCheck {
-  /** What was reached, how it is protected and as whom; absent: the connector has nothing to say. */
-  readonly reached?: readonly string[];
+  /** What was reached, how the connection is protected, and the account; absent if the connector does not say. */
+  readonly reached?: readonly string[] | undefined;
   readonly users: number;
   readonly groups: number;
   /** The first records, as they are. */
@@ -128,15 +128,15 @@ export interface SyncCheck {
   readonly quarantined: number;
   /** The first principals. */
   readonly principals: readonly { readonly kind: string; readonly name: string; readonly [key: string]: unknown }[];
-  /** What a person should look at. */
+  /** For a person to look at. */
   readonly problems: readonly string[];
 }
 
-/** So many records, principals and problems of each sort are shown. */
+/** How many records, principals and problems are shown. */
 const shown = 3;
 
 /**
- * Reads a source once, and shows each record to the rules of every sync from it.
+ * Reads a source once, and applies the rules of each of its syncs.
  * @throws what the source throws
  */
 export async function checkSource(context: Context, name: string): Promise<SourceCheck> {
@@ -153,7 +153,7 @@ export async function checkSource(context: Context, name: string): Promise<Sourc
   const attributes = wantedBy(judges.map(({ rules }) => rules));
   const counts = { user: 0, group: 0 };
   const samples: Entry[] = [];
-  for await (const batch of source.read({ signal, warn, ...(attributes === undefined ? {} : { attributes }) })) {
+  for await (const batch of source.read({ signal, warn, attributes })) {
     for (const record of batch) {
       if (record.kind === "membership") continue;
       counts[record.kind] += 1;
@@ -163,7 +163,7 @@ export async function checkSource(context: Context, name: string): Promise<Sourc
     output.progress(`source ${name}: ${formatNumber(counts.user + counts.group)} records …`);
   }
   return {
-    ...(reached === undefined ? {} : { reached }),
+    reached,
     users: counts.user,
     groups: counts.group,
     samples: samples.map(sampleOf),
@@ -171,7 +171,7 @@ export async function checkSource(context: Context, name: string): Promise<Sourc
   };
 }
 
-/** What everybody together asks of a source: what a run would ask of it. */
+/** The attributes that all rules together need, as in a run. */
 function wantedBy(rules: readonly CompiledRules[]): WantedAttributes | undefined {
   const wanted = rules.map((each) => each.attributes());
   if (wanted.length === 0 || wanted.includes(undefined)) return undefined;
@@ -216,8 +216,8 @@ function judgeFor(sync: string, rules: CompiledRules): SyncJudge {
       principals,
       problems: [
         ...problems,
-        ...rules.neverSet().map((each) => `rule ${each} is set in no record: is that the attribute's name?`),
-        ...(rules.joins ? ["its records are joined with those of other sources, which was not done here"] : []),
+        ...rules.neverSet().map((each) => `rule ${each} has a value for no record; is the attribute's name right?`),
+        ...(rules.joins ? ["its records are joined with those of other sources, which `check` does not do"] : []),
       ],
     }),
   };

@@ -1,4 +1,5 @@
 import { basename } from "node:path";
+import { asCalled } from "#commands.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Configuration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";
@@ -20,15 +21,15 @@ import { openParts, openSync } from "./wiring.ts";
 const words: Words = { create: "entering", update: "changing", delete: "leaving" };
 
 /**
- * `rollcall plan [sync] --compare OLD`: who enters, who leaves and what changes when the configuration takes the place of
- * another one, by the same live data. With `--json`: `{"comparisons": [{"sync", "notes", "plan"} | {"sync", "error"}]}`,
- * where `plan` is what `renderJson` gives: who is created enters. Exit code 2 when anything differs.
+ * `rollcall plan [sync] --compare OLD`: who enters, who leaves and what changes if the configuration replaces another one,
+ * with the same live data. With `--json`: `{"comparisons": [{"sync", "notes", "plan"} | {"sync", "error"}]}`, where `plan`
+ * is the output of `renderJson`, in which entering is `create`. Exit code 2 when anything differs.
  */
 export async function compare(
   context: Context,
   old: Configuration,
   name: string | undefined,
-  options: { readonly limit?: number },
+  options: { readonly limit?: number | undefined },
 ): Promise<ExitCode> {
   const { configuration, output } = context;
   const codes: ExitCode[] = [];
@@ -47,7 +48,7 @@ export async function compare(
         const { colour, width } = output;
         const parts = output.json
           ? renderJson(plan)
-          : renderText(plan, { ...options, title, colour, width, notes, words });
+          : renderText(plan, { ...options, title, colour, width, notes: notes.map(asCalled), words });
         for await (const part of parts) await output.write(part);
         if (output.json) await output.write("}");
       });
@@ -70,7 +71,7 @@ async function compareOne(
   report: (comparison: Comparison) => Promise<void>,
 ): Promise<void> {
   const { configuration, interruption, output } = context;
-  if (old.syncs[name] === undefined) throw new InputError(`${old.file} has no sync that is called ${name}`);
+  if (old.syncs[name] === undefined) throw new InputError(`${old.file} has no sync called ${name}`);
   const after = await openSync(configuration, name, context.embedded);
   try {
     const { target, place } = after;
@@ -92,7 +93,7 @@ async function compareOne(
   }
 }
 
-/** The source of the new sync that is the same, to be read once for both; nothing when there is none. */
+/** The same source of the new sync, if any: it is read once for both. */
 function shared(
   old: Configuration,
   configuration: Configuration,

@@ -1,7 +1,5 @@
 import { userInfo } from "node:os";
 import type { Logger } from "pino";
-import { openEmbedded } from "./embedded.ts";
-import type { Embedded } from "./embedded.ts";
 import type { ClientOptions } from "#client/client.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { loadConfiguration } from "#config/load.ts";
@@ -9,6 +7,8 @@ import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Actor } from "#sync/record.ts";
 import type { Composition } from "./composition.ts";
+import { openEmbedded } from "./embedded.ts";
+import type { Embedded } from "./embedded.ts";
 import type { Log } from "./log.ts";
 import { exitCodes, listOf } from "./output.ts";
 import type { Output } from "./output.ts";
@@ -17,23 +17,34 @@ import type { Output } from "./output.ts";
 export interface Context {
   readonly configuration: Configuration;
   readonly embedded: Embedded;
-  readonly interruption: Interruption;
+  readonly interruption: CommandInterruption;
   readonly log: Logger;
   readonly output: Output;
-  /** False: this command has no channel of notifications told of what it does. */
-  readonly notify?: boolean;
-  /** Is told of every request to a target of a sync. */
+  /** False: the command sends no notifications. */
+  readonly notify?: boolean | undefined;
+  /** Receives every request to the target of a sync. */
   readonly observe?: ClientOptions["observe"];
 }
 
+export interface CommandInterruption extends Interruption {
+  /** Whether a run of this process is applying, and is finished before the process stops. */
+  isApplying?: boolean;
+}
+
+/** Where a command writes. */
+export interface Sinks {
+  readonly log: Log;
+  readonly output: Output;
+}
+
 /**
- * Loads the configuration. What it holds of secrets is neither logged nor said from then on.
- * @param known secrets of what was loaded before
+ * Loads the configuration. From then on its secrets appear neither in the log nor in the output.
+ * @param known secrets of configurations that were loaded before
  */
 export async function load(
   file: string,
   composition: Composition,
-  { log, output }: Voices,
+  { log, output }: Sinks,
   known: readonly string[] = [],
 ): Promise<Configuration> {
   const configuration = await loadConfiguration(file, {
@@ -46,24 +57,18 @@ export async function load(
   return configuration;
 }
 
-/** Where a command speaks. */
-export interface Voices {
-  readonly log: Log;
-  readonly output: Output;
-}
-
-/** Opens what a command that works by itself needs, and closes it when `work` has ended. */
+/** Opens what a one-shot command needs, and closes it after `work`. */
 export async function withContext<Result>(
   file: string,
   composition: Composition,
-  voices: Voices,
+  sinks: Sinks,
   work: (context: Context) => Promise<Result>,
-  stopping: StoppingWords = applyStopping,
+  messages: InterruptMessages = interruptMessages.apply,
 ): Promise<Result> {
-  const configuration = await load(file, composition, voices);
-  const { output } = voices;
-  const log = voices.log.logger;
-  const interruption = interruptedBySignals(output, stopping);
+  const configuration = await load(file, composition, sinks);
+  const { output } = sinks;
+  const log = sinks.log.logger;
+  const interruption = interruptedBySignals(output, messages);
   const embedded = openEmbedded(configuration, composition, {
     log,
     mayStart: true,
@@ -80,85 +85,19 @@ export async function withContext<Result>(
 }
 
 export function passwordNotice(configuration: Configuration, password: string): string {
-  return `The password of ${configuration.service?.administrator.name ?? "the administrator"} is ${password} (it is shown this once; set service.administrator.password to choose your own)`;
+  return `The password of ${configuration.service?.administrator.name ?? "the administrator"} is ${password} (it is shown only this once; set service.administrator.password to choose your own)`;
 }
 
-/** The syncs that a command is about: the one named, else all. */
+/** The syncs that a command is about: the named one, or all. */
 export function chosenSyncs(configuration: Configuration, name: string | undefined): readonly string[] {
   const names = Object.keys(configuration.syncs);
   if (name === undefined) {
-    if (names.length === 0) throw new InputError(`${configuration.file} has no \`syncs:\`: there is nothing to do`);
+    if (names.length === 0) throw new InputError(`${configuration.file} has no \`syncs:\`, so there is nothing to do`);
     return names;
   }
   if (!names.includes(name)) throw new InputError(`no sync is called ${name}: ${listOf(names)}`);
   return [name];
 }
-
-/** What is said when a command is interrupted. */
-export interface StoppingWords {
-  /** Why nothing came of it. */
-  readonly reason: string;
-  readonly notice: string;
-}
-
-const applyStopping: StoppingWords = {
-  reason: "interrupted: nothing was applied",
-  notice: "stopping; what is being applied is finished first (press Ctrl-C again to abandon it)",
-};
-
-/** How long what was abandoned has to end, in milliseconds. A connector of one's own need not listen. */
-const patience = 10_000;
-
-/** The first Ctrl-C (or SIGTERM) stops what can be stopped without harm; a second one abandons the rest. */
-function interruptedBySignals(output: Output, words: StoppingWords): Interruption & { end(): void } {
-  const stop = new AbortController();
-  const abandon = new AbortController();
-  let deadline: NodeJS.Timeout | undefined;
-  const onSignal = (): void => {
-    if (stop.signal.aborted) {
-      abandon.abort(new InputError("abandoned"));
-      deadline ??= setTimeout(() => {
-        output.say("what was under way did not end in time");
-        process.exit(exitCodes.failed);
-      }, patience);
-      return;
-    }
-    stop.abort(new InputError(words.reason));
-    output.say(words.notice);
-  };
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
-  return {
-    stop: stop.signal,
-    abandon: abandon.signal,
-    end: () => {
-      clearTimeout(deadline);
-      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
-    },
-  };
-}
-
-/* What is said when a command is interrupted: why nothing came of it, and that it was heard. */
-
-/** What Ctrl-C means to it. */
-export const exportStopping = {
-  reason: "interrupted",
-  notice: "cancelling the export (press Ctrl-C again not to wait for it)",
-};
-
-/** What is said when a load is interrupted. */
-export const loadStopping = {
-  reason: "interrupted: nothing was loaded",
-  notice: "cancelling the load (press Ctrl-C again not to wait for it)",
-};
-
-/** What is said when SQL is interrupted. */
-export const sqlStopping = {
-  reason: "interrupted: the statement that was running was undone",
-  notice: "stopping (press Ctrl-C again not to wait)",
-};
-
-/** What is said when a command that only looks is interrupted. */
-export const lookStopping = { reason: "interrupted", notice: "stopping (press Ctrl-C again not to wait)" };
 
 /** The account of this machine that runs this process. */
 export function localActor(): Actor {
@@ -169,4 +108,64 @@ export function localActor(): Actor {
     // A container's account need not have a name.
     return { name: `account ${process.getuid?.() ?? "unknown"}`, from };
   }
+}
+
+/** What a command says when it is interrupted: at once, and as its result. */
+export interface InterruptMessages {
+  readonly notice: string;
+  readonly result: string;
+}
+
+const notToWait = "(press Ctrl-C again not to wait)";
+
+export const interruptMessages = {
+  apply: { notice: `cancelling ${notToWait}`, result: "Cancelled. Nothing was applied." },
+  export: { notice: `cancelling the export ${notToWait}`, result: "Cancelled." },
+  load: { notice: `cancelling the load ${notToWait}`, result: "Cancelled. Nothing was loaded." },
+  sql: { notice: `cancelling ${notToWait}`, result: "Cancelled. The running statement was rolled back." },
+  read: { notice: `cancelling ${notToWait}`, result: "Cancelled." },
+} as const satisfies Record<string, InterruptMessages>;
+
+/** How long a command may take to stop after the second signal, in milliseconds. */
+const abandonLimit = 10_000;
+
+/** The first Ctrl-C (or SIGTERM) stops what can be stopped without harm; a second one abandons the rest. */
+function interruptedBySignals(output: Output, messages: InterruptMessages): CommandInterruption & { end(): void } {
+  const stop = new AbortController();
+  const abandon = new AbortController();
+  let deadline: NodeJS.Timeout | undefined;
+  const onSignal = (): void => {
+    if (stop.signal.aborted) {
+      abandon.abort(new InputError("abandoned"));
+      deadline ??= exitAfter(abandonLimit, output.say);
+      return;
+    }
+    stop.abort(new InputError(messages.result));
+    output.say(
+      interruption.isApplying === true
+        ? "finishing what is being applied (press Ctrl-C again to abandon it)"
+        : messages.notice,
+    );
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  const interruption: CommandInterruption & { end(): void } = {
+    stop: stop.signal,
+    abandon: abandon.signal,
+    end: () => {
+      clearTimeout(deadline);
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    },
+  };
+  return interruption;
+}
+
+/**
+ * Ends the process after a time, in milliseconds, whatever still runs: a connector of one's own may ignore signals.
+ * @param report receives a message before
+ */
+export function exitAfter(limit: number, report: (message: string) => void): NodeJS.Timeout {
+  return setTimeout(() => {
+    report("what was running did not stop in time");
+    process.exit(exitCodes.failed);
+  }, limit);
 }

@@ -1,5 +1,4 @@
-import { openSync, placeOf } from "./wiring.ts";
-import { tellOf } from "./notifications.ts";
+import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
@@ -12,16 +11,18 @@ import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Context } from "./context.ts";
 import { localActor } from "./context.ts";
 import { daemonFolder, holdLock } from "./data-folder.ts";
+import { startNotifying } from "./notifications.ts";
+import { openSync, placeOf } from "./wiring.ts";
 import { exportAfter, exportDocument, exportRecord } from "./export.ts";
 import { openRecords } from "./records.ts";
 import type { Records } from "./records.ts";
 
-/** How long another command is waited for, which may still be telling people, in milliseconds. */
-const patience = 15_000;
+/** How long to wait for another command, which may still be sending notifications, in milliseconds. */
+const lockTimeout = 15_000;
 
 /**
- * Works with the coordinator of the data folder: the daemon's, where one is alive; otherwise this process is it.
- * @throws {InputError} when another command is
+ * Works with the coordinator of the data folder: that of the daemon, if one is running; otherwise one in this process.
+ * @throws {InputError} when another command has the lock
  * @throws {UnavailableError} when the daemon does not answer
  */
 export async function withCoordinator<Result>(
@@ -30,8 +31,8 @@ export async function withCoordinator<Result>(
 ): Promise<Result> {
   const daemon = await findOwnDaemon(context);
   if (daemon !== undefined) return withDaemon(context, daemon, work);
-  const lock = await holdLock(context.configuration, patience).catch(async (error: unknown) => {
-    // A daemon that has begun meanwhile.
+  const lock = await holdLock(context.configuration, lockTimeout).catch(async (error: unknown) => {
+    // A daemon may have started meanwhile.
     const found = await findOwnDaemon(context);
     if (found === undefined) throw error;
     return found;
@@ -41,13 +42,13 @@ export async function withCoordinator<Result>(
     const records = await openRecords(context.configuration, context.log);
     try {
       const coordinator = await openLocalCoordinator(() => context, records);
-      const endTelling = await tellOf(coordinator, context);
+      const endNotifying = await startNotifying(coordinator, context);
       try {
         await coordinator.recover();
         return await work(coordinator);
       } finally {
         await coordinator.close();
-        await endTelling();
+        await endNotifying();
       }
     } finally {
       await records.close();
@@ -57,12 +58,12 @@ export async function withCoordinator<Result>(
   }
 }
 
-/** The daemon of the data folder, where one is alive. @throws {UnavailableError} when it does not answer */
+/** The daemon of the data folder, if one is running. @throws {UnavailableError} when it does not answer */
 function findOwnDaemon({ configuration, interruption }: Context): Promise<FoundDaemon | undefined> {
   return findDaemon(configuration.data, localActor().name, interruption.stop);
 }
 
-/** Works with the coordinator of a daemon. Says when that works with another configuration. */
+/** Works with the coordinator of a daemon. Says if the daemon has another configuration. */
 async function withDaemon<Result>(
   { configuration, interruption, output }: Context,
   daemon: FoundDaemon,
@@ -72,15 +73,15 @@ async function withDaemon<Result>(
   const { pid, token } = connection.presence;
   if (status.configuration.digest !== configurationDigest(configuration, token)) {
     output.say(
-      `note: the daemon (process ${pid}) goes by another configuration than ${configuration.file} has now: ` +
-        `\`kill -HUP ${pid}\` makes it read ${status.configuration.file} again`,
+      `note: the daemon (process ${pid}) runs with another configuration than ${configuration.file} has now; ` +
+        `\`kill -HUP ${pid}\` makes it reload ${status.configuration.file}`,
     );
   }
   const leaving = new AbortController();
   const leave = (): void => {
     leaving.abort(
       new InputError(
-        `interrupted: the daemon (process ${pid}) goes on with what it was asked for; \`rollcall runs\` tells how that ends`,
+        `Cancelled. The daemon (process ${pid}) continues with the request; \`${command("runs")}\` shows how it ends.`,
       ),
     );
   };
@@ -96,9 +97,9 @@ async function withDaemon<Result>(
 }
 
 /**
- * The coordinator of this process, which must hold the lock of the data folder. What runs then exist that nobody has seen
- * end is to be found out with `recover`.
- * @param current the context as it is now: the configuration may be read again
+ * The coordinator of this process, which must hold the lock of the data folder. Call `recover` first: it finds out what
+ * became of runs whose process was killed.
+ * @param current gives the current context: the configuration may be reloaded
  */
 export async function openLocalCoordinator(
   current: () => Context,
@@ -126,9 +127,11 @@ export async function openLocalCoordinator(
     },
   });
   coordinator.subscribe((event) => {
+    const { configuration, interruption } = current();
+    if (event.type === "run" && event.run.state !== "running") interruption.isApplying = false;
     if (event.type !== "stage" || event.stage !== "apply") return;
-    // From here on the tables of an export are behind, whatever becomes of this run.
-    const { configuration } = current();
+    interruption.isApplying = true;
+    // From here on the exported tables are out of date, however this run ends.
     exportRecord(configuration, placeOf(configuration, configuration.syncs[event.sync]?.to ?? "")).invalidate();
   });
   return coordinator;
@@ -138,7 +141,7 @@ function settingsOf(configuration: Configuration): Readonly<Record<string, SyncS
   return Object.fromEntries(
     Object.entries(configuration.syncs).map(([name, { to, approval, approvalExpires, schedule }]) => {
       const place = placeOf(configuration, to);
-      return [name, { target: to, place, approval, approvalExpires, ...(schedule === undefined ? {} : { schedule }) }];
+      return [name, { target: to, place, approval, approvalExpires, schedule }];
     }),
   );
 }

@@ -10,22 +10,22 @@ import type { RollcallError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
 
-/** The daemon's folder: workbenches and ledgers. */
+/** The daemon's folder: journal, ledgers, stored plans, workbenches. */
 export function daemonFolder(configuration: Configuration): string {
   return join(configuration.data, "daemon");
 }
 
 /**
- * What a running service tells the commands on the same data folder: `service.json`, readable by its owner alone.
- * It holds the cookie of a session that ends with the process.
+ * How commands on the same data folder find a running service: `service.json`, readable only by its owner. It contains
+ * the cookie of a session that ends with the process.
  */
 const presence = z.object({ pid: z.int(), url: z.url(), startedAt: z.iso.datetime(), session: z.string() });
 
 export const { announce, withdraw, read: readPresence } = presenceFile(presence, (data) => join(data, "service.json"));
 
 /**
- * What a second process on a data folder is told of the first, as far as that is known.
- * @param advice what to do about it
+ * The error for a second process on a data folder: names the first, as far as it is known.
+ * @param advice the next step
  */
 export async function dataFolderInUse(
   data: string,
@@ -44,10 +44,10 @@ export async function dataFolderInUse(
 }
 
 /**
- * Root can write into everybody's data folder, but what it leaves there the account of the service cannot read, and so
- * would not start again.
- * @param own the account of this process, by its number; absent: this system has none
- * @throws {InputError} when this is root, and what is in the data folder belongs to another account
+ * Root can write to any data folder, but the account of the service could not read what root leaves there, and would not
+ * start again.
+ * @param own the uid of this process; undefined on a system without uids
+ * @throws {InputError} when this is root, and the data folder belongs to another account
  */
 export async function refuseForeignFolder(data: string, own: number | undefined = process.getuid?.()): Promise<void> {
   if (own !== 0) return;
@@ -55,28 +55,28 @@ export async function refuseForeignFolder(data: string, own: number | undefined 
     const owner = await stat(file).catch(() => undefined);
     if (owner === undefined || owner.uid === own) continue;
     throw new InputError(
-      `the data folder ${data} belongs to account ${owner.uid}, which could not read what root leaves there: ` +
-        "do this while the service runs, which then does it itself, or as that account",
+      `the data folder ${data} belongs to account ${owner.uid}, which could not read files written by root: ` +
+        "run this command as that account, or while the service is running, which then does the work itself",
     );
   }
 }
 
-/** A claim to the data folder. The kernel gives it back whatever way the process ends. */
+/** A lock of the data folder. The kernel releases it however the process ends. */
 export interface Lock {
   release(): void;
 }
 
 /**
- * Claims the data folder for one daemon. Node has no locks of files; SQLite, which is in it, has: the operating system's
- * own, so that a killed process leaves nothing that a person must clear away. Nothing is ever written to the file.
- * @param patience how long another process is waited for, in milliseconds
+ * Locks the data folder for one process. Node cannot lock files, but its SQLite can: with locks of the operating system,
+ * so that a killed process leaves nothing to clean up. Nothing is ever written to the file.
+ * @param timeout how long to wait for another process, in milliseconds
  * @throws {InputError} naming the process that has it, or the account that the folder belongs to
  */
-export async function holdLock(configuration: Configuration, patience = 0): Promise<Lock> {
+export async function holdLock(configuration: Configuration, timeout = 0): Promise<Lock> {
   const file = join(daemonFolder(configuration), "lock.sqlite");
   await refuseForeignFolder(configuration.data);
   await makeFolder(dirname(file), "the daemon's folder");
-  const patienceEnds = performance.now() + patience;
+  const waitEnds = performance.now() + timeout;
   for (;;) {
     const database = open(file);
     try {
@@ -89,19 +89,19 @@ export async function holdLock(configuration: Configuration, patience = 0): Prom
     } catch (error) {
       database.close();
       if (!isBusy(error)) throw unusable(file, error);
-      if (performance.now() >= patienceEnds)
+      if (performance.now() >= waitEnds)
         throw await dataFolderInUse(
           configuration.data,
           error,
           await holderOf(file),
-          ...(patience > 0 ? ["wait until it has ended, then try again"] : []),
+          ...(timeout > 0 ? ["wait until it has ended, then try again"] : []),
         );
     }
     await delay(pause);
   }
 }
 
-/** How often it is looked whether the other process has ended, in milliseconds. */
+/** How often the lock is tried again, in milliseconds. */
 const pause = 200;
 
 function open(file: string): DatabaseSync {
@@ -115,20 +115,20 @@ function open(file: string): DatabaseSync {
 function unusable(file: string, cause: unknown): RollcallError {
   if (obstacleOf(cause) !== undefined) return unwritable(`the lock ${file}`, cause);
   return new InputError(
-    `the lock ${file} cannot be taken: ${messageOf(cause)}. It holds nothing: remove it when no Rollcall runs, and let ` +
-      "this account write in its folder",
+    `the lock ${file} cannot be taken: ${messageOf(cause)}. It contains nothing: remove it when no Rollcall is running, and let ` +
+      "this account write to its folder",
     { cause },
   );
 }
 
-/** SQLite's number for a file that another process has. */
+/** SQLITE_BUSY: another process has the lock. */
 const busy = 5;
 
 function isBusy(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && error.errcode === busy;
 }
 
-/** Linux lists who holds what lock, by the number of the file. */
+/** The process that holds the lock: Linux lists locks by inode. */
 async function holderOf(file: string): Promise<number | undefined> {
   const { ino } = await stat(file);
   const locks = await readFile("/proc/locks", "utf8").catch(() => "");

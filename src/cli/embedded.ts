@@ -4,20 +4,21 @@ import type { Logger } from "pino";
 import type { Composition, RunningService } from "./composition.ts";
 import { readPresence, refuseForeignFolder } from "./data-folder.ts";
 import type { Configuration } from "#config/configuration.ts";
+import { command } from "#commands.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import { isAlive } from "#files/durable.ts";
 
-/** How the service of this data folder is reached from this machine. */
+/** How to reach the service of this data folder from this machine. */
 export interface EmbeddedAccess {
   readonly url: string;
   readonly session: string;
-  /** The service's own certificate in PEM form, when it serves over TLS. */
-  readonly certificate?: string;
+  /** The service's own certificate in PEM form, if it serves TLS. */
+  readonly certificate?: string | undefined;
 }
 
-/** The embedded service as the commands see it: reached when a process serves it, else started for this command. */
+/** The embedded service: that of a running process, or one started for this command. */
 export interface Embedded {
-  /** Where it is now: a service that another process runs may have been started since, or again. */
+  /** Ask each time: another process may have started or restarted it. */
   access(): Promise<EmbeddedAccess>;
   /** Stops what `access` started. */
   close(): Promise<void>;
@@ -38,11 +39,11 @@ export function openEmbedded(
     const present = await readPresence(configuration.data);
     if (present !== undefined && isAlive(present.pid) && (await listens(present.url))) {
       const certificate = service.tls === undefined ? undefined : await readFile(service.tls.cert, "utf8");
-      return { url: present.url, session: present.session, ...(certificate === undefined ? {} : { certificate }) };
+      return { url: present.url, session: present.session, certificate };
     }
     if (!options.mayStart) {
       throw new UnavailableError(
-        `no service is running on the data folder ${configuration.data}: start it with \`rollcall start --only service\``,
+        `no service is running on the data folder ${configuration.data}; start it: \`${command("start", "--only", "service")}\``,
       );
     }
     await refuseForeignFolder(configuration.data);
@@ -59,7 +60,7 @@ export function openEmbedded(
   };
 }
 
-/** Does anything listen there? A file that a killed process left behind says nothing. */
+/** Whether anything listens there: a killed process may have left its file behind. */
 function listens(url: string): Promise<boolean> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {

@@ -3,6 +3,7 @@ import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
+import { asCalled } from "#commands.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { formatName, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
@@ -15,9 +16,9 @@ import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
 /**
- * `rollcall explain NAME [--sync S]`: from the record of a source to what a run would do, each step. With `--json`:
+ * `rollcall explain NAME [--sync S]`: every step from the record of a source to what a run would do. With `--json`:
  * `{"explanations": [{"sync", "target", "records", "outcomes", "nearest"} | {"sync", "error"}]}`. Exit code 1 when
- * nothing is called so.
+ * nothing has that name.
  */
 export async function explain(context: Context, wanted: string, name: string | undefined): Promise<ExitCode> {
   const { output } = context;
@@ -64,7 +65,7 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
 function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string): string[] {
   const title = `${sync} → ${target}`;
   if (records.length + outcomes.length === 0) {
-    const hint = nearest.length === 0 ? "" : `; near are: ${nearest.map(formatName).join(", ")}`;
+    const hint = nearest.length === 0 ? "" : `; similar names: ${nearest.map(formatName).join(", ")}`;
     return [`${title}: nothing is called ${formatName(wanted)}${hint}`];
   }
   return [title, ...records.flatMap(recordLines), ...outcomes.flatMap(outcomeLines)];
@@ -78,7 +79,7 @@ function recordLines(record: RecordExplanation): string[] {
     ...rules.flatMap(ruleLines),
     ...memberships.map(
       ({ group, by, origin, lost }) =>
-        `  member of ${formatName(group)}: ${teller[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
+        `  member of ${formatName(group)}: ${memberSource[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
     ),
     `  ${verdict}${name === undefined ? "" : ` as ${formatName(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
   ];
@@ -92,7 +93,7 @@ function ruleLines({ rule, expression, attributes, value, error }: RecordExplana
   return [`  ${rule}: ${visible(expression)} ${result}`, ...read];
 }
 
-const teller: Readonly<Record<RecordExplanation["memberships"][number]["by"], string>> = {
+const memberSource: Readonly<Record<RecordExplanation["memberships"][number]["by"], string>> = {
   member: "the record says so",
   group: "the group says so",
   pair: "a record of its own says so",
@@ -135,15 +136,15 @@ function waitLines(
   const because = {
     held: `held by ${bound}: the whole run waits`,
     "left out": `left out because of ${bound}; the rest goes on`,
-    pending: `somebody must approve it${reason === undefined ? "" : `: ${visible(reason)}`}`,
+    pending: `it waits for approval${reason === undefined ? "" : `: ${visible(reason)}`}`,
   }[how];
   const does = action === undefined || action === now ? "" : `, which would ${action} it`;
-  const until = expiresAt === undefined ? "" : `, to be approved until ${exactly(expiresAt)}`;
+  const until = expiresAt === undefined ? "" : `, which can be approved until ${exactly(expiresAt)}`;
   return [
     `  waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`,
-    ...(run === undefined ? [] : [`    in the run ${run}${does}${until}`]),
+    ...(run === undefined ? [] : [`    in run ${run}${does}${until}`]),
     ...limits.map((check) => `    ${visible(describeCheck(check))}`),
-    ...next.map((command) => `    ${command}`),
+    ...next.map((command) => asCalled(`    ${command}`)),
   ];
 }
 

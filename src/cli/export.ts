@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import {
   closeSync,
   existsSync,
@@ -28,7 +29,7 @@ import { openConfiguredLoads, openConfiguredTarget, placeOf } from "./wiring.ts"
 export interface ExportCommandOptions {
   /** A folder for CSV files, instead of tables. */
   readonly to?: string;
-  /** Values in those files exactly as they are. */
+  /** Values in these files exactly as they are. */
   readonly raw?: boolean;
 }
 
@@ -41,11 +42,12 @@ export async function exportCommand(
   name: string | undefined,
   { to, raw = false }: ExportCommandOptions,
 ): Promise<ExitCode> {
-  if (raw && to === undefined) throw new InputError("--raw is about CSV files: name a folder for them with --to");
+  if (raw && to === undefined)
+    throw new InputError("--raw only applies to CSV files: name a folder for them with --to");
   const { output, interruption } = context;
   const documents: object[] = [];
   let failed = false;
-  const tell = (sync: string, error: unknown): void => {
+  const fail = (sync: string, error: unknown): void => {
     failed = true;
     if (!output.json) output.say(`${sync}: ${describeError(error)}`);
   };
@@ -56,10 +58,10 @@ export async function exportCommand(
       const document = exportDocument(exported);
       documents.push({ sync, ...document });
       if (!output.json) await output.write(describeExported(sync, document));
-      if (exported.problem !== undefined) tell(sync, exported.problem);
+      if (exported.problem !== undefined) fail(sync, exported.problem);
     } catch (error) {
       documents.push({ sync, error: errorDocument(error) });
-      tell(sync, error);
+      fail(sync, error);
     }
     if (interruption.stop.aborted) break;
   }
@@ -67,7 +69,7 @@ export async function exportCommand(
   return failed ? exitCodes.failed : exitCodes.done;
 }
 
-/** The syncs to export, one for each place: two that write to one target and export to one database are one. */
+/** The syncs to export: of several with the same target and database, one. */
 function chosen({ configuration }: Context, name: string | undefined, to: string | undefined): string[] {
   const syncs = chosenSyncs(configuration, name).filter(
     (sync) => to !== undefined || configuration.syncs[sync]?.export !== undefined,
@@ -84,11 +86,11 @@ function chosen({ configuration }: Context, name: string | undefined, to: string
     if (!places.has(key)) places.set(key, sync);
   }
   if (to !== undefined && places.size > 1)
-    throw new InputError(`the syncs have several targets: say which is meant, \`rollcall export SYNC --to ${to}\``);
+    throw new InputError(`the syncs have several targets; name one: \`${command("export", "SYNC", "--to", to)}\``);
   return [...places.values()];
 }
 
-/** What was exported, as `--json` and the record of a run have it. */
+/** What was exported, for `--json` and the record of a run. */
 export interface ExportDocument extends NonNullable<RunRecord["export"]> {
   readonly target: string;
   /** For a person: the database, with its schema if one was given, or the folder. */
@@ -101,7 +103,7 @@ export interface ExportDocument extends NonNullable<RunRecord["export"]> {
     readonly error?: ErrorDocument;
   }[];
   /** Set when any table did not arrive. */
-  readonly error?: ErrorDocument;
+  readonly error?: ErrorDocument | undefined;
 }
 
 export function exportDocument({ target, to, seconds, tables, problem }: Exported): ExportDocument {
@@ -112,7 +114,7 @@ export function exportDocument({ target, to, seconds, tables, problem }: Exporte
     tables: tables.map(({ table, rows, seconds, error }) =>
       error === undefined ? { table, rows, seconds } : { table, error: errorDocument(error) },
     ),
-    ...(problem === undefined ? {} : { error: errorDocument(problem) }),
+    error: problem === undefined ? undefined : errorDocument(problem),
   };
 }
 
@@ -130,19 +132,19 @@ export function describeExported(sync: string, { target, to, tables, seconds }: 
   ].join("\n");
 }
 
-/** What became of an export. */
+/** The result of an export. */
 export interface Exported {
   readonly target: string;
   /** For a person: the database, with its schema if one was given, or the folder. */
   readonly to: string;
   readonly tables: readonly TableExport[];
   readonly seconds: number;
-  /** Set when any table did not arrive: it names those that did not. */
-  readonly problem?: InputError;
+  /** Set when any table failed, and names these. */
+  readonly problem?: InputError | undefined;
 }
 
 /**
- * Exports the target of a sync to where its `export:` says.
+ * Exports the target of a sync to the tables of its `export:`.
  * @throws when nothing could be exported at all
  */
 export async function exportTables(context: Context, sync: string): Promise<Exported> {
@@ -169,8 +171,8 @@ export async function exportTables(context: Context, sync: string): Promise<Expo
 }
 
 /**
- * Exports after a run, where the sync has an `export:` and its tables do not hold what the run left. That is more than
- * what this run changed: an export that failed before is made up for. Never throws: the run has succeeded.
+ * Exports after a run, if the sync has an `export:` and its tables are not up to date: also after a run without changes,
+ * if an earlier export failed. Never throws, because the run has succeeded.
  */
 export async function exportAfter(
   context: Context,
@@ -186,13 +188,13 @@ export async function exportAfter(
   try {
     return await exportTables(context, sync);
   } catch (error) {
-    const why = interruption.stop.aborted ? "it was stopped" : describeError(error);
-    const problem = new InputError(`nothing was exported to ${to}, and its tables are as they were: ${why}`);
+    const why = interruption.stop.aborted ? "it was cancelled" : describeError(error);
+    const problem = new InputError(`nothing was exported to ${to}; its tables are unchanged: ${why}`);
     return { target: settings.to, to, tables: [], seconds: 0, problem };
   }
 }
 
-/** Writes the users and groups of a sync's target to CSV files. @throws {InputError} when they cannot be written */
+/** Exports a sync's target to CSV files. @throws {InputError} when they cannot be written */
 export function exportFiles(context: Context, sync: string, folder: string, style: FileStyle): Promise<Exported> {
   return exportTarget(context, sync, folder, (options) => exportToFolder(options, folder, style));
 }
@@ -220,7 +222,7 @@ async function exportTarget(
     });
     const seconds = Math.round(performance.now() - started) / 1000;
     const problem = problemOf(tables, to);
-    return { target: name, to, tables, seconds, ...(problem === undefined ? {} : { problem }) };
+    return { target: name, to, tables, seconds, problem };
   } finally {
     output.progress();
     await target.close();
@@ -237,21 +239,21 @@ function problemOf(tables: readonly TableExport[], to: string): InputError | und
   const arrived = tables.filter(({ error }) => error === undefined).map(({ table }) => table);
   return new InputError(
     `not exported to ${to}: ${failed.map(({ table }) => table).join(", ")} (exported: ${arrived.join(", ") || "none"}); ` +
-      "what was not exported is as it was",
+      "the others are unchanged",
     { problems: failed.map(({ table, error }) => `${table}: ${describeError(error)}`) },
   );
 }
 
 /**
- * Which tables hold what a target has now: a small file for each target. It is taken away before a run changes the
- * target, so that an export that failed, or that nobody lived to make, is made after the next run.
+ * Which tables are up to date with a target: a small file per target. It is removed before a run changes the target, so
+ * that an export that failed, or was killed, is repeated after the next run.
  */
 export interface ExportRecord {
-  /** Are the tables there what the last applied run made of the target? */
+  /** Whether these tables are up to date. */
   has(into: ExportConfiguration): boolean;
-  /** They are now. */
+  /** Records that they are. */
   settle(into: ExportConfiguration): void;
-  /** No tables are any more: the target is about to change. */
+  /** Records that none are: the target is about to change. */
   invalidate(): void;
 }
 
@@ -259,7 +261,7 @@ function key({ database, schema }: ExportConfiguration): string {
   return JSON.stringify([database, schema ?? null]);
 }
 
-/** @param place what tells the target from every other */
+/** @param place identifies the target: see `placeOf` */
 export function exportRecord(configuration: Configuration, place: string): ExportRecord {
   const file = join(daemonFolder(configuration), "exports", `${encodeURIComponent(place)}.json`);
   const read = (): string[] => {
@@ -280,7 +282,7 @@ export function exportRecord(configuration: Configuration, place: string): Expor
     invalidate: () => {
       if (!existsSync(file)) return;
       rmSync(file);
-      // Also after a power failure the tables must not be taken for what the target is then.
+      // Durably: after a power failure the tables must not count as up to date.
       const folder = openSync(dirname(file), "r");
       fsyncSync(folder);
       closeSync(folder);

@@ -8,46 +8,46 @@ import type { Trace } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { openKeptChanges } from "./stored-runs.ts";
+import { openStoredChanges } from "./stored-runs.ts";
 import { exactly, relatively } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "./run-text.ts";
-import { knownRuns } from "./runs.ts";
+import { knownRuns } from "./stored-runs.ts";
 
-/** What one run had to do with a name. */
+/** One run, as far as it concerns the name. */
 interface Entry {
   readonly run: RunRecord;
   /** A user and a group may have one name. */
   readonly changes: readonly Change[];
-  /** What the run said of it: that it is leaving, has another name, or is in doubt. */
+  /** Notes of the run about it: that it is leaving, has another name, or is in doubt. */
   readonly notes: readonly string[];
 }
 
 /**
- * `rollcall history NAME [--sync S]`: everything that happened to a user or group, the newest first: in the changes that
- * are kept of runs, and in the notes of all. With `--json`:
+ * `rollcall history NAME [--sync S]`: everything that happened to a user or group, newest first: from the stored changes,
+ * and the notes of all runs. With `--json`:
  * `{"name", "entries": [{"run", "sync", "target", "at", "state", "applied", "decisions", "changes", "notes"}], "kept", "runs"}`;
- * `kept` is of how many of the `runs` the changes are kept. Exit code 1 when nothing is known.
+ * `kept` is for how many of the `runs` changes are stored. Exit code 1 when nothing is known.
  * @param name in which `*` stands for any characters
- * @throws {InputError} when the journal is damaged, or what was kept of the changes is
+ * @throws {InputError} when the journal or the stored changes are damaged
  */
 export async function history(context: Context, name: string, sync: string | undefined): Promise<ExitCode> {
   const { configuration, interruption, output } = context;
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
   const runs = known.filter((run) => sync === undefined || run.sync === sync);
-  const kept = await openKeptChanges(context);
+  const stored = await openStoredChanges(context);
   try {
     const files: string[] = [];
     for (const run of runs) {
-      const file = run.kept ? await kept.file(run) : undefined;
+      const file = run.kept ? await stored.file(run) : undefined;
       if (file !== undefined) files.push(file);
     }
     let found = 0;
     const now = Date.now();
     if (output.json) await output.write(`{"name":${JSON.stringify(name)},"entries":[`);
-    for await (const entry of entriesOf(runs, readTraces(kept.connection, files, name), name)) {
+    for await (const entry of entriesOf(runs, readTraces(stored.connection, files, name), name)) {
       interruption.stop.throwIfAborted();
       await output.write(
         output.json ? `${found === 0 ? "" : ","}\n${JSON.stringify(documentOf(entry))}` : linesOf(entry, context, now),
@@ -58,14 +58,14 @@ export async function history(context: Context, name: string, sync: string | und
     else await output.write(footer(name, found, files.length, runs.length));
     return found === 0 ? exitCodes.failed : exitCodes.done;
   } catch (error) {
-    throw kept.problem(error);
+    throw stored.problem(error);
   } finally {
-    await kept.close();
+    await stored.close();
   }
 }
 
 /**
- * What the runs say and do, the newest first, as both `runs` and `traces` are. What a run says again is left out.
+ * The entries of the runs, newest first, as both `runs` and `traces` are. A note that a run only repeats is left out.
  */
 async function* entriesOf(
   runs: readonly RunRecord[],
@@ -91,7 +91,7 @@ async function* entriesOf(
   }
 }
 
-/** Of the notes of a run, those about principals that are called so. */
+/** The notes of a run about principals with that name. */
 function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
   if (subjects === undefined) return notesThatName(name, notes);
   const places = new Set(
@@ -102,14 +102,14 @@ function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
   return notes.filter((_, place) => places.has(place)).map((note) => note.trim());
 }
 
-/** The same of a record that does not say whom its notes are about: those begin with what it is and its name. */
+/** The same for an older record without `subjects`: such notes begin with the kind and the name. */
 function notesThatName(name: string, notes: readonly string[]): string[] {
   const names = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
   const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
   return notes.filter((note) => about.test(note)).map((note) => note.trim());
 }
 
-/** Whether it came into the target; undefined: that is not known. */
+/** Whether its changes reached the target; undefined: unknown. */
 function isApplied({ state, heldBy, endUnknown }: RunRecord): boolean | undefined {
   if (state === "running" || heldBy === "verification" || endUnknown === true) return undefined;
   return state === "applied";
@@ -156,7 +156,7 @@ function linesOf({ run, changes, notes }: Entry, { output }: Context, now: numbe
 }
 
 function footer(name: string, found: number, kept: number, runs: number): string {
-  const extent = `the changes of ${pluralize(kept, "run")} are kept`;
-  const rest = kept < runs ? `, of ${formatNumber(runs - kept)} more only what was noted` : "";
-  return found === 0 ? `nothing is known of ${formatName(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
+  const extent = `the changes of ${pluralize(kept, "run")} are stored`;
+  const rest = kept < runs ? `, and only the notes of ${formatNumber(runs - kept)} more` : "";
+  return found === 0 ? `nothing is known about ${formatName(name)}: ${extent}${rest}\n` : `(${extent}${rest})\n`;
 }

@@ -1,8 +1,9 @@
 import pino from "pino";
 import type { Logger } from "pino";
+import { asCalled } from "#commands.ts";
 import { redactor } from "#http/redact.ts";
 
-/** A log that keeps to itself what it is told to conceal, whatever an error may carry. */
+/** A log without secrets, whatever an error contains. */
 export interface Log {
   readonly logger: Logger;
   /** From here on, none of these values is written. */
@@ -13,18 +14,29 @@ export interface LogOptions {
   readonly level: "silent" | "info" | "debug";
   /** The file descriptor: 1 is standard output, 2 standard error. */
   readonly destination: 1 | 2;
-  /** Lines for a person, instead of JSON; called before each. */
-  readonly readable?: () => void;
+  /** If set, the lines are for a person, instead of JSON; called before each line. */
+  readonly beforeLine?: (() => void) | undefined;
 }
 
-/** What is said in the message already, or of no use to a person who watches. */
+/** What the message already says, or a person who watches does not need. */
 const unreadable =
   "pid,hostname,sync,run,stage,digest,counts,took,outcome,url,advice,problems,incident,address,method,path,status,milliseconds";
 
-export async function openLog({ level, destination, readable }: LogOptions): Promise<Log> {
+export async function openLog({ level, destination, beforeLine }: LogOptions): Promise<Log> {
   let redact = redactor([]);
-  const options = { level, hooks: { streamWrite: (line: string) => redact(line) } };
-  const stream = readable === undefined ? undefined : await openReadable(destination, readable);
+  const options: pino.LoggerOptions = {
+    level,
+    hooks: {
+      logMethod(args, method) {
+        method.apply(
+          this,
+          args.map((each: unknown) => (typeof each === "string" ? asCalled(each) : each)) as typeof args,
+        );
+      },
+      streamWrite: (line: string) => redact(line),
+    },
+  };
+  const stream = beforeLine === undefined ? undefined : await openReadable(destination, beforeLine);
   return {
     logger: pino(options, stream ?? pino.destination({ dest: destination, sync: true })),
     conceal: (secrets) => {
@@ -34,7 +46,7 @@ export async function openLog({ level, destination, readable }: LogOptions): Pro
 }
 
 async function openReadable(destination: 1 | 2, beforeLine: () => void): Promise<pino.DestinationStream> {
-  // Only at a terminal: a library that nothing else has a use for.
+  // A library that only a terminal needs.
   const { prettyFactory } = await import("pino-pretty");
   const line = prettyFactory({
     colorize: process.stdout.hasColors?.() ?? false,

@@ -13,23 +13,23 @@ import { formatName } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 
-/** Tells people, and whoever watches for heartbeats, what happens to runs. */
-export interface Notices {
+/** Sends notifications and heartbeats about runs. */
+export interface Notifications {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
-  /** Goes by another configuration. What happens meanwhile is told by that one. */
+  /** Switches to another configuration. Events in between are sent by the new one. */
   take(configuration: Configuration): Promise<void>;
-  /** Ends, within a few seconds or what is set. What could not be sent is sent after the next start. */
+  /** Ends within a few seconds, or the time set. What could not be sent is sent after the next start. */
   close(): Promise<void>;
 }
 
-export async function openNotices(
+export async function openNotifications(
   configuration: Configuration,
   log: Logger,
   options: Pick<NotifierOptions, "isStopping" | "ended" | "settle" | "closing" | "giveUp" | "left"> = {},
-): Promise<Notices> {
+): Promise<Notifications> {
   let current = await open(configuration);
-  /** What happened while one configuration took the place of another. */
+  /** Events during a switch of configurations. */
   let missed: SyncEvent[] = [];
   let changes = 0;
   let changing: Promise<void> = Promise.resolve();
@@ -90,57 +90,57 @@ export async function openNotices(
   };
 }
 
-/** How long a command tells people at its end, in milliseconds. */
-const patience = 10_000;
+/** How long a command sends notifications at its end, in milliseconds. */
+const closingLimit = 10_000;
 
-/** Until when, in the time of `performance`: a command that works several times does not wait as often. */
+/** Until when, as `performance.now()`: a command that opens several coordinators waits only once. */
 const ends = new WeakMap<Context["interruption"], number>();
 
 /**
- * Has the channels of notifications, and whoever watches for heartbeats, told of what a command does where no daemon
- * does that. To be called before anything happens; what it returns ends it, after a last try of some seconds. What could
- * not be sent is kept for the next process, and said. Never rejects: no run fails for it.
+ * Sends the notifications and heartbeats of a one-shot command, which works without a daemon. Call it before anything
+ * happens; the function it returns ends it, after a last attempt of some seconds. What could not be sent stays for the
+ * next process, and the command says so. Never rejects: no run fails because of notifications.
  */
-export async function tellOf(
+export async function startNotifying(
   coordinator: Pick<LocalCoordinator, "subscribe">,
   { configuration, interruption, log, output, notify = true }: Context,
 ): Promise<() => Promise<void>> {
-  const { notifications, syncs } = configuration;
+  const { notifications: channels, syncs } = configuration;
   const isWanted =
-    Object.keys(notifications).length > 0 || Object.values(syncs).some(({ heartbeat }) => heartbeat !== undefined);
+    Object.keys(channels).length > 0 || Object.values(syncs).some(({ heartbeat }) => heartbeat !== undefined);
   if (!notify || !isWanted) return async () => {};
   const { stop } = interruption;
-  let notices: Notices;
+  let notifications: Notifications;
   try {
-    notices = await openNotices(configuration, log, {
+    notifications = await openNotifications(configuration, log, {
       isStopping: () => stop.aborted,
-      // A command tries nothing again.
+      // A command does not wait to retry.
       settle: 0,
       closing: () => {
         const now = performance.now();
-        const end = ends.get(interruption) ?? now + patience;
+        const end = ends.get(interruption) ?? now + closingLimit;
         ends.set(interruption, end);
         return Math.max(0, end - now);
       },
       giveUp: stop,
       ended: (channel, sent) => {
-        if (!sent) output.say(`channel ${channel}: a notice is given up; with --verbose the log says why`);
+        if (!sent) output.say(`channel ${channel}: a notification was dropped; with --verbose the log says why`);
       },
       left: (channel, count) => {
         output.say(
-          `channel ${channel}: ${count === 1 ? "a notice has" : `${count} notices have`} not gone out yet; the next command or start tries again`,
+          `channel ${channel}: ${count === 1 ? "a notification has" : `${count} notifications have`} not been sent yet; the next command or start tries again`,
         );
       },
     });
   } catch (error) {
-    output.say(`nobody is told by the channels of notifications: ${messageOf(error)}`);
+    output.say(`no notifications are sent: ${messageOf(error)}`);
     return async () => {};
   }
-  coordinator.subscribe(notices.listener);
+  coordinator.subscribe(notifications.listener);
   return async () => {
     output.progress();
-    await notices.close().catch((error: unknown) => {
-      output.say(`what people are told cannot be kept: ${messageOf(error)}`);
+    await notifications.close().catch((error: unknown) => {
+      output.say(`unsent notifications cannot be stored: ${messageOf(error)}`);
     });
   };
 }

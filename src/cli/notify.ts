@@ -5,12 +5,12 @@ import type { Context } from "./context.ts";
 import { exitCodes, listOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 
-/** `rollcall notify test`: a test by every channel of the configuration, or by one. Each is tried once. */
+/** `rollcall notify test`: sends a test through every channel of the configuration, or through one, without retries. */
 export async function notifyTest(context: Context, name: string | undefined): Promise<ExitCode> {
   const { configuration, output, interruption } = context;
   const { notifications, file } = configuration;
   const names = Object.keys(notifications);
-  if (names.length === 0) throw new InputError(`${file} has no \`notifications:\`: there is nobody to tell`);
+  if (names.length === 0) throw new InputError(`${file} has no \`notifications:\`, so there is no channel to test`);
   if (name !== undefined && !names.includes(name))
     throw new InputError(`no channel is called ${name}: ${listOf(names)}`);
   const results: { channel: string; by: string; accepted?: string; problem?: string; warning?: string }[] = [];

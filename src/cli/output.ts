@@ -1,44 +1,45 @@
 import type { Writable } from "node:stream";
+import { asCalled } from "#commands.ts";
 import { redactor } from "#http/redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 
-/** The exit codes of every command. */
+/** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, changes: 2, held: 3 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Where a command writes, and how. */
+/** The output of a command. */
 export interface Output {
-  /** True: one JSON document on standard output, nothing else there. */
+  /** True: standard output is one JSON document. */
   readonly json: boolean;
-  /** Whether a person at a terminal reads standard output. */
+  /** Whether standard output is a terminal with colours. */
   readonly colour: boolean;
-  /** Whether a person at a terminal can be shown progress and asked. */
+  /** Whether a person at a terminal sees progress and can answer questions. */
   readonly interactive: boolean;
   /** The width of the terminal in columns. */
   readonly width: number;
   /** Writes the result. Waits while the reader is slow. */
   write(text: string): Promise<void>;
-  /** Says something beside the result. */
+  /** Says something beside the result, on standard error; commands in it are shown as this program was called. */
   say(line: string): void;
-  /** From here on, none of these values is said. */
+  /** From here on, none of these values appears in what is said. */
   conceal(secrets: readonly string[]): void;
-  /** Replaces the line of progress; without a text, removes it. */
+  /** Replaces the progress line; without a text, removes it. */
   progress(line?: string): void;
 }
 
-/** Output to this process's standard output and standard error. */
+/** Writes to standard output and standard error of this process. */
 export function openOutput(options: { json: boolean }): Output {
   const { stdout, stderr } = process;
   const interactive = stdout.isTTY && stderr.isTTY && process.stdin.isTTY && !options.json;
   for (const stream of [stdout, stderr]) {
-    // Once for each: there are several outputs when the command line itself is wrong.
+    // Only once: there are several outputs when the command line itself is wrong.
     if (!stream.listeners("error").includes(ignoreGone)) stream.on("error", ignoreGone);
   }
   let shown = false;
   let redact = redactor([]);
   const progress = (line?: string): void => {
-    // It goes to standard error: data may come from a pipe, and go to one.
+    // To standard error: standard input and output may be pipes with data.
     if (!stderr.isTTY || options.json) return;
     if (shown) stderr.write("\r\u001B[K");
     shown = line !== undefined;
@@ -55,7 +56,7 @@ export function openOutput(options: { json: boolean }): Output {
     },
     say: (line) => {
       progress();
-      stderr.write(`${redact(line)}\n`);
+      stderr.write(`${redact(asCalled(line))}\n`);
     },
     conceal: (secrets) => {
       redact = redactor(secrets);
@@ -73,7 +74,7 @@ function writeAll(stream: Writable, text: string): Promise<void> {
   });
 }
 
-/** Whether nobody reads any more, as in `rollcall plan | head`. What a command does it still does to its end. */
+/** Whether the reader is gone, as in `rollcall plan | head`. The command still finishes its work. */
 function isGone(error: Error): boolean {
   return "code" in error && (error.code === "EPIPE" || error.code === "ERR_STREAM_DESTROYED");
 }
@@ -88,23 +89,23 @@ export function describeError(error: unknown): string {
 }
 
 export function describeFailure({ message, problems }: ErrorDocument): string {
-  // Where there is one problem, it may be the message.
+  // A single problem may be the message itself.
   const further = problems.filter((problem) => problem !== message);
   return [message, ...further.map((problem) => `  ${problem}`)].join("\n");
 }
 
-/** The exit code that an error ends a command with. */
+/** The exit code of a command that failed with this error. */
 export function exitCodeOf(error: unknown): ExitCode {
   return error instanceof HeldError ? exitCodes.held : exitCodes.failed;
 }
 
-/** The exit code of a command that did several things: failed before held before changes before done. */
+/** The exit code of a command that did several things: the worst, from failed over held and changes to done. */
 export function worstOf(codes: readonly ExitCode[]): ExitCode {
   const order = [exitCodes.failed, exitCodes.held, exitCodes.changes];
   return order.find((code) => codes.includes(code)) ?? exitCodes.done;
 }
 
-/** What a configuration has of something, for a message about a name it does not have. */
+/** The names a configuration has, for a message about one it does not have. */
 export function listOf(names: readonly string[]): string {
   return names.length === 0 ? "the configuration has none" : `the configuration has ${names.join(", ")}`;
 }

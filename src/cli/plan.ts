@@ -13,14 +13,14 @@ import { openDocuments } from "./run-output.ts";
 import { openSync } from "./wiring.ts";
 
 export interface PlanOptions {
-  readonly limit?: number;
-  /** Limits that are passed over, to see what they keep from happening. */
-  readonly overrides?: readonly Overridable[];
+  readonly limit?: number | undefined;
+  /** Limits to ignore, to see what they prevent. */
+  readonly overrides?: readonly Overridable[] | undefined;
 }
 
 /**
  * `rollcall plan [sync]`: shows what a run would change, and changes nothing. Exit code 2 when there are changes, 3 when
- * a limit would hold it, or a part of it.
+ * a limit would hold them, or some of them.
  */
 export async function plan(context: Context, name: string | undefined, options: PlanOptions): Promise<ExitCode> {
   const documents = openDocuments(context.output, options);
@@ -53,7 +53,7 @@ const doing: Record<Stage, string> = {
 };
 
 export interface DryRunOptions {
-  readonly digest?: string;
+  readonly digest?: string | undefined;
   readonly overrides?: readonly Overridable[];
   readonly report?: (report: Report) => Promise<void>;
   readonly warn: (message: string) => void;
@@ -80,7 +80,7 @@ export async function dryRun(context: Context, name: string, options: DryRunOpti
   }
 }
 
-/** Shows on the terminal what is being done. */
+/** Shows the stage of a run on the terminal. */
 export function progressOf(
   { log, output }: Pick<Context, "log" | "output">,
   name: string,

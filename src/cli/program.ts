@@ -1,23 +1,17 @@
 import { existsSync } from "node:fs";
 import { Command } from "commander";
-import { addAuditCommands } from "#cli/audit/commands.ts";
-import { addCheckCommands } from "#cli/check/commands.ts";
-import { addStartCommand } from "#cli/daemon/commands.ts";
-import { addExportCommand } from "#cli/export/commands.ts";
-import { addInitCommand } from "#cli/init/commands.ts";
-import { addTableCommands } from "#cli/load/commands.ts";
-import { addLookCommands } from "#cli/look/commands.ts";
-import { addRunCommands } from "#cli/run/commands.ts";
+import { setCall } from "#commands.ts";
 import { InputError, errorDocument, messageOf } from "#errors.ts";
+import { addCommands } from "./command-line.ts";
+import type { CommonOptions, Runner } from "./command-line.ts";
 import type { Composition } from "./composition.ts";
 import { withContext } from "./context.ts";
-import type { CommonOptions, Frame } from "./frame.ts";
 import { openLog } from "./log.ts";
 import type { Log, LogOptions } from "./log.ts";
 import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
-/** Where the configuration is looked for when `--config` does not say. */
+/** Where the configuration is looked for without `--config`. */
 const usualPlaces = ["rollcall.yaml", "config/rollcall.yaml"];
 
 /** Runs the command line. Returns the exit code: 0 done, 1 failed, 2 there are changes (`plan`), 3 held. */
@@ -32,7 +26,8 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     .showHelpAfterError("(see --help)")
     .configureOutput(json ? { writeErr: () => {} } : {})
     .exitOverride();
-  const act: Frame["act"] = async (options, work, logging = { level: "silent", destination: 2 }) => {
+  const run: Runner["run"] = async (options, work, logging = { level: "silent", destination: 2 }) => {
+    setCall(options.config, argv, process.env);
     const output = openOutput({ json: options.json === true });
     try {
       code = await work(configurationFile(options), { output, log: await logOf(options, output, logging) });
@@ -43,32 +38,21 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       else output.say(`rollcall: ${describeError(error)}`);
     }
   };
-  const frame: Frame = {
+  addCommands(program, {
     composition,
-    act,
-    within: (options, work, stopping) =>
-      act(options, (file, voices) =>
-        withContext(file, composition, voices, (context) => work(context, voices), stopping),
-      ),
-  };
-
-  addStartCommand(program, frame);
-  addRunCommands(program, frame);
-  addExportCommand(program, frame);
-  addAuditCommands(program, frame);
-  addLookCommands(program, frame);
-  addCheckCommands(program, frame);
-  addInitCommand(program, frame);
-  addTableCommands(program, frame);
+    run,
+    runWithContext: (options, work, messages) =>
+      run(options, (file, sinks) => withContext(file, composition, sinks, (context) => work(context, sinks), messages)),
+  });
 
   try {
     await program.parseAsync([...argv]);
   } catch (error) {
-    // Commander has shown the help that was asked for, or said already what is wrong with the command line.
+    // Commander has printed the help that was asked for, or what is wrong with the command line.
     if ((error as { exitCode?: number }).exitCode === 0) return exitCodes.done;
     if (json) {
-      // Where no command is named, it has shown the help: its message is nobody's words.
-      const said = messageOf(error).startsWith("(") ? "no command, or one that is not known" : messageOf(error);
+      // Without a known command, Commander's message is only "(outputHelp)".
+      const said = messageOf(error).startsWith("(") ? "no command, or an unknown one" : messageOf(error);
       const problem = new InputError(`${said.replace(/^error: /, "")} (see --help)`);
       await openOutput({ json }).write(`${JSON.stringify({ error: errorDocument(problem) })}\n`);
     }
@@ -87,12 +71,9 @@ function logOf(
   output: Output,
   { level, destination }: Pick<LogOptions, "level" | "destination">,
 ): Promise<Log> {
-  const readable = (): void => {
-    output.progress();
-  };
   return openLog({
     level: verbose === true ? "debug" : level,
     destination,
-    ...(output.interactive ? { readable } : {}),
+    beforeLine: output.interactive ? () => output.progress() : undefined,
   });
 }

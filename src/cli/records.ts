@@ -15,18 +15,18 @@ import type { Actor } from "#sync/record.ts";
 import { localActor } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 
-/** What is remembered of a data folder: the journal and the audit file. Its lock must be held. */
+/** The journal and the audit log of a data folder. Opening them needs its lock. */
 export interface Records {
   readonly journal: Journal;
   readonly audit: Audit;
-  /** Another configuration is in force: what is different is told, and none of its secrets is written from then on. */
+  /** Records a changed configuration in the audit log, and keeps its secrets out of it from then on. */
   configured(configuration: Configuration, by: Actor): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens the journal and the audit file, and tells in the latter with which configuration.
- * @throws {InputError} when they cannot be read or written: what cannot be told is not done
+ * Opens the journal and the audit log, and records the configuration in the log.
+ * @throws {InputError} when they cannot be read or written: nothing is done that cannot be recorded
  */
 export async function openRecords(configuration: Configuration, log: Logger): Promise<Records> {
   const folder = daemonFolder(configuration);
@@ -36,7 +36,7 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   const journal = await openJournal(folder, configuration.journal);
   const { audit: expected } = journal.document;
   const audit = await openAudit(folder, {
-    ...(expected === undefined ? {} : { expected }),
+    expected,
     redact: (text) => redact(text),
     warn: (message) => {
       log.error(message);
@@ -51,13 +51,13 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
     if (journal.damaged !== undefined) {
       const { keptAs: kept, problem: reason } = journal.damaged;
       log.error(
-        `the journal was damaged (${reason}): it is kept as ${kept} in ${folder}, and a new one is begun. ` +
-          "Until somebody approves a run of a sync, none of it is applied by itself",
+        `the journal was damaged (${reason}). It was moved to ${kept} in ${folder}, and a new one was started. ` +
+          "No run of a sync is applied automatically until somebody has approved one of them",
       );
       await audit.append({ event: "journal damaged", by, kept, reason });
     }
     await configured(configuration, by);
-    // Where the file was damaged, another one continues: what is known of the old one's end is not true of it.
+    // A damaged log continues in a new file, whose head is not the one the journal knows.
     if (audit.head().hash !== expected?.hash) {
       journal.audited(audit.head());
       await journal.put([]);
@@ -70,8 +70,8 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
 }
 
 /**
- * What the next configuration is compared with: `configuration.json`, readable by its owner alone. Who has it has the
- * key too, and can try passwords against the marks of secrets; the audit file is no use for that.
+ * What the next configuration is compared with: `configuration.json`, readable only by its owner. It contains the key of
+ * the fingerprints of secrets: with it, passwords can be tried against them. The audit log alone does not allow that.
  */
 const record = z.object({
   version: z.literal(1),
@@ -82,10 +82,9 @@ const record = z.object({
 type LastConfiguration = z.infer<typeof record>;
 
 /**
- * Tells in the audit file that the configuration is another one than the last time, and what is different; the first
- * time, or when what was known of the last one cannot be read, only what its digest is. To be called at the start and
- * after every reload, by the process that has the audit file open.
- * @throws {InputError} when the audit file cannot be written
+ * Records in the audit log that the configuration has changed, and how; the first time, or when the record of the last
+ * one cannot be read, only its digest. Called at the start and after every reload.
+ * @throws {InputError} when the audit log cannot be written
  */
 async function recordConfiguration(
   configuration: Configuration,
@@ -101,11 +100,11 @@ async function recordConfiguration(
     event: "configuration",
     by,
     file: configuration.file,
-    ...(last === undefined ? {} : { before: last.digest }),
+    before: last?.digest,
     digest,
     differences: last === undefined ? [] : differences(last, { digest, settings }),
   });
-  // Only now: when the process is killed in between, it is told twice rather than never.
+  // Last: if the process is killed in between, the change is recorded twice rather than never.
   await writeDurably(file, `${JSON.stringify({ version: 1, key, digest, settings } satisfies LastConfiguration)}\n`);
 }
 

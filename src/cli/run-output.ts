@@ -1,9 +1,12 @@
 import { createInterface } from "node:readline/promises";
+import { asCalled, command } from "#commands.ts";
+import { errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderText } from "#plan/render/text.ts";
+import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -11,29 +14,30 @@ import type { Report, RunResult } from "#sync/run.ts";
 import type { Context } from "./context.ts";
 import { describeExported } from "./export.ts";
 import type { ExportDocument } from "./export.ts";
-import { describeFailure, exitCodes } from "./output.ts";
+import { describeFailure, exitCodeOf, exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
-import { openKeptChanges } from "./stored-runs.ts";
+import { selectionWords } from "./run-text.ts";
+import { openStoredChanges } from "./stored-runs.ts";
 
 /** How a run ended, as a command shows it. */
-export interface Ending {
+interface Ending {
   readonly outcome: RunResult["outcome"] | "declined";
-  /** The run, where it is in the journal. */
+  /** The run's id, if it is in the journal. */
   readonly run?: string;
-  /** Until when it can be approved, where it must be. */
-  readonly expiresAt?: string;
+  /** Until when it can be approved. */
+  readonly expiresAt?: string | undefined;
   /** What was exported after it. */
-  readonly exported?: ExportDocument;
+  readonly exported?: ExportDocument | undefined;
 }
 
-/** A run that failed, where it is in the journal. */
-export interface FailedRun {
+/** A failed run that is in the journal. */
+interface FailedRun {
   readonly run: string;
-  /** What was found out afterwards of what became of it. */
-  readonly recovery?: string;
+  /** What was found out later about how it ended. */
+  readonly recovery?: string | undefined;
 }
 
-/** How one run is shown while it goes on. */
+/** Shows one run while it goes on. */
 export interface RunDocument {
   warn(message: string): void;
   report(report: Report): Promise<void>;
@@ -41,22 +45,139 @@ export interface RunDocument {
   fail(error: ErrorDocument, failed?: FailedRun): Promise<void>;
 }
 
-/** The result of a command over several syncs. */
-export interface Documents {
+/** The output of a command about several syncs. */
+interface Documents {
   next(sync: string): RunDocument;
   end(): Promise<void>;
+}
+
+interface LimitOption {
+  /** How many changes of each kind are shown. */
+  readonly limit?: number | undefined;
 }
 
 /**
  * Shows runs on the terminal, or with `--json` as one document:
  * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "run"?, "outcome"? | "error"?, "recovery"?, "expiresAt"?, "export"?}]}`,
- * where `plan` is what `renderJson` gives, and `waiting` what limits have left out of it. It is written as it comes: no list of changes is held whole.
+ * where `plan` is the output of `renderJson`, and `waiting` what limits left out of it. It is written piece by piece: no
+ * list of changes is held in memory.
  */
-export function openDocuments(output: Output, options: { limit?: number }): Documents {
+export function openDocuments(output: Output, options: LimitOption): Documents {
   return output.json ? jsonDocuments(output) : textDocuments(output, options);
 }
 
-function textDocuments(output: Output, { limit }: { limit?: number }): Documents {
+/** Shows a run as the only one of a document. What `work` throws is shown as its failure. */
+export async function withRunDocument(
+  context: Context,
+  run: RunRecord,
+  options: LimitOption,
+  work: (document: RunDocument) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const documents = openDocuments(context.output, options);
+  const document = documents.next(run.sync);
+  let code: ExitCode;
+  try {
+    code = await work(document);
+  } catch (error) {
+    await document.fail(errorDocument(error), { run: run.id });
+    code = exitCodeOf(error);
+  }
+  await documents.end();
+  return code;
+}
+
+/** Shows the stored plan of a run, if it has one. */
+export async function showStoredPlan(
+  context: Context,
+  run: RunRecord,
+  document: Pick<RunDocument, "report">,
+): Promise<void> {
+  const { sync, target, digest, counts, limits, waiting, notes, kept: isStored } = run;
+  if (digest === undefined || counts === undefined) return;
+  const report = (plan: Plan): Promise<void> => document.report({ sync, target, plan, limits, waiting, notes });
+  if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
+  if (!isStored) return;
+  const stored = await openStoredChanges(context);
+  try {
+    const file = await stored.file(run);
+    if (file !== undefined) await report(await openStored(stored.connection, file, { digest, counts }));
+  } catch (error) {
+    throw stored.problem(error);
+  } finally {
+    await stored.close();
+  }
+}
+
+/** Waits for a run to end, then shows its plan, unless that is shown already, and how it ended. */
+export async function showRun(
+  context: Context,
+  coordinator: Coordinator,
+  document: RunDocument,
+  { begun, isShown }: { readonly begun: Begun; readonly isShown: () => boolean },
+): Promise<ExitCode> {
+  const run = await begun.ended;
+  context.output.progress();
+  const others = coordinator.runs();
+  if (!isShown()) await showStoredPlan(context, others.find(({ id }) => id === run.sameAs) ?? run, document);
+  return showEnd(document, run, others);
+}
+
+/**
+ * Shows how a run ended.
+ * @param others the runs of the journal: a run that found the same plan as an earlier one is shown as that
+ */
+export async function showEnd(
+  document: RunDocument,
+  run: RunRecord,
+  others: readonly RunRecord[] = [],
+): Promise<ExitCode> {
+  const { id, state, sameAs, error, waiting, expiresAt, recovery } = run;
+  const same = sameAs === undefined ? undefined : others.find((other) => other.id === sameAs);
+  if (same !== undefined) return showEnd(document, same);
+  if (error !== undefined) {
+    await document.fail(error, { run: id, recovery });
+    // A pending run whose approval failed stays pending, and waits for a person.
+    const isHeld = state === "held" || (state === "pending" && error.advice === "stop");
+    return isHeld ? exitCodes.held : exitCodes.failed;
+  }
+  if (state === "pending") {
+    await document.end({ outcome: state, run: id, expiresAt });
+    return exitCodes.held;
+  }
+  if (state !== "applied" && state !== "no change") {
+    await document.fail({ message: `run ${id} is ${state}`, problems: [], advice: "stop" }, { run: id });
+    return exitCodes.failed;
+  }
+  const exported = run.export as ExportDocument | undefined;
+  await document.end({ outcome: state, run: id, exported });
+  if (exported?.error !== undefined) return exitCodes.failed;
+  return waiting.length > 0 ? exitCodes.held : exitCodes.done;
+}
+
+/** Asks at the terminal; no answer means no. @throws the reason when the command is interrupted */
+export async function confirmed({ interruption, output }: Context, question: string): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // While it asks, the terminal is in raw mode: Ctrl-C is a key, not a signal.
+  terminal.on("SIGINT", () => process.emit("SIGINT"));
+  try {
+    const answer = await terminal.question(`${question} [y/N] `, { signal: interruption.stop });
+    return /^y(es)?$/i.test(answer.trim());
+  } catch {
+    output.say("");
+    interruption.stop.throwIfAborted();
+    // Ctrl-D.
+    return false;
+  } finally {
+    terminal.close();
+  }
+}
+
+export function approvalQuestion(selection: Selection): string {
+  const part = selectionWords(selection);
+  return part.length === 0 ? "Apply these changes?" : `Apply part of these changes (${part.join("; ")})?`;
+}
+
+function textDocuments(output: Output, { limit }: LimitOption): Documents {
   return {
     next: (sync) => ({
       warn: (message) => {
@@ -64,24 +185,24 @@ function textDocuments(output: Output, { limit }: { limit?: number }): Documents
       },
       report: async (report) => {
         const { colour, width } = output;
-        const { limits, notes } = report;
+        const { limits } = report;
+        const notes = report.notes.map(asCalled);
         const title = `${report.sync} → ${report.target}`;
-        const shown = limit === undefined ? {} : { limit };
-        for await (const part of renderText(report.plan, { title, colour, width, limits, notes, ...shown }))
+        for await (const part of renderText(report.plan, { title, colour, width, limits, notes, limit }))
           await output.write(part);
       },
       end: async ({ outcome, run = "", expiresAt, exported }) => {
         if (outcome === "applied") await output.write(`${sync}: applied and verified\n`);
         if (outcome === "declined") await output.write(`${sync}: nothing was applied\n`);
-        if (outcome === "pending")
-          await output.write(
-            `${sync}: nothing was applied: the run ${run} awaits approval${expiresAt === undefined ? "" : ` until ${expiresAt}`}\n` +
-              `  rollcall approve ${run}\n  rollcall reject ${run}\n`,
-          );
+        if (outcome === "pending") {
+          const until = expiresAt === undefined ? "" : ` until ${expiresAt}`;
+          const next = asCalled(`  ${command("approve", run)}\n  ${command("reject", run)}\n`);
+          await output.write(`${sync}: nothing was applied: run ${run} waits for approval${until}\n${next}`);
+        }
         if (exported === undefined) return;
         await output.write(describeExported(sync, exported));
         if (exported.error !== undefined)
-          output.say(`${sync}: the run itself succeeded, its export did not: ${describeFailure(exported.error)}`);
+          output.say(`${sync}: the run succeeded, but its export failed: ${describeFailure(exported.error)}`);
       },
       fail: async (error, failed) => {
         output.say(`${sync}: ${describeFailure(error)}`);
@@ -120,7 +241,7 @@ function jsonDocuments(output: Output): Documents {
           if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
-        end: ({ exported, ...ending }) => close({ ...ending, ...(exported === undefined ? {} : { export: exported }) }),
+        end: ({ exported, ...ending }) => close({ ...ending, export: exported }),
         fail: (error, failed) => close({ ...failed, error }),
       };
     },
@@ -128,86 +249,4 @@ function jsonDocuments(output: Output): Documents {
       await output.write(runs === 0 ? '{"runs":[]}\n' : "\n]}\n");
     },
   };
-}
-
-/** Shows what a run has planned, from what is kept of it; nothing where there is no plan. */
-export async function showKept(context: Context, run: RunRecord, document: Pick<RunDocument, "report">): Promise<void> {
-  const { sync, target, digest, counts, limits, waiting, notes, kept } = run;
-  if (digest === undefined || counts === undefined) return;
-  const report = (plan: Plan): Promise<void> => document.report({ sync, target, plan, limits, waiting, notes });
-  if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
-  if (!kept) return;
-  const lists = await openKeptChanges(context);
-  try {
-    const file = await lists.file(run);
-    if (file !== undefined) await report(await openStored(lists.connection, file, { digest, counts }));
-  } catch (error) {
-    throw lists.problem(error);
-  } finally {
-    await lists.close();
-  }
-}
-
-/** Waits for a run to end, and shows what it has planned, unless that is shown already, and how it has ended. */
-export async function showRun(
-  context: Context,
-  coordinator: Coordinator,
-  document: RunDocument,
-  { begun, isShown }: { readonly begun: Begun; readonly isShown: () => boolean },
-): Promise<ExitCode> {
-  const run = await begun.ended;
-  context.output.progress();
-  const others = coordinator.runs();
-  if (!isShown()) await showKept(context, others.find(({ id }) => id === run.sameAs) ?? run, document);
-  return showEnd(document, run, others);
-}
-
-/**
- * Shows how a run has ended.
- * @param others the runs of the journal: one that found the same as another is shown as that
- */
-export async function showEnd(
-  document: RunDocument,
-  run: RunRecord,
-  others: readonly RunRecord[] = [],
-): Promise<ExitCode> {
-  const { id, state, sameAs, error, waiting, expiresAt, recovery } = run;
-  const same = sameAs === undefined ? undefined : others.find((other) => other.id === sameAs);
-  if (same !== undefined) return showEnd(document, same);
-  if (error !== undefined) {
-    await document.fail(error, { run: id, ...(recovery === undefined ? {} : { recovery }) });
-    // What waits still, after it could not be applied as it was shown, is held by that.
-    const isHeld = state === "held" || (state === "pending" && error.advice === "stop");
-    return isHeld ? exitCodes.held : exitCodes.failed;
-  }
-  if (state === "pending") {
-    await document.end({ outcome: state, run: id, ...(expiresAt === undefined ? {} : { expiresAt }) });
-    return exitCodes.held;
-  }
-  if (state !== "applied" && state !== "no change") {
-    await document.fail({ message: `the run ${id} is ${state}`, problems: [], advice: "stop" }, { run: id });
-    return exitCodes.failed;
-  }
-  const exported = run.export as ExportDocument | undefined;
-  await document.end({ outcome: state, run: id, ...(exported === undefined ? {} : { exported }) });
-  if (exported?.error !== undefined) return exitCodes.failed;
-  return waiting.length > 0 ? exitCodes.held : exitCodes.done;
-}
-
-/** Asks at the terminal whether to do it; no answer is no yes. @throws the reason when the command is interrupted */
-export async function confirmed({ interruption, output }: Context, question: string): Promise<boolean> {
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  // While it asks, the keys come here: Ctrl-C is no signal then.
-  terminal.on("SIGINT", () => process.emit("SIGINT"));
-  try {
-    const answer = await terminal.question(`${question} [y/N] `, { signal: interruption.stop });
-    return /^y(es)?$/i.test(answer.trim());
-  } catch {
-    output.say("");
-    interruption.stop.throwIfAborted();
-    // Ctrl-D.
-    return false;
-  } finally {
-    terminal.close();
-  }
 }

@@ -4,7 +4,7 @@ import { formatNumber } from "#text.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Actor, Decision, RunRecord, RunState } from "#sync/record.ts";
 
-/** How each state is to be felt about. */
+/** The colour of each state. */
 export const tones: Readonly<Record<RunState, NonNullable<Fact["tone"]> | undefined>> = {
   running: undefined,
   pending: "waiting",
@@ -17,10 +17,10 @@ export const tones: Readonly<Record<RunState, NonNullable<Fact["tone"]> | undefi
   expired: "waiting",
 };
 
-/** The same, at a terminal. */
+/** The same at a terminal. */
 export const toneStyles = { good: "green", bad: "red", waiting: "yellow" } as const;
 
-/** How a run stands: `held by limits`. */
+/** The state of a run: `held by limits`. */
 export function stateOf({ state, heldBy }: Pick<RunRecord, "state" | "heldBy">): string {
   return heldBy === undefined || state !== "held" ? state : `held by ${heldBy}`;
 }
@@ -35,7 +35,7 @@ export function causeOf({ cause, by }: Pick<RunRecord, "cause" | "by">): string 
   return by.name === "rollcall" ? cause : `${cause}, by ${whoIs(by)}`;
 }
 
-/** What a plan amounts to, short: `users +3 ~1 −2, groups +1`. */
+/** The counts of a plan in short: `users +3 ~1 −2, groups +1`. */
 export function shortCounts({ users, groups }: Counts): string {
   const parts = (
     [
@@ -68,7 +68,7 @@ export function decisionWords({ decision, by, overrides = [], selection, reason 
   ].join("; ");
 }
 
-/** What part of a plan it is; nothing where it is all of it. */
+/** Which part of a plan is selected; empty for all of it. */
 export function selectionWords({ only, except = [] }: Selection = {}): string[] {
   return [
     ...(only === undefined ? [] : [`only ${only.join(", ")}`]),
@@ -76,7 +76,7 @@ export function selectionWords({ only, except = [] }: Selection = {}): string[] 
   ];
 }
 
-/** How long it worked in milliseconds, when it has ended: without what it waited for a person, or for a process to start. */
+/** How long a run worked, in milliseconds, once it has ended: without the time it waited for a person or a process. */
 export function tookOf({ stages, endedAt }: Pick<RunRecord, "stages" | "endedAt">): number | undefined {
   return endedAt === undefined ? undefined : stages.reduce((sum, { milliseconds = 0 }) => sum + milliseconds, 0);
 }

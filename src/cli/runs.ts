@@ -1,35 +1,34 @@
 import { chosenSyncs } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 import { exactly, lasting, relatively, renderTable } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { painter } from "#plan/render/text.ts";
-import { readJournal } from "#sync/journal.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { pluralize } from "#text.ts";
+import { knownRuns } from "./stored-runs.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "./run-text.ts";
 
 export interface RunsOptions {
-  readonly states?: readonly RunState[];
-  /** How many lines are shown, 20 when absent; of runs, with `--json`, and all when absent. */
+  readonly state?: readonly RunState[];
+  /** How many lines, 20 by default; with `--json` how many runs, all by default. */
   readonly limit?: number;
-  /** Only those that began then or later: in epoch milliseconds. */
+  /** Only runs that began then or later, in epoch milliseconds. */
   readonly since?: number;
-  /** Each run without change on a line of its own, and every run. */
+  /** Every run, each on its own line. */
   readonly all?: boolean;
 }
 
 /**
- * `rollcall runs [sync]`: the runs that are known, the newest first. With `--json`: `{"runs": [RunRecord]}`. Reads the
- * journal as it is at the moment: no daemon is needed, and none is in the way.
+ * `rollcall runs [sync]`: the known runs, newest first. With `--json`: `{"runs": [RunRecord]}`. Only reads the journal:
+ * needs neither a daemon nor a lock.
  * @throws {InputError} when the journal is damaged, or there is no such sync
  */
 export async function runs(context: Context, sync: string | undefined, options: RunsOptions): Promise<ExitCode> {
   const { configuration, output } = context;
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
-  const { states, since } = options;
+  const { state: states, since } = options;
   const wanted = known.filter(
     (run) =>
       (sync === undefined || run.sync === sync) &&
@@ -46,7 +45,7 @@ export async function runs(context: Context, sync: string | undefined, options: 
     return exitCodes.done;
   }
   if (wanted.length === 0) {
-    await output.write(known.length === 0 ? "there has been no run yet\n" : "there is no such run\n");
+    await output.write(known.length === 0 ? "there has been no run yet\n" : "no run matches\n");
     return exitCodes.done;
   }
   const { all = false, limit = all ? Number.POSITIVE_INFINITY : 20 } = options;
@@ -64,13 +63,7 @@ export async function runs(context: Context, sync: string | undefined, options: 
   return exitCodes.done;
 }
 
-/** The runs of the journal, the newest first. */
-export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
-  const journal = await readJournal(daemonFolder(configuration));
-  return journal.runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
-}
-
-/** Runs without change, one after the other, are together. */
+/** Groups consecutive runs without changes. */
 function collapsed(runs: readonly RunRecord[]): RunRecord[][] {
   const lines: RunRecord[][] = [];
   for (const run of runs) {
@@ -118,7 +111,7 @@ function lineOf(group: readonly RunRecord[], now: number): string[] {
 
 const longestNote = 60;
 
-/** What is most worth knowing of it beside that. */
+/** The last column: what a person wants to know next. */
 function noteOf(run: RunRecord, now: number): string {
   const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs } = run;
   const decision = decisions.at(-1);
@@ -126,8 +119,8 @@ function noteOf(run: RunRecord, now: number): string {
     ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
     ...(state === "pending" && caution !== undefined ? [caution] : []),
     ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
-    ...(undoes === undefined ? [] : [`takes back ${undoes}`]),
-    ...(sameAs === undefined ? [] : [`the same as ${sameAs}`]),
+    ...(undoes === undefined ? [] : [`undoes ${undoes}`]),
+    ...(sameAs === undefined ? [] : [`same as ${sameAs}`]),
     ...(foundAgain === undefined ? [] : [`found again ${pluralize(foundAgain.count, "time")}`]),
     ...(error === undefined ? [] : [error.message]),
   ];

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { open, realpath, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import type { Format } from "#cli/look/formats.ts";
+import type { Format } from "./arguments.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { obstacleOf, unwritable } from "#files/disk.ts";
@@ -24,88 +24,100 @@ import { exactly, lasting, relatively } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./run-text.ts";
-import { knownRuns } from "./runs.ts";
-import { chosenRun, openKeptChanges } from "./stored-runs.ts";
-import type { KeptChanges } from "./stored-runs.ts";
+import { asCalled, asCalledAnywhere, command } from "#commands.ts";
+import { chosenRun, knownRuns, openStoredChanges } from "./stored-runs.ts";
+import type { StoredChanges } from "./stored-runs.ts";
 
 export interface ShowOptions {
-  readonly filter: Filter;
-  /** Text when absent, or JSON with `--json`. */
+  readonly kind?: Filter["kind"];
+  readonly action?: Filter["actions"];
+  readonly name?: Filter["names"];
+  readonly attribute?: Filter["aspects"];
+  /** Text by default, or JSON with `--json`. */
   readonly format?: Format;
   /** A file, instead of standard output. */
   readonly output?: string;
-  /** How many changes of each kind; 20 when absent for text and Markdown, all of them for HTML. */
-  readonly limit?: number;
+  /** How many changes of each kind; by default 20 in text and Markdown, and all in HTML. */
+  readonly limit?: number | undefined;
 }
 
 /**
- * `rollcall show RUN`: everything that is known of a run, and the changes that it made or would make. As JSON:
- * `{"run": RunRecord, "plan"?}`, where `plan` is what `renderJson` gives; it is absent where the changes are not kept.
- * @throws {InputError} when there is no such run, the journal is damaged, or what was kept of the changes is
+ * `rollcall show RUN`: everything that is known about a run, and the changes that it made or would make. As JSON:
+ * `{"run": RunRecord, "plan"?}`, where `plan` is the output of `renderJson`; it is absent if the changes are not stored.
+ * @throws {InputError} when there is no such run, or the journal or the stored changes are damaged
  */
 export async function show(context: Context, wanted: string, options: ShowOptions): Promise<ExitCode> {
   const { output } = context;
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
   const format = options.format ?? (output.json ? "json" : "text");
-  const kept = await openKeptChanges(context);
+  const { kind, action: actions, name: names, attribute: aspects } = options;
+  const filter = { kind, actions, names, aspects };
+  const stored = await openStoredChanges(context);
   try {
-    // The same plan, found again, is kept with the run that stands for both.
-    const file = (await kept.file(run)) ?? (await keptAsTwin(run, runs, kept));
-    const plan = await planOf(run, file, kept, options.filter);
-    const nothing = file === undefined ? gone : "none of its changes is asked for";
-    const isForNow = format === "text" && options.output === undefined;
+    // A plan that was found again is stored with the run that found it first.
+    const file = (await stored.file(run)) ?? (await fileOfSame(run, runs, stored));
+    const plan = await planOf(run, file, stored, filter);
+    const nothing = file === undefined ? notStored : "no change matches";
+    const isForTerminal = format === "text" && options.output === undefined;
+    // A report in another format, or in a file, is read later and elsewhere.
+    const shown = isForTerminal ? asCalled : asCalledAnywhere;
+    const facts = factsOf({ ...run, kept: file !== undefined }, runs, isForTerminal ? Date.now() : undefined);
     const { colour, width } = options.output === undefined ? output : { colour: false, width: 100 };
     const parts = rendered(format, run, plan, {
       title: `${run.sync} → ${run.target}, run ${run.id}`,
       facts: [
-        ...factsOf({ ...run, kept: file !== undefined }, runs, isForNow ? Date.now() : undefined),
-        ...chosenFact(options.filter),
+        ...facts.map(({ label, lines, tone }) => ({ label, lines: lines.map(shown), tone })),
+        ...filterFact(filter),
       ],
       limits: run.limits,
-      notes: run.notes,
+      notes: run.notes.map(shown),
       nothing,
       colour,
       width,
-      ...(options.limit === undefined ? {} : { limit: options.limit }),
+      limit: options.limit,
     });
     const stopping = untilStopped(context, parts);
     if (options.output === undefined) for await (const part of stopping) await output.write(part);
     else await writeReport(options.output, stopping);
-    if (format === "csv" && file === undefined) output.say(plan === undefined ? "this run has no plan" : gone);
+    if (format === "csv" && file === undefined) output.say(plan === undefined ? "this run has no plan" : notStored);
     return exitCodes.done;
   } catch (error) {
-    throw kept.problem(error);
+    throw stored.problem(error);
   } finally {
-    await kept.close();
+    await stored.close();
   }
 }
 
-const gone = "the changes of this run are no longer kept (journal.lists says of how many runs they are)";
+const notStored = "the changes of this run are no longer stored (`journal.lists` sets for how many runs they are)";
 const nobody = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 const none: Counts = { users: nobody, groups: nobody, membershipsAdded: 0, membershipsRemoved: 0 };
 
-function keptAsTwin({ sameAs }: RunRecord, runs: readonly RunRecord[], kept: KeptChanges): Promise<string | undefined> {
-  const twin = runs.find(({ id }) => id === sameAs);
-  return twin === undefined ? Promise.resolve(undefined) : kept.file(twin);
+async function fileOfSame(
+  { sameAs }: RunRecord,
+  runs: readonly RunRecord[],
+  stored: StoredChanges,
+): Promise<string | undefined> {
+  const same = runs.find(({ id }) => id === sameAs);
+  return same === undefined ? undefined : stored.file(same);
 }
 
-/** Who is sent a report should know that it is not of everything. */
-function chosenFact({ kind, actions, names, aspects }: Filter): Fact[] {
+/** Tells the reader of a report that it does not show everything. */
+function filterFact({ kind, actions, names, aspects }: Filter): Fact[] {
   const words = [
     ...(kind === undefined ? [] : [`${kind}s`]),
     ...(actions === undefined ? [] : [actions.join(", ")]),
     ...(names === undefined ? [] : [`called ${names.map(formatName).join(", ")}`]),
-    ...(aspects === undefined ? [] : [`with another ${aspects.join(", ")}`]),
+    ...(aspects === undefined ? [] : [`changing ${aspects.join(", ")}`]),
   ];
   return words.length === 0 ? [] : [{ label: "shown", lines: [`only: ${words.join("; ")}`], tone: "waiting" }];
 }
 
-/** What the run has planned; where its changes are not kept, what they amount to. */
+/** The plan of the run; only its counts, if the changes are not stored. */
 async function planOf(
   { digest, counts }: RunRecord,
   file: string | undefined,
-  { connection }: KeptChanges,
+  { connection }: StoredChanges,
   filter: Filter,
 ): Promise<Plan | undefined> {
   if (digest === undefined || counts === undefined) return undefined;
@@ -148,9 +160,9 @@ async function* untilStopped({ interruption }: Context, parts: AsyncIterable<str
 }
 
 /**
- * A run for a person, but for its changes, limits and notes.
- * @param runs all that are known: another one may have taken it back
- * @param now in epoch milliseconds, to say how far away moments are; absent: what is read later says when alone
+ * A run for a person, except its changes, limits and notes.
+ * @param runs all known runs: another one may have undone it
+ * @param now in epoch milliseconds, to say how long ago moments are; absent in what is read later
  */
 export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number): Fact[] {
   const moment = (iso: string): string =>
@@ -158,12 +170,12 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
   const tone = tones[run.state];
   const { error, expiresAt, foundAgain, recovery } = run;
   const end = run.endedAt === undefined ? [] : [`ended ${moment(run.endedAt)}`];
-  const taking = runs.filter(({ undoes }) => undoes === run.id);
+  const undoing = runs.filter(({ undoes }) => undoes === run.id);
   return [
     {
       label: "state",
       lines: [run.state === "applied" ? "applied and verified" : stateOf(run)],
-      ...(tone === undefined ? {} : { tone }),
+      tone,
     },
     ...(error === undefined
       ? []
@@ -175,9 +187,9 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
           },
         ]),
     ...fact("cause", causeOf(run)),
-    ...(run.undoes === undefined ? [] : fact("takes back", `run ${run.undoes}`)),
-    ...(run.sameAs === undefined ? [] : fact("found before", `by run ${run.sameAs}, which stands for both`)),
-    ...fact("taken back by", ...taking.map((each) => `run ${each.id}, ${stateOf(each)}`)),
+    ...(run.undoes === undefined ? [] : fact("undoes", `run ${run.undoes}`)),
+    ...(run.sameAs === undefined ? [] : fact("found before", `by run ${run.sameAs}, which counts for both`)),
+    ...fact("undone by", ...undoing.map((each) => `run ${each.id}, ${stateOf(each)}`)),
     ...fact("time", `began ${moment(run.startedAt)}`, ...end),
     ...fact("stages", ...run.stages.map(stageLine)),
     ...(run.counts === undefined ? [] : fact("changes", shortCounts(run.counts) || "none")),
@@ -191,7 +203,6 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
   ];
 }
 
-/** Nothing, where there is nothing to say. */
 function fact(label: string, ...lines: readonly string[]): Fact[] {
   return lines.length === 0 ? [] : [{ label, lines }];
 }
@@ -201,22 +212,22 @@ function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]
   return `${stage.padEnd(7)} ${took}${records === undefined ? "" : `, ${pluralize(records, "record")}`}`;
 }
 
-/** The commands that make sense now. */
+/** The commands that a person can use now. */
 function possibilities(run: RunRecord): string[] {
   const { id, sync, state, kept } = run;
   if (isOpen(run)) {
     const beyond = run.state === "held" ? trippedLimits(run) : [];
-    const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
-    return [`rollcall approve ${id}${override}`, `rollcall reject ${id} --reason "…"`];
+    const override = beyond.length === 0 ? [] : ["--override", beyond.join(",")];
+    return [command("approve", id, ...override), command("reject", id, "--reason", "…")];
   }
-  if (state === "held" || state === "failed" || state === "expired") return [`rollcall plan ${sync}`];
-  if (state === "applied" && kept) return [`rollcall undo ${id}`];
+  if (state === "held" || state === "failed" || state === "expired") return [command("plan", sync)];
+  if (state === "applied" && kept) return [command("undo", id)];
   return [];
 }
 
 /**
- * Writes a report to a file, which is there whole or as it was before: an older report is replaced, as by a shell's `>`.
- * What is no ordinary file, like a pipe, is written to as it is.
+ * Writes a report to a file, completely or not at all; an older report is replaced. What is not an ordinary file, like a
+ * pipe, is written to directly.
  * @throws {InputError} when it cannot be written
  */
 export async function writeReport(path: string, parts: AsyncIterable<string>): Promise<void> {

@@ -10,16 +10,24 @@ import { renderCsv, renderTable } from "./format.ts";
 
 export interface SqlOptions {
   readonly database?: string;
-  readonly csv: boolean;
+  readonly csv?: boolean;
 }
 
-/** `rollcall sql "…"`: runs an administrator's SQL in the databases of the configuration's own service. */
-export async function sql(context: Context, statements: string, { database, csv }: SqlOptions): Promise<ExitCode> {
+/** `rollcall sql "…"`: runs SQL as the administrator in the databases of the configuration's own service. */
+export async function sql(
+  context: Context,
+  statements: string,
+  { database, csv = false }: SqlOptions,
+): Promise<ExitCode> {
   const { embedded, interruption, output } = context;
   const script = statements === "-" ? await text(process.stdin) : statements;
-  if (script.trim() === "") throw new InputError('there is no SQL: rollcall sql "SELECT …", or - for standard input');
-  const request = { sql: script, ...(database === undefined ? {} : { database }) };
-  const result = await runSql(await embeddedOptions("embedded", embedded), request, interruption.stop);
+  if (script.trim() === "")
+    throw new InputError('there is no SQL; write `rollcall sql "SELECT …"`, or - to read standard input');
+  const result = await runSql(
+    await embeddedOptions("embedded", embedded),
+    { sql: script, database },
+    interruption.stop,
+  );
   const { columnNames, rows, totalRowCount } = result;
   if (output.json) {
     await output.write(`${JSON.stringify(result)}\n`);

@@ -1,28 +1,36 @@
 import { copyFile, link } from "node:fs/promises";
 import { join } from "node:path";
+import { command } from "#commands.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { readJournal } from "#sync/journal.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
-import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+
+/** The runs of the journal, newest first. Needs no lock. */
+export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
+  const journal = await readJournal(daemonFolder(configuration));
+  return journal.runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+}
 
 /**
- * The run that a person means: by the beginning of its id, or of what follows the time in it, if that names one alone;
- * `latest`, `latest:SYNC` or `pending`.
- * @param runs the newest first
- * @throws {InputError} when it is none, or it could be several
+ * Finds a run by the beginning of its id, or of the part after the time, if that is unique; or by `latest`,
+ * `latest:SYNC` or `pending`.
+ * @param runs newest first
+ * @throws {InputError} when none or several match
  */
 export function chosenRun(runs: readonly RunRecord[], wanted: string): RunRecord {
   const found = candidates(runs, wanted);
   const [run, another] = found;
-  if (run === undefined) throw new InputError(`${missing(runs, wanted)}: \`rollcall runs\` lists those that are known`);
+  if (run === undefined) throw new InputError(`${missing(runs, wanted)}: \`${command("runs")}\` lists the known runs`);
   if (another === undefined) return run;
   const names = found.slice(0, 5).map(({ id, sync }) => `${id} (${sync})`);
   const rest = found.length > names.length ? ` and ${found.length - names.length} more` : "";
-  throw new InputError(`${formatName(wanted)} could be several runs: ${names.join(", ")}${rest}`);
+  throw new InputError(`${formatName(wanted)} matches several runs: ${names.join(", ")}${rest}`);
 }
 
 function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRecord[] {
@@ -38,38 +46,38 @@ function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRec
 
 function missing(runs: readonly RunRecord[], wanted: string): string {
   if (runs.length === 0) return "there has been no run yet";
-  if (wanted === "pending") return "no run awaits approval";
+  if (wanted === "pending") return "no run waits for approval";
   if (wanted.startsWith("latest:")) return `there is no run of a sync called ${formatName(wanted.slice(7))}`;
   return `there is no run ${formatName(wanted)}`;
 }
 
-/** The changes that are kept of runs, to be read. */
-export interface KeptChanges {
+/** Reads the stored changes of runs. */
+export interface StoredChanges {
   readonly connection: Workbench["connection"];
   /**
-   * The file with the changes of a run; undefined when they are no longer kept. It stays as it is until `close`,
-   * although whoever keeps the runs may remove or replace it meanwhile.
-   * @throws {InputError} when it cannot be had
+   * The file with the changes of a run; undefined if they are no longer stored. It stays unchanged until `close`, even
+   * when a daemon removes or replaces the original meanwhile.
+   * @throws {InputError} when it cannot be opened
    */
   file(run: RunRecord): Promise<string | undefined>;
-  /** What an error of reading such files means: it names the file that is kept. */
+  /** Makes an error of reading such a file name the original. */
   problem(error: unknown): unknown;
   close(): Promise<void>;
 }
 
-/** Opens what is kept in a data folder. Needs no lock: each file is given a second name, in a workbench. */
-export async function openKeptChanges({ configuration }: Context): Promise<KeptChanges> {
+/** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
+export async function openStoredChanges({ configuration }: Context): Promise<StoredChanges> {
   const folder = daemonFolder(configuration);
   const store = openStore(folder);
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory: configuration.memory });
-  const kept = new Map<string, string>();
+  const originals = new Map<string, string>();
   return {
     connection: workbench.connection,
     file: async ({ id }) => {
       const [file, own] = [store.file(id, "changes"), workbench.file(`${id}.parquet`)];
-      kept.set(own, file);
+      originals.set(own, file);
       try {
-        // It costs nothing, whatever the size; on a file system that has no second names there is a copy.
+        // A link costs nothing, whatever the size; a file system without links gets a copy.
         await link(file, own).catch((error: unknown) =>
           isMissing(error) ? Promise.reject(error) : copyFile(file, own),
         );
@@ -81,7 +89,7 @@ export async function openKeptChanges({ configuration }: Context): Promise<KeptC
     },
     problem: (error) => {
       const text = firstLineOf(error);
-      const found = [...kept].find(([own]) => text.includes(own));
+      const found = [...originals].find(([own]) => text.includes(own));
       return found === undefined ? error : unreadable(found[1], new Error(text.replaceAll(found[0], found[1])));
     },
     close: () => workbench.close(),
@@ -90,7 +98,7 @@ export async function openKeptChanges({ configuration }: Context): Promise<KeptC
 
 function unreadable(file: string, error: unknown): InputError {
   return new InputError(
-    `the changes that are kept in ${file} cannot be read (${firstLineOf(error)}): restore the file from a backup, or remove it`,
+    `the stored changes in ${file} cannot be read (${firstLineOf(error)}): restore the file from a backup, or remove it`,
     { cause: error },
   );
 }

@@ -13,10 +13,10 @@ import type { Sync, SyncSource } from "#sync/sync.ts";
 import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";
 
-/** Raise it when the same records and rules make other principals than before: then nothing that was kept is used. */
+/** Raise it when the same records and rules make other principals than before: then nothing stored is reused. */
 const edition = 1;
 
-/** What every service has from its first start and no sync may touch (0.7). */
+/** What every service has from its first start, and no sync may change (0.7). */
 const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };
 
 /** Opens a sync of the configuration: its sources, its rules and its target. Close its target after use. */
@@ -32,7 +32,7 @@ export async function openSync(
   return { ...parts, target, place: placeOf(configuration, to) };
 }
 
-/** A sync of the configuration but for its target. */
+/** A sync of the configuration without its target. */
 export function openParts(configuration: Configuration, name: string): Omit<Sync, "target" | "place"> {
   const sync = syncOf(configuration, name);
   const rules = compileRules(sync.rules);
@@ -54,21 +54,20 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
       administrators: administratorsOf(configuration, sync.to),
     },
     limits: sync.limits,
-    ...(sync.defaultPassword === undefined ? {} : { defaultPassword: sync.defaultPassword }),
+    defaultPassword: sync.defaultPassword,
   };
 }
 
 function openSyncSource(configuration: Configuration, { optional }: SyncConfiguration, name: string): SyncSource {
-  const { fullReadEvery } = configuration.sources[name] ?? {};
   return {
     name,
     optional: optional.includes(name),
-    ...(fullReadEvery === undefined ? {} : { fullReadEvery }),
+    fullReadEvery: configuration.sources[name]?.fullReadEvery,
     source: openSource(configuration, name),
   };
 }
 
-/** Of everything in the configuration that a read of the sources depends on, without its secrets. */
+/** The digest of everything in the configuration that reading the sources depends on, without secrets. */
 function digestOf({ sources, folder, secrets }: Configuration, { from, optional, rules }: SyncConfiguration): string {
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
   const text = JSON.stringify([edition, folder, read, optional, rules]);
@@ -97,26 +96,26 @@ export async function openConfiguredTarget(
   return openTarget(await clientOptionsOf(configuration, name, embedded, observe));
 }
 
-/** What tells a target from every other: of the embedded service, that it is this data folder's; else where it is. */
+/** What identifies a target: `embedded` for the service of this data folder, otherwise its URL. */
 export function placeOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
   return target === undefined || target === "embedded" ? "embedded" : `${new URL(target.url).origin}${target.prefix}`;
 }
 
-/** The account that a sync works as: it is never deleted by its own sync (0.7). */
+/** The account that a sync logs in with: its own sync never deletes it (0.7). */
 function callerOf(configuration: Configuration, name: string): string {
   const target = configuration.targets[name];
   if (target === undefined || target === "embedded") return configuration.service?.administrator.name ?? "admin";
   return target.username;
 }
 
-/** Groups of which the members are administrators (0.6); of a service elsewhere, what is known of every service. */
+/** The groups whose members are administrators (0.6); for a remote service, the one that every service has. */
 function administratorsOf({ targets, service }: Configuration, name: string): readonly string[] {
   const own = targets[name] === "embedded" ? (service?.privileges.administration ?? []) : [];
   return [...new Set(["Administrator", ...own])];
 }
 
-/** How a client reaches a target of the configuration. @throws {InputError} there is no such target */
+/** The client options for a target of the configuration. @throws {InputError} when there is no such target */
 async function clientOptionsOf(
   configuration: Configuration,
   name: string,
@@ -126,41 +125,41 @@ async function clientOptionsOf(
   const target = configuration.targets[name];
   if (target === undefined)
     throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
-  const observing = observe === undefined ? {} : { observe };
-  if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), ...observing };
+  if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), observe };
   const { url, username, password, prefix, ca } = target;
   return {
     name,
     url,
     prefix,
     credentials: { username, password },
-    ...(ca === undefined ? {} : { ca: await readCertificate(ca, name) }),
-    ...observing,
+    ca: ca === undefined ? undefined : await readCertificate(ca, name),
+    observe,
   };
 }
 
-/** How a client reaches the service of the data folder. */
+/** The client options for the service of the data folder. */
 export async function embeddedOptions(name: string, embedded: Embedded): Promise<ClientOptions> {
   const { url, session, certificate } = await embedded.access();
   return {
     name,
     url,
     prefix: "",
-    // It is this program's own service.
+    // This program's own service understands it.
     form: "multipart",
     credentials: {
       session,
-      // A service that was started again in the meantime has another session to give.
+      // A restarted service has a new session.
       renew: async () => {
         const access = await embedded.access();
         return access.session;
       },
     },
-    ...(certificate === undefined ? {} : { ca: certificate, pinned: true }),
+    ca: certificate,
+    pinned: certificate !== undefined,
   };
 }
 
-/** The authorities in a file that `ca` names. @throws {InputError} when it cannot be read */
+/** Reads the file of a `ca` option. @throws {InputError} when it cannot be read */
 export async function readCertificate(file: string, target: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
@@ -169,15 +168,15 @@ export async function readCertificate(file: string, target: string): Promise<str
   }
 }
 
-/** The loads of a target, and what it is called. */
+/** The loads of a target, with its name. */
 export interface ConfiguredLoads extends Loads {
   readonly target: string;
 }
 
 /**
- * Opens the loads of a target of the configuration; without a name those of the only one, or of the configuration's own
- * service. Close them after use.
- * @param settings.nodes hosts that a load may be sent to, beside those the configuration lists
+ * Opens the loads of a target of the configuration; without a name, of the only target or the embedded service. Close
+ * them after use.
+ * @param settings.nodes hosts that a load may be sent to, in addition to those of the configuration
  * @throws {InputError}
  */
 export async function openConfiguredLoads(
@@ -186,7 +185,7 @@ export async function openConfiguredLoads(
   embedded: Embedded,
   settings: Pick<LoadsOptions, "fileChunk"> & {
     readonly log: (message: string) => void;
-    readonly nodes?: readonly string[];
+    readonly nodes?: readonly string[] | undefined;
   },
 ): Promise<ConfiguredLoads> {
   const target = name ?? usualTarget(configuration);
@@ -200,14 +199,14 @@ export async function openConfiguredLoads(
   const loads = openLoads({
     ...options,
     log: settings.log,
-    ...(settings.fileChunk === undefined ? {} : { fileChunk: settings.fileChunk }),
-    // The configuration's own service is one node, whatever it tells the world its address is.
+    fileChunk: settings.fileChunk,
+    // The embedded service is a single node, whatever address it announces.
     nodes: isEmbedded ? "stay" : [...listed, ...(settings.nodes ?? [])],
   });
   return { ...loads, target: title };
 }
 
-/** The target that is meant when none is named; undefined: the service of the configuration, which no target names. */
+/** The target to use when none is named; undefined: the embedded service, which no target names. */
 function usualTarget({ file, service, targets }: Configuration): string | undefined {
   const names = Object.keys(targets);
   const embedded = names.filter((name) => targets[name] === "embedded");

@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { setTimeout as delay } from "node:timers/promises";
 import { createParser } from "eventsource-parser";
 import type { EventSourceMessage } from "eventsource-parser";
@@ -83,7 +84,7 @@ export function connectTo(presence: DaemonPresence, account: string): Connection
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
       const isUncertain = route.method === "POST" && error.phase !== "connect";
-      const message = `the daemon (process ${pid}): ${error.message}${isUncertain ? ". It may or may not have carried out the request: see `rollcall runs`" : ""}`;
+      const message = `the daemon (process ${pid}): ${error.message}${isUncertain ? `. It may or may not have carried out the request: see \`${command("runs")}\`` : ""}`;
       throw error.phase === "connect" ? new NoDaemonError(message) : new UnavailableError(message);
     }
   };
@@ -221,7 +222,7 @@ export function createFollower(first: Connection, { again, signal: outer }: Foll
         fail(
           (id) =>
             new UnavailableError(
-              `the daemon (process ${pid}) has ended while run ${id} was under way: what became of it is found out when it is started again; then \`rollcall show ${id}\` tells`,
+              `the daemon (process ${pid}) ended while run ${id} was running. When it is started again, it finds out how the run ended; then see \`${command("show", id)}\``,
             ),
         );
         return;

@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { UnavailableError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 
@@ -45,7 +46,7 @@ export function watch(connection: Connection, { stop, abandon }: Interruption): 
       if (!applying) return current.reason;
       return new UnavailableError(
         "abandoned while the list was being applied: the service has made either all of the changes or none. " +
-          "`rollcall plan` shows which",
+          `\`${command("plan")}\` shows which`,
         { cause: error },
       );
     },

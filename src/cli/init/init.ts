@@ -1,7 +1,7 @@
 import { dirname, relative, resolve } from "node:path";
 import type { Composition } from "#cli/composition.ts";
 import { load } from "#cli/context.ts";
-import type { Voices } from "#cli/context.ts";
+import type { Sinks } from "#cli/context.ts";
 import { describeError, exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
 import { readCertificate } from "#cli/wiring.ts";
@@ -19,7 +19,7 @@ import { columnsOf, openDraft, probe } from "./probe.ts";
 import type { Found } from "./probe.ts";
 
 /** What the command line says instead of a person at a terminal. */
-export interface InitFlags {
+export interface InitOptions {
   readonly force?: boolean;
   readonly yes?: boolean;
   readonly source?: string;
@@ -40,8 +40,8 @@ export interface InitFlags {
 export async function init(
   file: string,
   composition: Composition,
-  { output, log }: Voices,
-  flags: InitFlags,
+  { output, log }: Sinks,
+  flags: InitOptions,
 ): Promise<ExitCode> {
   await refuseEarly(file, flags.force === true);
   const setting = settingOf(composition.connectors, dirname(resolve(file)), output);
@@ -118,7 +118,7 @@ async function logIn(remote: DraftTarget, folder: string, signal: AbortSignal): 
 async function fromFlags(
   setting: Setting,
   read: (source: DraftSource) => Promise<Found>,
-  flags: InitFlags,
+  flags: InitOptions,
 ): Promise<Made> {
   const { users, groups } = flags;
   if (flags.source !== "csv" || users === undefined) {
@@ -162,7 +162,7 @@ async function fromFlags(
   return { draft: { source, rules, target: "embedded", approval, ...schedule }, found };
 }
 
-async function readDraft(setting: Setting, source: DraftSource, output: Voices["output"]): Promise<Found> {
+async function readDraft(setting: Setting, source: DraftSource, output: Sinks["output"]): Promise<Found> {
   const opened = await openDraft(setting.connectors, source, setting.folder);
   const found = await setting.interruptible((signal) =>
     probe(opened, { signal, warn: setting.say }, (records) => {
@@ -178,7 +178,7 @@ async function readDraft(setting: Setting, source: DraftSource, output: Voices["
   return found;
 }
 
-function settingOf(connectors: readonly BuiltInConnector[], folder: string, output: Voices["output"]): Setting {
+function settingOf(connectors: readonly BuiltInConnector[], folder: string, output: Sinks["output"]): Setting {
   return {
     connectors,
     folder,

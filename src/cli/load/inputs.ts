@@ -11,22 +11,22 @@ import { InputError, messageOf } from "#errors.ts";
 
 const readSize = 1024 * 1024;
 
-/** What is loaded: the sources, and where rejected rows of theirs belong. */
+/** What is loaded, and where its rejected rows go. */
 export interface LoadInputs {
   readonly sources: readonly LoadSource[];
-  /** Bytes that will be sent; undefined: not known before. */
+  /** Bytes to send; undefined if not known in advance. */
   readonly total: number | undefined;
   /** Beside the first input: `people.csv.bad`. */
   readonly badRecords: string;
 }
 
 /**
- * Finds what the arguments name: files, patterns like `data/*.csv` that nothing is called like, and `-` for standard
- * input. gzip and zstd are unpacked while they are sent.
+ * Opens what the arguments name: files, patterns like `data/*.csv` unless a file has that name, and `-` for standard
+ * input. gzip and zstd are unpacked while sending.
  * @throws {InputError} naming what cannot be read
  */
 export async function findInputs(names: readonly string[], stdin: Readable): Promise<LoadInputs> {
-  if (names.filter((name) => name === "-").length > 1) throw new InputError("- (standard input) can be read once only");
+  if (names.filter((name) => name === "-").length > 1) throw new InputError("- (standard input) can be read only once");
   const found = await Promise.all(names.map(filesOf));
   const inputs = await Promise.all(
     found.flat().map(async (file) => (file === "-" ? standardInput(stdin) : inputOf(file))),
@@ -40,7 +40,7 @@ export async function findInputs(names: readonly string[], stdin: Readable): Pro
   };
 }
 
-/** `people.csv.gz`: `people.csv.bad`, which a pattern like `*.csv` does not find the next time. */
+/** `people.csv.gz`: `people.csv.bad`, which the pattern `*.csv` does not match. */
 function badRecordsBeside(file: string): string {
   if (file === "-") return "stdin.bad";
   const packing = packings.find(({ extension }) => file.toLowerCase().endsWith(extension));
@@ -56,14 +56,14 @@ async function filesOf(name: string): Promise<string[]> {
   for await (const entry of glob(name, { withFileTypes: true })) {
     if (!entry.isDirectory()) matches.push(join(entry.parentPath, entry.name));
   }
-  if (matches.length === 0) throw new InputError(`no file is called like ${name}`);
+  if (matches.length === 0) throw new InputError(`no file matches ${name}`);
   return matches.sort();
 }
 
 async function unreadable(path: string): Promise<string | undefined> {
   try {
     const found = await stat(path);
-    return found.isDirectory() ? `it is a folder; its files would be ${join(path, "*.csv")}` : undefined;
+    return found.isDirectory() ? `it is a folder; its files are ${join(path, "*.csv")}` : undefined;
   } catch (error) {
     return messageOf(error);
   }
@@ -75,14 +75,14 @@ interface Input {
 }
 
 async function inputOf(path: string): Promise<Input> {
-  const { size, isFile, isPipe, start } = await look(path);
+  const { size, isFile, isPipe, start } = await startOf(path);
   const packing = packingOf(start);
   const named = packings.find(({ extension }) => path.toLowerCase().endsWith(extension));
   if (isFile && named !== undefined && named !== packing) {
-    throw new InputError(`${path} is called ${named.extension}, but its content is not ${named.name}`);
+    throw new InputError(`${path} ends in ${named.extension}, but its content is not ${named.name}`);
   }
   if (isFile && packing === undefined) return { source: { name: path, path }, size };
-  // A pipe with a name, too, is read once and in order.
+  // A named pipe, too, is read once and in order.
   return {
     source: {
       name: path,
@@ -92,8 +92,8 @@ async function inputOf(path: string): Promise<Input> {
 }
 
 /**
- * A pipe with a name. As a file, its opening waits for somebody who writes, and a read for what they write, each in a
- * thread that nothing can end; not even the process would.
+ * Opens a named pipe. Opened as a file, it would wait for a writer in a thread that nothing can end; even the process
+ * would not exit.
  */
 function openPipe(path: string): Readable {
   try {
@@ -108,14 +108,14 @@ function standardInput(stdin: Readable): Input {
   return { source: { name: "standard input", stream: () => unpacked("standard input", stdin) } };
 }
 
-interface Look {
+interface FileStart {
   readonly size: number;
   readonly isFile: boolean;
   readonly isPipe: boolean;
   readonly start: Buffer;
 }
 
-async function look(path: string): Promise<Look> {
+async function startOf(path: string): Promise<FileStart> {
   try {
     const found = await stat(path);
     if (!found.isFile()) return { size: 0, isFile: false, isPipe: found.isFIFO(), start: Buffer.alloc(0) };
@@ -131,11 +131,11 @@ async function look(path: string): Promise<Look> {
   }
 }
 
-/** A way in which files are packed. */
+/** A compression. */
 interface Packing {
   readonly name: string;
   readonly extension: string;
-  /** What packed bytes begin with. No text in UTF-8 does. */
+  /** The first packed bytes. No UTF-8 text begins with them. */
   readonly magic: Buffer;
   unpack(): Transform;
 }
@@ -152,22 +152,22 @@ const packings: readonly Packing[] = [
   },
 ];
 
-/** How many first bytes `packingOf` looks at. */
+/** How many bytes `packingOf` needs. */
 const longestMagic = 4;
 
-/** How bytes that begin like this are packed; undefined: not at all. */
+/** The compression of bytes that begin like this; undefined: none. */
 function packingOf(start: Buffer): Packing | undefined {
   return packings.find(({ magic }) => start.subarray(0, magic.length).equals(magic));
 }
 
 /**
- * The bytes of a stream, unpacked when its first ones say that it is packed. Both are destroyed together.
- * It fails with an `InputError` that names the stream.
+ * The bytes of a stream, unpacked if they are packed. Destroying it destroys the stream. Fails with an `InputError` that
+ * names it.
  */
 export function unpacked(name: string, packed: Readable): Readable {
   const bytes = Readable.from(unpack(name, packed), { objectMode: false });
   const destroy = bytes._destroy.bind(bytes);
-  // Before the generator is asked to end: it may be waiting for bytes that never come.
+  // First: the generator may be waiting for bytes that never come.
   bytes._destroy = (error, callback) => {
     packed.destroy();
     destroy(error, callback);
@@ -199,7 +199,7 @@ async function* unpack(name: string, packed: Readable): AsyncGenerator<Buffer> {
       return;
     }
     const unpacking = packing.unpack();
-    // What breaks it is thrown where it is read.
+    // Its errors are thrown to whoever reads `unpacking`.
     pipeline(all, unpacking).catch(() => undefined);
     yield* unpacking as AsyncIterable<Buffer>;
   } catch (error) {

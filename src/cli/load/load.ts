@@ -1,30 +1,30 @@
 import type { Context } from "#cli/context.ts";
+import { loadFormatOf } from "./options.ts";
+import type { LoadOptions } from "./options.ts";
+import { findInputs } from "./inputs.ts";
 import { inBytes } from "#cli/format.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
 import { openConfiguredLoads } from "#cli/wiring.ts";
 import type { Loaded, Progress } from "#client/loads.ts";
 import { pluralize } from "#text.ts";
-import { findInputs } from "./inputs.ts";
-import { loadFormatOf } from "./options.ts";
-import type { LoadFlags } from "./options.ts";
 
-/** How many errors of rows are shown; `--json` has them all. */
+/** How many rejected rows are shown; `--json` has them all. */
 const shownErrors = 10;
 
-/** How often the line of progress is renewed, in milliseconds. */
+/** How often the progress line is updated, in milliseconds. */
 const renewal = 200;
 
-/** `rollcall load FILE…`: loads files into a table, all or nothing. Exit code 1 when the service says that it failed. */
-export async function load(context: Context, files: readonly string[], flags: LoadFlags): Promise<ExitCode> {
+/** `rollcall load FILE…`: loads files into a table, all or nothing. Exit code 1 when the load failed. */
+export async function loadCommand(context: Context, files: readonly string[], flags: LoadOptions): Promise<ExitCode> {
   const { configuration, embedded, interruption, output } = context;
   const inputs = await findInputs(files, process.stdin);
   const loads = await openConfiguredLoads(configuration, flags.target, embedded, {
     log: (message) => {
       output.say(message);
     },
-    ...(flags.node === undefined ? {} : { nodes: flags.node }),
-    ...(flags.chunkSize === undefined ? {} : { fileChunk: flags.chunkSize * 2 ** 20 }),
+    nodes: flags.node,
+    fileChunk: flags.chunkSize === undefined ? undefined : flags.chunkSize * 2 ** 20,
   });
   const table = Object.values(flags.table).join(".");
   const meter = showProgress(output, inputs.total);
@@ -47,7 +47,7 @@ export async function load(context: Context, files: readonly string[], flags: Lo
       await output.write(`${summaryOf(table, loaded, seconds)}\n${notesOf(loaded)}`);
     } else {
       output.say(`rollcall: the load into ${table} failed: ${loaded.message ?? loaded.code}`);
-      output.say(`${notesOf(loaded)}Nothing was loaded: the table is as it was.`);
+      output.say(`${notesOf(loaded)}Nothing was loaded; the table is unchanged.`);
     }
     return loaded.code === "OK" ? exitCodes.done : exitCodes.failed;
   } finally {
@@ -64,7 +64,7 @@ function summaryOf(table: string, { written, ignored, bytes }: Loaded, seconds: 
 function notesOf({ errors, badRecords, badRecordsProblem }: Loaded): string {
   const shown = errors.slice(0, shownErrors).map((error) => `  ${error}\n`);
   const rest = errors.length - shown.length;
-  if (rest > 0) shown.push(`  … and ${rest} more: --json has all that the service reports\n`);
+  if (rest > 0) shown.push(`  … and ${rest} more; --json shows all\n`);
   if (badRecords !== undefined) shown.push(`The rejected rows are in ${badRecords}\n`);
   if (badRecordsProblem !== undefined) shown.push(`The rejected rows could not be saved: ${badRecordsProblem}\n`);
   return shown.join("");
@@ -74,7 +74,7 @@ function rateOf(bytes: number, seconds: number): string {
   return `${(bytes / 1e6 / Math.max(seconds, 0.001)).toFixed(1)} MB/s`;
 }
 
-/** Shows at a terminal how far a load has come. `end` returns how long it took, in seconds. */
+/** Shows the progress of a load at a terminal. `end` returns how long it took, in seconds. */
 function showProgress(
   output: Output,
   total: number | undefined,

@@ -1,10 +1,10 @@
 import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
 import type { Load } from "#client/loads.ts";
-import { atLeastOne, wholeNumber } from "#cli/format.ts";
+import { atLeastOne, wholeNumber } from "#cli/arguments.ts";
 
-/** What the flags of `load` make. */
-export interface LoadFlags {
+/** The options of `load`. */
+export interface LoadOptions {
   readonly table: Load["into"];
   readonly target?: string;
   readonly node?: readonly string[];
@@ -34,8 +34,8 @@ export interface LoadFlags {
   readonly max_reported_parsing_errors?: number;
 }
 
-/** The flags of `load`. Those of the format are called as in the interface (specification 2.2), and absent ones are not sent. */
-export function addLoadFlags(command: Command): Command {
+/** Declares the options of `load`. Those of the format have the names of the interface (specification 2.2); absent ones are not sent. */
+export function addLoadOptions(command: Command): Command {
   const flag = (flags: string, description: string, parse?: (text: string, previous: unknown) => unknown): Command =>
     command.addOption(
       parse === undefined ? new Option(flags, description) : new Option(flags, description).argParser(parse),
@@ -45,12 +45,12 @@ export function addLoadFlags(command: Command): Command {
       .argParser(tableName)
       .makeOptionMandatory(),
   );
-  flag("--target <name>", "the target of the configuration to load into (default: the only one, or the embedded one)");
-  flag("--node <host>", "another host that the data may go to when the service says so (may be repeated)", several);
-  flag("--bad-records <file>", "where rejected rows are saved (default: beside the first file, as FILE.bad)");
-  flag("--chunk-size <MiB>", "a larger file is sent in parts of about this size (default: 1024)", atLeastOne);
+  flag("--target <name>", "the target to load into (default: the only one, or the embedded one)");
+  flag("--node <host>", "another host that the service may direct the data to; may be repeated", several);
+  flag("--bad-records <file>", "where to save rejected rows (default: beside the first file, as FILE.bad)");
+  flag("--chunk-size <MiB>", "send larger files in parts of about this size (default: 1024)", atLeastOne);
   flag("--type <type>", "csv or delimited (default: csv)", typeName);
-  flag("--field_separator <character>", "what is between two fields; \\t is a tab (default: ,)", character);
+  flag("--field_separator <character>", "between two fields; \\t is a tab (default: ,)", character);
   flag("--trailing_field_separator", "rows end with a separator");
   flag("--enclosing_character <character>", 'csv: encloses fields; "" is none (default: ")', characterOrNone);
   flag(
@@ -58,31 +58,27 @@ export function addLoadFlags(command: Command): Command {
     'delimited: makes the next character data; "" is none (default: none)',
     characterOrNone,
   );
-  flag("--null_value <text>", "what stands for a null (default: (null))");
-  flag("--has_header_row", "the first row is a header, and not loaded");
-  flag("--flexible", "drop fields that are too many, take those that are missing for nulls");
+  flag("--null_value <text>", "the text for null (default: (null))");
+  flag("--has_header_row", "do not load the first row");
+  flag("--flexible", "drop excess fields, and load missing ones as null");
   flag("--converted_to_epoch", "csv: dates and datetimes are seconds since 1970 (default, unless a format is given)");
   flag("--no-converted_to_epoch", "csv: dates and datetimes are written in their formats");
   flag("--date_time_format <format>", "of datetimes, as for strptime (default: %Y%m%d %H:%M:%S)");
   flag("--date_format <format>", "of dates (default: %Y%m%d)");
   flag("--time_format <format>", "of times (default: %H:%M:%S)");
   flag("--skip_second_fraction", "drop fractions of seconds");
-  flag("--second_fraction_start <character>", "the mark before a fraction (default: .)", character);
+  flag("--second_fraction_start <character>", "between seconds and fraction (default: .)", character);
   flag("--use_bit_values", "csv: booleans are 0x1 and 0x0");
-  flag("--true_format <text>", "what stands for true (default: T)");
-  flag("--false_format <text>", "what stands for false (default: F)");
+  flag("--true_format <text>", "the text for true (default: T)");
+  flag("--false_format <text>", "the text for false (default: F)");
   flag("--empty_target", "empty the table first; readers see the old rows until the load is complete");
-  flag(
-    "--max_ignored_rows <number>",
-    "load the rest when no more rows than these are rejected (default: 0)",
-    wholeNumber,
-  );
+  flag("--max_ignored_rows <number>", "how many rejected rows are tolerated (default: 0)", wholeNumber);
   flag("--max_reported_parsing_errors <number>", "how many errors are reported (default: 100)", wholeNumber);
   return command;
 }
 
-/** The format and the options that were given, in the form of the interface. */
-export function loadFormatOf(flags: LoadFlags): Pick<Load, "format" | "options" | "maxReportedErrors"> {
+/** The format and the options that were given, as the interface has them. */
+export function loadFormatOf(flags: LoadOptions): Pick<Load, "format" | "options" | "maxReportedErrors"> {
   const { max_reported_parsing_errors: maxReportedErrors } = flags;
   return {
     format: {
@@ -107,13 +103,13 @@ export function loadFormatOf(flags: LoadFlags): Pick<Load, "format" | "options" 
       boolean: given(flags, ["use_bit_values", "true_format", "false_format"]),
     },
     options: given(flags, ["empty_target", "max_ignored_rows"]),
-    ...(maxReportedErrors === undefined ? {} : { maxReportedErrors }),
+    maxReportedErrors,
   };
 }
 
-function given<Key extends keyof LoadFlags>(flags: LoadFlags, keys: readonly Key[]): Pick<LoadFlags, Key> {
+function given<Key extends keyof LoadOptions>(flags: LoadOptions, keys: readonly Key[]): Pick<LoadOptions, Key> {
   return Object.fromEntries(keys.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]])) as Pick<
-    LoadFlags,
+    LoadOptions,
     Key
   >;
 }

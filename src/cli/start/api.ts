@@ -15,16 +15,16 @@ import type { Reloaded } from "./reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
 
-/** The daemon's own API in this process: on the service's listener, or on one of its own. */
+/** The daemon's control API: on the service's listener, or on one of its own. */
 export interface DaemonApi {
   /** Adds its routes to the service's listener. */
   readonly routes: AddRoutes;
   /**
-   * Serves what the daemon can do, and tells commands on this machine where.
-   * @throws {InputError} when it is to listen by itself and cannot
+   * Starts serving, and announces the address to commands on this machine.
+   * @throws {InputError} when its own listener cannot listen
    */
   open(served: Served): Promise<void>;
-  /** From here on, nothing is begun or decided. What is under way can still be followed. */
+  /** From here on, no run is begun or decided. Running ones can still be followed. */
   beginStopping(): void;
   /** May be called again. */
   stop(): Promise<void>;
@@ -32,10 +32,10 @@ export interface DaemonApi {
 
 export interface Served {
   readonly coordinator: Coordinator;
-  /** The configuration that is in force. */
+  /** The current configuration. */
   readonly current: () => Configuration;
   readonly reload: (by: Actor) => Promise<Reloaded>;
-  /** Whose listener has the routes. Absent: there is none. */
+  /** The service whose listener has the routes; undefined: there is none. */
   readonly service: { readonly url: string } | undefined;
 }
 
@@ -43,13 +43,13 @@ export interface DaemonApiOptions {
   readonly configuration: Configuration;
   readonly version: string;
   readonly log: Logger;
-  /** What a listener of its own serves beside. */
+  /** Further routes for its own listener. */
   readonly besides: AddRoutes;
-  /** What must be well for that listener to be ready: each says for a person what is not. */
+  /** Conditions for that listener to be ready: each returns a problem for a person, or undefined. */
   readonly probes: readonly (() => string | undefined)[];
 }
 
-/** Loads what it needs when it is needed: no command has a use for it. */
+/** Imports what only a daemon needs. */
 export async function createDaemonApi(options: DaemonApiOptions): Promise<DaemonApi> {
   const { configuration, version, log, besides, probes } = options;
   const [{ createControl }, { storedChanges }, { configurationDigest }, { createToken }] = await Promise.all([
@@ -90,14 +90,14 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
           storedChanges(run, { file: store.file(run.id, "changes"), spill: join(folder, "work", "spill") }, filter),
         reload: async (by) => {
           const { problems } = await reload(by);
-          if (problems.length > 0) throw new InputError("the configuration from before stays", { problems });
+          if (problems.length > 0) throw new InputError("the old configuration stays", { problems });
         },
       });
       if (service === undefined) listener = await listen();
       const { url } = service ?? listener ?? { url: "" };
       const { tls } = (service === undefined ? undefined : configuration.service) ?? {};
-      const certificate = tls === undefined ? {} : { certificate: await readFile(tls.cert, "utf8") };
-      await announceDaemon(data, { pid: process.pid, url, startedAt, token, ...certificate });
+      const certificate = tls === undefined ? undefined : await readFile(tls.cert, "utf8");
+      await announceDaemon(data, { pid: process.pid, url, startedAt, token, certificate });
       if (listener !== undefined) log.info({ url }, `the daemon is listening on ${url}`);
     },
     beginStopping: () => {

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import type { Context } from "#cli/context.ts";
 import { openLocalCoordinator } from "#cli/coordinator.ts";
-import { openNotices } from "#cli/notifications.ts";
+import { openNotifications } from "#cli/notifications.ts";
 import type { Records } from "#cli/records.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
@@ -11,19 +11,19 @@ import { createScheduler } from "#sync/schedule/scheduler.ts";
 import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule/scheduler.ts";
 import { logRuns, logSchedule, showPlans } from "./log-events.ts";
 
-/** What runs the syncs of a configuration by itself. */
+/** Runs the syncs of a configuration by their schedules. */
 export interface Daemon {
   readonly coordinator: LocalCoordinator;
   readonly scheduler: Scheduler;
-  /** Takes another configuration over, for the runs that begin from now on. */
+  /** Switches to another configuration, for the runs that begin from now on. */
   take(configuration: Configuration): void;
-  /** Starts no more runs; one that applies already is finished first. */
+  /** Starts no more runs; finishes one that is applying. */
   stop(): Promise<void>;
-  /** Ends what is being applied too. */
+  /** Also aborts what is being applied. */
   abandon(): void;
 }
 
-/** Finds out what became of earlier runs, and keeps the schedules of all syncs. */
+/** Recovers interrupted runs, and starts the schedules of all syncs. */
 export async function startDaemon(
   base: Omit<Context, "interruption">,
   records: Records,
@@ -38,10 +38,10 @@ export async function startDaemon(
     statusOf: (sync) => {
       const nextSlotAt = scheduler.nextSlotAt(sync);
       const overdue = scheduler.overdue().includes(sync);
-      return { overdue, ...(nextSlotAt === undefined ? {} : { nextSlotAt }) };
+      return { overdue, nextSlotAt };
     },
   });
-  const memory = memoryOf(coordinator, (error) => {
+  const memory = stateOf(coordinator, (error) => {
     log.error({ err: error }, "the journal cannot be written");
   });
   const scheduler = createScheduler({
@@ -54,13 +54,13 @@ export async function startDaemon(
       error: (message) => log.error(message),
     },
   });
-  const notices = await openNotices(context.configuration, log, {
+  const notifications = await openNotifications(context.configuration, log, {
     isStopping: () => stop.signal.aborted,
     ended: metrics.notified,
   });
   coordinator.subscribe(logRuns(() => context));
   coordinator.subscribe(logSchedule(log));
-  coordinator.subscribe(notices.listener);
+  coordinator.subscribe(notifications.listener);
   metrics.follow(coordinator);
   await coordinator.recover();
   scheduler.update(scheduledSyncs(context.configuration));
@@ -70,15 +70,15 @@ export async function startDaemon(
     take: (configuration) => {
       context = { ...context, configuration };
       scheduler.update(scheduledSyncs(configuration));
-      notices.take(configuration).catch((error: unknown) => {
-        log.error({ err: error }, "the channels of notifications cannot be opened");
+      notifications.take(configuration).catch((error: unknown) => {
+        log.error({ err: error }, "the notification channels cannot be opened");
       });
     },
     stop: async () => {
       scheduler.stop();
-      stop.abort(new Error("the daemon is stopping; nothing was applied"));
+      stop.abort(new Error("The daemon is stopping. Nothing was applied."));
       await coordinator.close();
-      await notices.close();
+      await notifications.close();
     },
     abandon: () => {
       abandon.abort(new Error("abandoned"));
@@ -86,7 +86,7 @@ export async function startDaemon(
   };
 }
 
-function memoryOf(coordinator: LocalCoordinator, failed: (error: unknown) => void): ScheduleState {
+function stateOf(coordinator: LocalCoordinator, failed: (error: unknown) => void): ScheduleState {
   return {
     state: (sync) => coordinator.state(sync),
     emit: (event) => {
@@ -109,13 +109,6 @@ function scheduledSyncs({ syncs }: Configuration): ScheduledSync[] {
 
 function scheduled(name: string, sync: SyncConfiguration): ScheduledSync {
   const { schedule: expression, timezone, jitter = 0, catchUp, retries, overdueAfter } = sync;
-  const zone = timezone === undefined ? {} : { timezone };
-  return {
-    name,
-    ...(expression === undefined ? {} : { slots: { expression, ...zone } }),
-    jitter,
-    catchUp,
-    retries,
-    ...(overdueAfter === undefined ? {} : { overdueAfter }),
-  };
+  const slots = expression === undefined ? undefined : { expression, timezone };
+  return { name, slots, jitter, catchUp, retries, overdueAfter };
 }

@@ -2,12 +2,13 @@ import type { Logger } from "pino";
 import type { Context } from "#cli/context.ts";
 import type { ExportDocument } from "#cli/export.ts";
 import { describeFailure } from "#cli/output.ts";
+import { asCalled, command } from "#commands.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Report } from "#sync/run.ts";
 
-/** Writes what happens to runs into the log. */
+/** Logs what happens to runs. */
 export function logRuns(current: () => Context): (event: SyncEvent) => void {
   return (event) => {
     const { log } = current();
@@ -25,9 +26,9 @@ function logRun({ log, interruption }: Context, run: RunRecord): void {
   const facts = { sync, run: id, outcome: state };
   const took = `${((Date.parse(run.endedAt ?? run.startedAt) - Date.parse(run.startedAt)) / 1000).toFixed(1)} s`;
   if (sameAs !== undefined) {
-    log.info(facts, `sync ${sync}: the same as the run ${sameAs}, which still waits`);
+    log.info(facts, `sync ${sync}: same plan as run ${sameAs}, which still waits`);
   } else if (state === "running") {
-    log.debug(facts, `sync ${sync}: the run ${id} begins (${run.cause}, ${run.by.name})`);
+    log.debug(facts, `sync ${sync}: run ${id} begins (${run.cause}, ${run.by.name})`);
   } else if (error !== undefined) {
     const said = `sync ${sync}: ${describeFailure(error)}`;
     if (interruption.stop.aborted) log.info(facts, said);
@@ -36,13 +37,13 @@ function logRun({ log, interruption }: Context, run: RunRecord): void {
     const because = caution === undefined ? "" : `: ${caution}`;
     log.warn(
       { ...facts, digest, counts },
-      `sync ${sync}: the run ${id} awaits approval until ${run.expiresAt}${because}`,
+      `sync ${sync}: run ${id} waits for approval until ${run.expiresAt}${because}`,
     );
   } else {
     const words = state === "applied" ? "applied and verified" : state;
     log.info({ ...facts, digest, counts, took }, `sync ${sync}: ${words} (${took})`);
   }
-  if (run.recovery !== undefined) log.warn(facts, `sync ${sync}: the run ${id}: ${run.recovery}`);
+  if (run.recovery !== undefined) log.warn(facts, `sync ${sync}: run ${id}: ${run.recovery}`);
   if (waiting.length > 0 && notes[0] !== undefined)
     log.warn({ ...facts, tripped: run.limits.filter(({ tripped }) => tripped) }, `sync ${sync}: ${notes[0]}`);
   if (run.export !== undefined) logExport({ log, interruption }, sync, run.export as ExportDocument);
@@ -58,16 +59,17 @@ function logExport(
   if (error === undefined)
     log.info(exported, `sync ${sync}: exported ${target} to ${to}: ${counts.join(", ")} (${seconds.toFixed(1)} s)`);
   else if (interruption.stop.aborted)
-    log.info(exported, `sync ${sync}: the export was stopped; the next run makes up for it`);
-  else log.error(exported, `sync ${sync}: the run itself succeeded, its export did not: ${describeFailure(error)}`);
+    log.info(exported, `sync ${sync}: the export was cancelled; the next run repeats it`);
+  else log.error(exported, `sync ${sync}: the run succeeded, but its export failed: ${describeFailure(error)}`);
 }
 
-/** The change report: on the terminal as it is, in a log as one line. */
+/** Shows the plan of a run: on a terminal as it is, otherwise as one line of the log. */
 export async function showPlans({ output, log }: Context, report: Report, run: string): Promise<void> {
   const title = `${report.sync} → ${report.target}`;
   const { colour, width } = output;
-  const { limits, notes } = report;
-  const rest = `rollcall show ${run} --all`;
+  const { limits } = report;
+  const notes = report.notes.map(asCalled);
+  const rest = asCalled(command("show", run, "--all"));
   const parts: string[] = [];
   for await (const part of renderText(report.plan, { title, colour, width, limits, notes, rest })) parts.push(part);
   const text = parts.join("");
@@ -79,7 +81,7 @@ export async function showPlans({ output, log }: Context, report: Report, run: s
     );
 }
 
-/** Writes what comes of schedules into the log: slots without a run, retries, and syncs without a success. */
+/** Logs what happens to schedules: skipped slots, retries, and overdue syncs. */
 export function logSchedule(log: Logger): (event: SyncEvent) => void {
   return (event) => {
     if (event.type === "skipped") {
@@ -87,10 +89,10 @@ export function logSchedule(log: Logger): (event: SyncEvent) => void {
       log.warn({ sync, slot: at }, `sync ${sync}: the slot of ${at} was skipped: ${reason}`);
     } else if (event.type === "retry") {
       const { sync, id: run, at } = event;
-      log.info({ sync, run }, `sync ${sync}: it is tried again at ${at}`);
+      log.info({ sync, run }, `sync ${sync}: next attempt at ${at}`);
     } else if (event.type === "gave up") {
       const { sync, id: run, failures } = event;
-      log.error({ sync, run }, `sync ${sync}: it has failed ${failures} times in a row; the next slot begins anew`);
+      log.error({ sync, run }, `sync ${sync}: failed ${failures} times in a row; the next attempt is at the next slot`);
     } else if (event.type === "overdue") {
       const { sync, since } = event;
       log.error({ sync, since }, `sync ${sync}: no run has succeeded since ${since}, longer than overdueAfter allows`);

@@ -4,9 +4,9 @@ import { InputError, messageOf } from "#errors.ts";
 import type { Actor } from "#sync/record.ts";
 import type { Composition, RunningService } from "#cli/composition.ts";
 import { load } from "#cli/context.ts";
-import type { Voices } from "#cli/context.ts";
+import type { Sinks } from "#cli/context.ts";
 
-/** What was wrong, one line each; empty: it was taken over. */
+/** What was wrong, one line each; empty: the new configuration is in use. */
 export interface Reloaded {
   readonly problems: readonly string[];
 }
@@ -14,42 +14,41 @@ export interface Reloaded {
 export interface ReloadOptions {
   readonly file: string;
   readonly composition: Composition;
-  readonly voices: Voices;
-  /** What it runs with. */
+  readonly sinks: Sinks;
+  /** The current configuration. */
   readonly running: Configuration;
-  /** Its pinboards are read again. Absent: there is no service in this process. */
+  /** Its pinboards are reloaded. Absent: there is no service in this process. */
   readonly service?: RunningService | undefined;
-  /** Takes another configuration over, or says with an error why it cannot. */
+  /** Switches to another configuration, or throws why it cannot. */
   readonly take: (configuration: Configuration, by: Actor) => Promise<void>;
 }
 
 /**
- * Makes what reads the configuration again, and is called at every SIGHUP and by the API. It is taken over as a whole: when anything is
- * wrong with it, or with a pinboard, or what differs cannot change while Rollcall runs, all stays as it is, and the log
- * says why.
+ * Returns the function that reloads the configuration, at SIGHUP and by the API. All of it is replaced or none: if
+ * anything is wrong with it or with a pinboard, or a change needs a restart, all stays as it is, and the log says why.
  */
 export function createReload({
   file,
   composition,
-  voices,
+  sinks,
   service,
   take,
   ...rest
 }: ReloadOptions): (by: Actor) => Promise<Reloaded> {
-  const { logger } = voices.log;
+  const { logger } = sinks.log;
   let { running } = rest;
-  /** Of every configuration so far: a run may still be under way with any of them. */
+  /** Of every configuration so far: a run may still be using any of them. */
   const secrets = new Set(running.secrets);
   let turn: Promise<unknown> = Promise.resolve();
 
   const refuse = (message: string, problems: readonly string[]): Reloaded => {
-    logger.error({ problems }, `the configuration from before stays: ${[message, ...problems].join("\n  ")}`);
+    logger.error({ problems }, `the old configuration stays: ${[message, ...problems].join("\n  ")}`);
     return { problems: problems.length > 0 ? problems : [message] };
   };
   const reload = async (by: Actor): Promise<Reloaded> => {
     let next: Configuration;
     try {
-      next = await load(file, composition, voices, [...secrets]);
+      next = await load(file, composition, sinks, [...secrets]);
     } catch (error) {
       return refuse(messageOf(error), error instanceof InputError ? error.problems : []);
     }
@@ -57,19 +56,19 @@ export function createReload({
     const fixed = keysForRestart(running, next);
     if (fixed.length > 0) {
       return refuse(
-        "some of what has changed needs a restart; nothing of it was taken over",
+        "part of it needs a restart, so nothing changes",
         fixed.map((key) => `${file}: ${key} cannot change while Rollcall runs`),
       );
     }
     const problems = (await service?.reload()) ?? [];
-    if (problems.length > 0) return refuse("something is wrong with the pinboards", problems);
+    if (problems.length > 0) return refuse("the pinboards have problems", problems);
     try {
       await take(next, by);
     } catch (error) {
       return refuse(messageOf(error), []);
     }
     running = next;
-    logger.info(`the configuration was read again: ${file}`);
+    logger.info(`the configuration was reloaded: ${file}`);
     return { problems: [] };
   };
   return (by) => {

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { Composition, RunningService, ServiceStart } from "#cli/composition.ts";
-import { load, localActor, passwordNotice } from "#cli/context.ts";
-import type { Voices } from "#cli/context.ts";
+import { exitAfter, load, localActor, passwordNotice } from "#cli/context.ts";
+import type { Sinks } from "#cli/context.ts";
 import { createDaemonApi } from "./api.ts";
 import type { AddRoutes, DaemonApi } from "./api.ts";
 import { startDaemon } from "./daemon.ts";
@@ -23,28 +23,24 @@ import type { Actor } from "#sync/record.ts";
 
 export type Only = "service" | "daemon";
 
-/** How long a run that applies is waited for before the service stops too, in milliseconds. */
-const patience = 2000;
+/** How long the service waits for an applying run before it stops too, in milliseconds. */
+const applyGrace = 2000;
 
-/** How long after the first signal everything must have ended (0.9), in milliseconds. */
+/** When everything must have ended after the first signal (0.9), in milliseconds. */
 const shutdownLimit = 14_000;
 
-/** Who sends a signal is not known. */
+/** The sender of a signal is unknown. */
 const signaller: Actor = { name: "rollcall", from: "signal" };
 
 /** `rollcall start`: the service and the daemon in this process, until SIGINT or SIGTERM. */
-export async function start(
-  file: string,
-  composition: Composition,
-  { only, ...voices }: Voices & { only?: Only },
-): Promise<ExitCode> {
+export async function start(file: string, composition: Composition, sinks: Sinks, only?: Only): Promise<ExitCode> {
   const signals = listenToSignals();
-  const configuration = await load(file, composition, voices).catch((error: unknown) => {
+  const configuration = await load(file, composition, sinks).catch((error: unknown) => {
     signals.end();
     throw error;
   });
-  const { output } = voices;
-  const log = voices.log.logger;
+  const { output } = sinks;
+  const log = sinks.log.logger;
   let lock: Lock | undefined;
   let records: Records | undefined;
   let service: RunningService | undefined;
@@ -64,7 +60,7 @@ export async function start(
       api = await createDaemonApi({ configuration, version: composition.version, log, besides: addMetrics, probes });
     }
     if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, voices, metrics, {
+      service = await startService(configuration, composition, sinks, metrics, {
         routes: (app, host) => {
           addMetrics(app, host);
           api?.routes(app, host);
@@ -86,33 +82,31 @@ export async function start(
       daemon?.take(next);
       current = next;
     };
-    const reload = createReload({ file, composition, voices, running: configuration, service, take });
+    const reload = createReload({ file, composition, sinks, running: configuration, service, take });
     signals.hangUp(() => reload(signaller));
     if (daemon !== undefined)
       await api?.open({ coordinator: daemon.coordinator, current: () => current, reload, service });
     signals.demand(() => {
-      if (daemon === undefined) log.warn("SIGUSR1 asks for a run of every sync, and this process runs none");
+      if (daemon === undefined) log.warn("SIGUSR1 requests a run of every sync, but this process runs no syncs");
       else daemon.scheduler.trigger(signaller);
     });
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);
-    const deadline = setTimeout(() => {
-      log.error("what was under way did not end in time");
-      process.exit(exitCodes.failed);
-    }, shutdownLimit);
-    deadline.unref();
+    exitAfter(shutdownLimit, (message) => {
+      log.error(message);
+    }).unref();
     signals.again(() => daemon?.abandon());
     api?.beginStopping();
-    // A run that applies is given a moment to end by itself; then the service takes no new requests either.
+    // An applying run gets a moment to finish; then the service stops accepting requests too.
     const ended = daemon?.stop();
-    await Promise.race([ended, delay(patience, undefined, { ref: false })]);
+    await Promise.race([ended, delay(applyGrace, undefined, { ref: false })]);
     await service?.stop();
     daemon?.abandon();
     await ended;
     await api?.stop();
     const entry = { event: "stopped", by: { name: "rollcall", from: "signal" }, process: process.pid } as const;
     await records?.audit.append({ ...entry, reason: signal }).catch((error: unknown) => {
-      // It has stopped all the same.
+      // It stops anyway.
       log.error(messageOf(error));
     });
     log.info("stopped");
@@ -128,7 +122,7 @@ export async function start(
   }
 }
 
-/** Loaded here alone: no command has a use for it. */
+/** Imported only here: no other command needs it. */
 async function openMetrics(version: string): Promise<Metrics> {
   const { createMetrics } = await import("#control/metrics/metrics.ts");
   return createMetrics(version);
@@ -137,7 +131,7 @@ async function openMetrics(version: string): Promise<Metrics> {
 async function startService(
   configuration: Configuration,
   composition: Composition,
-  { log: { logger: log }, output }: Voices,
+  { log: { logger: log }, output }: Sinks,
   metrics: Metrics,
   hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {
@@ -161,34 +155,34 @@ async function startService(
   });
   if (service.generatedPassword !== undefined) {
     const notice = passwordNotice(configuration, service.generatedPassword);
-    // What follows at a terminal is long; this is the one line that a person must not miss.
+    // Much output follows at a terminal, and a person must not miss this line.
     output.say(output.interactive ? `\n${output.colour ? `\u001B[1m${notice}\u001B[22m` : notice}\n` : notice);
   }
   log.info({ url: service.url }, `the service is listening on ${service.url}`);
   return service;
 }
 
-/** What keeps the service from being ready while a sync is overdue; nothing of what is in it. */
+/** Why the service is not ready while a sync is overdue; says nothing about the content of the sync. */
 function overdueNotice(daemon: Daemon | undefined): string | undefined {
   const overdue = daemon?.scheduler.overdue() ?? [];
-  return overdue.length === 0 ? undefined : `without a success for too long: ${overdue.join(", ")}`;
+  return overdue.length === 0 ? undefined : `no success for too long: ${overdue.join(", ")}`;
 }
 
-/** The signals that a process which stays up listens to. What comes before there is a listener is kept for it. */
+/** The signals of a daemon. A signal that arrives before its listener is delivered later. */
 export interface Signals {
-  /** The first signal to stop. */
+  /** Resolves to the first signal to stop. */
   readonly stopped: Promise<string>;
-  /** Is called when there is another one. */
+  /** Is called at every further signal to stop. */
   again(listener: () => void): void;
-  /** Is called at every SIGHUP, unless it says that the terminal is gone: that is a signal to stop. */
+  /** Is called at every SIGHUP, except one sent because the terminal was closed: that is a signal to stop. */
   hangUp(listener: () => unknown): void;
   /** Is called at every SIGUSR1. */
   demand(listener: () => unknown): void;
   end(): void;
 }
 
-/** Listens from now on. SIGUSR1 then no longer opens a port for debuggers, as it does in Node by itself. */
-export function listenToSignals(): Signals {
+/** Listens from now on. This also stops Node from opening its debugger at SIGUSR1. */
+function listenToSignals(): Signals {
   const { promise, resolve } = Promise.withResolvers<string>();
   const hadTerminal = isatty(1);
   let onAgain: (() => void) | undefined;
@@ -216,7 +210,7 @@ export function listenToSignals(): Signals {
   };
 }
 
-/** A signal that may come before anybody can do anything about it. */
+/** A signal that may arrive before its listener. */
 function pending(): { came(): void; tell(listener: () => unknown): void } {
   let listener: (() => unknown) | undefined;
   let waits = false;

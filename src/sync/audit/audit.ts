@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { createReadStream, createWriteStream } from "node:fs";
 import { open, rename, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
@@ -143,7 +144,7 @@ function describe(finding: AuditFinding): string {
   const where = line === undefined ? "" : `, line ${line}`;
   const rest =
     kept === undefined ? "" : `; it is stored as ${kept}, and a new one continues after entry ${lastGood.sequence}`;
-  return `the audit file is damaged (${what}${where}): ${reason}${rest}. Look into it: \`rollcall audit verify\``;
+  return `the audit file is damaged (${what}${where}): ${reason}${rest}. Look into it: \`${command("audit verify")}\``;
 }
 
 /** The current file, open for appending. */

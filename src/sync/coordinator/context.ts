@@ -1,5 +1,6 @@
 import { createKeyedQueue, createQueue } from "#queue.ts";
 import type { KeyedQueue, Queue } from "#queue.ts";
+import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import type { Audit } from "#sync/audit/audit.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
@@ -95,7 +96,7 @@ export function timestamp({ now }: Pick<Context, "now">): string {
 /** @throws {InputError} when there is no such run */
 export function findRun({ journal }: Pick<Context, "journal">, id: string): RunRecord {
   const run = journal.find(id);
-  if (run === undefined) throw new InputError(`there is no run ${id}: \`rollcall runs --all\` lists them`);
+  if (run === undefined) throw new InputError(`there is no run ${id}: \`${command("runs", "--all")}\` lists them`);
   return run;
 }
 

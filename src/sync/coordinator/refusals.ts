@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import type { LimitName } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
@@ -5,7 +6,7 @@ import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Approval } from "./coordinator.ts";
 
-const openRuns = "waiting runs: `rollcall runs --state pending`, held ones: `rollcall runs --state held`";
+const openRuns = `waiting runs: \`${command("runs", "--state", "pending")}\`, held ones: \`${command("runs", "--state", "held")}\``;
 
 /** Whether a selection leaves out any of the plan. */
 export function isPart({ only, except = [] }: Selection = {}): boolean {
@@ -45,12 +46,12 @@ export function checkApprovable(run: RunRecord, { digest, overrides = [], select
   if (!isOpen(run)) throw notOpen(run, "approved");
   if (digest !== undefined && digest !== run.digest)
     throw new InputError(
-      `the run ${id} has another plan: its digest is ${run.digest}, not ${digest}; look at it again: rollcall show ${id}`,
+      `the run ${id} has another plan: its digest is ${run.digest}, not ${digest}; look at it again: \`${command("show", id)}\``,
     );
   const beyond = run.state === "held" && !isPart(selection) ? trippedLimits(run) : [];
   if (beyond.some((limit) => !overrides.includes(limit)))
     throw new InputError(
-      `the run ${id} is held by limits; approve it despite them: rollcall approve ${id} --override ${beyond.join(",")}`,
+      `the run ${id} is held by limits; approve it despite them: \`${command("approve", id, "--override", beyond.join(","))}\``,
     );
 }
 

@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import type { Action, Change } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
@@ -55,12 +56,12 @@ export interface Status {
 export function waitOf(change: Change, rest: Change | undefined, status: Status): Wait | undefined {
   const { sync, action, approval, caution, checks, waiting, digest, runs } = status;
   const tripped = checks.filter((check) => check.tripped && !check.overridden);
-  const pass = `--override ${namesOf(tripped).join(",")}`;
+  const override = ["--override", namesOf(tripped).join(",")];
   if (action === "apply-the-rest") {
     const limits = limitsFor(causesOf(change, rest), waiting, tripped);
     if (limits.length > 0) {
       const since = sinceWhen(runs, (run) => run.waiting.some((measure) => waiting.includes(measure)));
-      const next = [`rollcall plan ${sync} ${pass}`, `rollcall apply ${sync} ${pass} --digest ${digest}`];
+      const next = laterCommands(sync, override, digest);
       return { how: "left out", limits, ...since, next };
     }
   }
@@ -75,7 +76,7 @@ export function waitOf(change: Change, rest: Change | undefined, status: Status)
     limits: isBeyond ? tripped : [],
     reason: isHeld ? undefined : (caution ?? `approval: ${approval}`),
     ...(open && openFacts(open, change.action, runs)),
-    next: open === undefined ? laterCommands(sync, isBeyond ? pass : "", digest) : commandsOf(open),
+    next: open === undefined ? laterCommands(sync, isBeyond ? override : [], digest) : commandsOf(open),
   };
 }
 
@@ -106,14 +107,13 @@ function hasWaited(run: RunRecord): boolean {
 /** The commands for an open run. */
 function commandsOf(run: RunRecord): string[] {
   const beyond = run.state === "held" ? trippedLimits(run) : [];
-  const override = beyond.length === 0 ? "" : ` --override ${beyond.join(",")}`;
-  return [`rollcall show ${run.id}`, `rollcall approve ${run.id}${override}`];
+  const override = beyond.length === 0 ? [] : ["--override", beyond.join(",")];
+  return [command("show", run.id), command("approve", run.id, ...override)];
 }
 
 /** The commands if no open run has the change. */
-function laterCommands(sync: string, pass: string, digest: string): string[] {
-  const of = pass === "" ? sync : `${sync} ${pass}`;
-  return [`rollcall plan ${of}`, `rollcall apply ${of} --digest ${digest}`];
+function laterCommands(sync: string, override: readonly string[], digest: string): string[] {
+  return [command("plan", sync, ...override), command("apply", sync, ...override, "--digest", digest)];
 }
 
 /** When the unbroken series of the newest runs that count began. Failed runs are ignored. */

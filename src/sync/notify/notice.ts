@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { randomUUID } from "node:crypto";
 import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
@@ -66,17 +67,17 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
 }
 
 export function noticeOfOverdue(sync: string, since: string): Notice {
-  const next = ["rollcall runs", "rollcall check"];
+  const next = [command("runs"), command("check")];
   return basic("overdue", sync, `has not succeeded since ${moment(since)}, which is longer than overdueAfter`, next);
 }
 
 export function noticeOfSkipped(sync: string, at: string, reason: string): Notice {
-  return basic("skipped", sync, `the slot of ${moment(at)} was skipped: ${reason}`, ["rollcall runs"]);
+  return basic("skipped", sync, `the slot of ${moment(at)} was skipped: ${reason}`, [command("runs")]);
 }
 
 /** The notice of `rollcall notify test`. */
 export function noticeOfTest(): Notice {
-  return basic("test", "test", "nothing has happened: this is a test of the channel (rollcall notify test)", []);
+  return basic("test", "test", `nothing has happened: this is a test of the channel (${command("notify test")})`, []);
 }
 
 /** The notice without everything that may name principals. */
@@ -127,20 +128,21 @@ function heldBy({ heldBy, limits, error }: RunRecord): string {
 }
 
 function commandsOf(event: NoticeEvent, { id, sync, state, heldBy, limits }: RunRecord): string[] {
-  const show = `rollcall show ${id}`;
+  const show = command("show", id);
+  const reject = command("reject", id, "--reason", "…");
   switch (event) {
     case "pending":
-      return [show, `rollcall approve ${id}`, `rollcall reject ${id} --reason "…"`];
+      return [show, command("approve", id), reject];
     case "held": {
-      if (heldBy !== "limits") return [show, `rollcall plan ${sync}`];
+      if (heldBy !== "limits") return [show, command("plan", sync)];
       const names = [...new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit))];
-      return [show, `rollcall approve ${id} --override ${names.join(",")}`, `rollcall reject ${id} --reason "…"`];
+      return [show, command("approve", id, "--override", names.join(",")), reject];
     }
     case "failed":
-      return [show, "rollcall check"];
+      return [show, command("check")];
     case "recovered":
     case "applied":
-      return state === "applied" ? [show, `rollcall undo ${id}`] : [show];
+      return state === "applied" ? [show, command("undo", id)] : [show];
     case "overdue":
     case "skipped":
     case "test":

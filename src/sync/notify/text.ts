@@ -1,3 +1,4 @@
+import { asCalledAnywhere, command } from "#commands.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { visible } from "#text.ts";
 import type { Message, Notice } from "./notice.ts";
@@ -20,8 +21,8 @@ export function subjectOf({ notices, more, test }: Message): string {
 export function textOf(message: Message, host: string): string {
   const { notices, more } = message;
   const parts = notices.map((notice) => linesOf(notice).join("\n"));
-  if (more > 0) parts.push(`… and ${more} more: rollcall runs`);
-  return `${parts.join("\n\n---\n\n")}\n\n-- \nRollcall on ${visible(host)}\n`;
+  if (more > 0) parts.push(`… and ${more} more: \`${command("runs")}\``);
+  return asCalledAnywhere(`${parts.join("\n\n---\n\n")}\n\n-- \nRollcall on ${visible(host)}\n`);
 }
 
 /** `staff: a plan awaits approval: 3 users created`. */
@@ -73,11 +74,11 @@ export function chatText({ notices, more }: Message, host: string): string {
       ...names.map((name) => `• ${visible(name)}`),
     ]
       .map(harmless)
-      .concat(next.map((command) => `\`${command}\``))
+      .concat(next.map((each) => `\`${each}\``))
       .join("\n");
   });
-  if (rest > 0) parts.push(`… and ${rest} more: \`rollcall runs\``);
-  return `${parts.join("\n\n")}\n_Rollcall on ${harmless(visible(host))}_`;
+  if (rest > 0) parts.push(`… and ${rest} more: \`${command("runs")}\``);
+  return asCalledAnywhere(`${parts.join("\n\n")}\n_Rollcall on ${harmless(visible(host))}_`);
 }
 
 /** Text without links and mentions. */

@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { createHmac } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -56,7 +57,9 @@ function bodyOf({ id, notices, more, test }: Message): string {
 
 /** Such an address can only be tried by posting to it. */
 function untried(url: string): Promise<{ readonly accepted: string }> {
-  return Promise.resolve({ accepted: `${new URL(url).origin}, not tried: rollcall notify test sends something there` });
+  return Promise.resolve({
+    accepted: `${new URL(url).origin}, not tried: \`${command("notify test")}\` sends something there`,
+  });
 }
 
 /** A request to an address of which only the host may be shown: whoever knows the rest of it may write there. */

@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { HeldError } from "#errors.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -75,16 +76,16 @@ export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string)
   if (tripped.length === 0) return;
   const names = [...new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit))];
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
-  const pass = `--override ${names.join(",")}`;
-  const command =
+  const override = ["--override", names.join(",")];
+  const next =
     run === undefined
-      ? `rollcall apply ${sync.name} ${pass} --digest ${plan.digest}`
-      : `rollcall approve ${run} ${pass}`;
+      ? command("apply", sync.name, ...override, "--digest", plan.digest)
+      : command("approve", run, ...override);
   throw new HeldError(
     `target ${sync.target.name}: held by ${holding.length === 1 ? "the limit" : "the limits"} ${holding.join(", ")}; nothing was applied`,
     [
       ...tripped.map(describeCheck),
-      `look at the sources and the rules first; if it is meant, this applies exactly this plan: ${command}`,
+      `check the sources and the rules first; if the changes are intended, this applies exactly this plan: \`${next}\``,
     ],
     "limits",
   );

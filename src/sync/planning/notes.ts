@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import { messageOf } from "#errors.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
@@ -64,7 +65,7 @@ function waitingNote({ sync, limits, waiting }: Limited): string {
   const names = new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit));
   return (
     `because of the limits, these wait: ${waiting.map((each) => waitingWords[each]).join(", ")}; the rest goes on. ` +
-    `What it would be with them: rollcall plan ${sync} --override ${[...names].join(",")}`
+    `The plan with them: \`${command("plan", sync, "--override", [...names].join(","))}\``
   );
 }
 
@@ -97,7 +98,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     notes.push(...unnamed(renames));
     if (renames.examples.some(({ held }) => held))
       notes.push(
-        `  what is held by renames: hold is applied with --override renames: rollcall plan ${sync} --override renames`,
+        `  what \`renames: hold\` holds is applied with --override renames: \`${command("plan", sync, "--override", "renames")}\``,
       );
   }
   if (reused.count > 0) {
@@ -105,7 +106,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     notes.push(
       `${pluralize(reused.count, "name")} of another record now: somebody else, who would get the password and what was given to the name. ` +
         (waits
-          ? `They stay as they are; to take them over: rollcall plan ${sync} --override reusedNames`
+          ? `They stay as they are; to take them over: \`${command("plan", sync, "--override", "reusedNames")}\``
           : "They are taken over"),
     );
     for (const { kind, name, source, was, is } of reused.examples)

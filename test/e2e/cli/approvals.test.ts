@@ -16,20 +16,20 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
   const first = await command("apply");
   expect(first.code).toBe(3);
   const [, id = ""] =
-    /nothing was applied: the run (\S+) awaits approval until \S+Z\n {2}rollcall approve \1\n {2}rollcall reject \1\n$/.exec(
+    /nothing was applied: run (\S+) waits for approval until \S+Z\n {2}(?:rollcall|node \S+) approve --config \S+ \1\n {2}(?:rollcall|node \S+) reject --config \S+ \1\n$/.exec(
       first.stdout,
     ) ?? [];
   const again = await json("apply");
   expect(again).toMatchObject({ code: 3, run: { outcome: "pending", run: id } });
 
   for (const [wrong, words] of [
-    ["20270101", /there is no run 20270101: `rollcall runs` lists those that are known/],
+    ["20270101", /there is no run 20270101: `(?:rollcall|node \S+) runs --config \S+` lists the known runs/],
     ["", /there is no run/],
   ] as const)
     expect(await command("approve", wrong)).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
   expect(await command("approve", id, "--only", "changes")).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("Expected some of creates, updates, deletes."),
+    stderr: expect.stringContaining("expected some of creates, updates, deletes."),
   });
   const nobody = await json("approve", id, "--except", "nobody");
   expect(nobody).toMatchObject({
@@ -38,7 +38,7 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
   });
   expect(await command("undo", id)).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("has applied nothing (it is pending)"),
+    stderr: expect.stringContaining("applied nothing (it is pending)"),
   });
 
   const part = await json("approve", id.slice(0, -2), "--except", "zoe");
@@ -53,11 +53,13 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
     people.replace("2,grace,Grace Hopper,grace@example.com,active", "2,grace,Grace Hopper,grace@example.com,left"),
   );
   const held = await command("apply");
-  const [, heldId = ""] = /rollcall approve (\S+) --override deletes$/m.exec(held.stderr) ?? [];
+  const [, heldId = ""] = /approve --config \S+ (\S+) --override deletes`$/m.exec(held.stderr) ?? [];
   expect(held).toMatchObject({ code: 3, stderr: expect.stringContaining("held by the limit deletes") });
   expect(await command("approve", heldId)).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining(`rollcall approve ${heldId} --override deletes`),
+    stderr: expect.stringMatching(
+      /approve it despite them: `(?:rollcall|node \S+) approve --config \S+ \S+ --override deletes`\n/,
+    ),
   });
   expect(await json("approve", heldId, "--override", "deletes")).toMatchObject({
     code: 0,
@@ -78,11 +80,11 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
 
   const { stdout } = await command("audit");
   for (const words of [
-    /approved run \S+ of staff\n +digest [0-9a-f]{64}\n +passing over: deletes/,
+    /approved run \S+ of staff\n +digest [0-9a-f]{64}\n +limits ignored: deletes/,
     "all but: user zoe",
     "rejected run",
     "she has left",
-    "asked for the way back",
+    "requested the undo",
   ])
     expect(stdout).toMatch(words);
   expect(await command("audit", "verify")).toMatchObject({ code: 0 });
@@ -91,7 +93,7 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
 test("nobody else has to wait while a person is asked; what is asked is what is approved", async () => {
   await command("apply");
   const asked = atTerminal(["approve", "pending", "--only", "creates", "-c", company.config], { cwd: company.folder });
-  await asked.answer("Apply a part of these changes (only create)? [y/N]", "");
+  await asked.answer("Apply part of these changes (only create)? [y/N]", "");
   const { code, stdout } = await command("apply");
   expect(code, stdout).toBe(3);
   await asked.answer("", `y${keys.enter}`);
@@ -117,7 +119,7 @@ test("Ctrl-C while something is approved: nothing is applied, and it still waits
   approving.process.kill("SIGINT");
   const { code, stderr } = await approving.ended;
   expect(code, stderr).toBe(1);
-  expect(stderr).toContain("interrupted: nothing was applied");
+  expect(stderr).toContain("Cancelled. Nothing was applied.");
   gate.release();
   expect(await json("approve", "pending")).toMatchObject({ code: 0, run: { outcome: "applied" } });
 });

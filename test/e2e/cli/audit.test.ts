@@ -22,7 +22,7 @@ const audit = (...args: string[]) => company.command("audit", ...args);
 const verify = (...args: string[]) => company.command("audit", "verify", ...args);
 
 test("starts, stops and what is different in the configuration are told; secrets only as another one", async () => {
-  expect(await verify()).toMatchObject({ code: 0, stdout: expect.stringContaining("no audit file") });
+  expect(await verify()).toMatchObject({ code: 0, stdout: expect.stringContaining("no audit log") });
   await daemon();
   await company.configure((yaml) => yaml.replace("entry.login", "lower(entry.login)"));
   company.env = { INITIAL: "another-user-secret" };
@@ -59,7 +59,7 @@ test("what SIGHUP takes over is told before it is in force", async () => {
   await each.wrote("applied and verified");
   await company.configure((yaml) => yaml.replace("0 0 1 1 *", "0 0 2 1 *"));
   each.process.kill("SIGHUP");
-  await each.wrote("the configuration was read again");
+  await each.wrote("the configuration was reloaded");
   const { entries } = JSON.parse((await audit("--json")).stdout);
   expect(entries.at(-1)).toMatchObject({
     event: "configuration",
@@ -101,6 +101,6 @@ test("after a kill, a line that was not written to its end is put aside at the n
   expect(await verify()).toMatchObject({ code: 1, stdout: expect.stringContaining("(torn)") });
   await daemon();
   expect((await verify()).code).toBe(0);
-  expect((await audit()).stdout).toContain("was incomplete and was cut off");
+  expect((await audit()).stdout).toContain("was incomplete, and was cut off");
   expect((await readdir(folder())).filter((name) => name.startsWith("audit.torn-"))).toHaveLength(1);
 });

@@ -57,16 +57,17 @@ test("a source that both read is read once: it cannot be another one for each", 
   expect((await compare((same) => same)).code).toBe(0);
   // With other options it is another source.
   const { stdout } = await compare((text) => text.replace("./growing.ts", "./growing.ts\n    from: 1"), "--json");
-  expect(JSON.parse(stdout).comparisons[0].plan.changes).toMatchObject([
-    { action: "create", name: "read-2" },
-    { action: "delete", name: "read-1" },
-  ]);
+  const { changes } = JSON.parse(stdout).comparisons[0].plan;
+  expect(changes).toMatchObject([{ action: "create" }, { action: "delete" }]);
+  // The process, and so the count, may be that of the comparison before.
+  const [after, before] = changes.map(({ name }: { name: string }) => Number(name.replace("read-", "")));
+  expect(after).toBe(before + 1);
 });
 
 test("what cannot be compared is said", async () => {
   const { code, stderr } = await compare((text) => text.replace("  staff:\n", "  other:\n"));
   expect(code).toBe(1);
-  expect(stderr).toContain("has no sync that is called other");
+  expect(stderr).toContain("has no sync called other");
   await company.write("people.csv", `${people}5,eve,Eve\n`);
   const broken = await compare((text) => text, "--json");
   expect(broken.code).toBe(1);

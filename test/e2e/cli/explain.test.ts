@@ -106,7 +106,7 @@ describe("what keeps a change waiting, since when, and what has it made", () => 
     await run("apply");
     const { stdout } = await explain("zoe");
     const [, id = ""] =
-      /^ {2}waits since \S+ \S+Z: held by the limit deletes: the whole run waits\n {4}in the run (\S+), to be approved until \S+ \S+Z\n {4}deletes: 1 user, at most 0 \(as configured\)\n {4}rollcall show \1\n {4}rollcall approve \1 --override deletes\n$/m.exec(
+      /^ {2}waits since \S+ \S+Z: held by the limit deletes: the whole run waits\n {4}in run (\S+), which can be approved until \S+ \S+Z\n {4}deletes: 1 user, at most 0 \(as configured\)\n {4}(?:rollcall|node \S+) show --config \S+ \1\n {4}(?:rollcall|node \S+) approve --config \S+ \1 --override deletes\n$/m.exec(
         stdout,
       ) ?? [];
     expect(id, stdout).not.toBe("");
@@ -148,14 +148,14 @@ describe("what keeps a change waiting, since when, and what has it made", () => 
     await run("undo", id);
     const [undoing] = JSON.parse((await run("runs", "--json")).stdout).runs;
     expect(await waitsOf("zoe")).toMatchObject([{ how: "pending", run: undoing.id, action: "delete" }]);
-    expect((await explain("zoe")).stdout).toContain(`in the run ${undoing.id}, which would delete it`);
+    expect((await explain("zoe")).stdout).toContain(`in run ${undoing.id}, which would delete it`);
   });
 });
 
 test("a name that nothing has gives those that are near, and fails", async () => {
   const { code, stdout } = await explain("gracie");
   expect(code).toBe(1);
-  expect(stdout).toContain("staff → analytics: nothing is called gracie; near are: grace");
+  expect(stdout).toContain("staff → analytics: nothing is called gracie; similar names: grace");
   const wrong = await explain("ada", "--sync", "stuff");
   expect(wrong.code).toBe(1);
   expect(wrong.stderr).toContain("no sync is called stuff");

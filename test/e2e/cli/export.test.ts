@@ -186,7 +186,7 @@ describe("a table that cannot be loaded", () => {
     const { code, stdout, stderr } = await command("export");
     expect(code).toBe(1);
     expect(stderr).toContain(
-      "staff: not exported to database directory: users (exported: groups, memberships, effective_memberships); what was not exported is as it was\n  users: ",
+      "staff: not exported to database directory: users (exported: groups, memberships, effective_memberships); the others are unchanged\n  users: ",
     );
     expect(stderr).toMatch(/column mail: /);
     expect(stdout).not.toContain("users");
@@ -212,7 +212,7 @@ describe("a table that cannot be loaded", () => {
     expect(applied.code).toBe(1);
     expect(applied.stdout).toContain("staff: applied and verified\n");
     expect(applied.stderr).toContain(
-      "staff: the run itself succeeded, its export did not: not exported to database directory: users (",
+      "staff: the run succeeded, but its export failed: not exported to database directory: users (",
     );
     expect((await exporting.rows("memberships")).map(([, name]) => name)).toContain("grace");
     const again = await command("apply", "--json");
@@ -288,7 +288,7 @@ test("Ctrl-C ends an export: the table that was being loaded keeps what it had",
   const { code, stdout, stderr } = await running.ended;
   expect(code, stdout).toBe(1);
   expect(stderr).toContain("cancelling the export");
-  expect(stderr).toContain("(exported: none); what was not exported is as it was\n");
+  expect(stderr).toContain("(exported: none); the others are unchanged\n");
   expect(stderr).toContain("the load into directory.users was cancelled: the table is as it was\n  groups: left out\n");
   expect(await exporting.rows("users")).toEqual([]);
   expect(await readdir(join(exporting.company.folder, "data", "daemon", "work"))).toEqual([]);

@@ -7,7 +7,7 @@ const company = companyOfEachTest();
 test("health is 0 while the service is ready, and 1 with a reason when there is none", async () => {
   const before = await company.command("health");
   expect(before).toMatchObject({ code: 1, stdout: "" });
-  expect(before.stderr).toContain("no service is running");
+  expect(before.stderr).toContain("neither a service nor a daemon is running");
   const service = company.begin("start", "--only", "service");
   await service.wrote("the service is listening");
   expect(await company.command("health")).toMatchObject({ code: 0, stdout: "ready\n", stderr: "" });
@@ -28,5 +28,5 @@ test("health of a daemon that runs alone is what that says of itself", async () 
   await daemon.wrote("the daemon is listening");
   expect(await company.command("health")).toMatchObject({ code: 0, stdout: "ready\n" });
   await stopRollcall(daemon);
-  expect((await company.command("health")).stderr).toContain("and no daemon");
+  expect((await company.command("health")).stderr).toContain("neither a service nor a daemon is running");
 });

@@ -66,7 +66,7 @@ describe("load", () => {
       /^rollcall: the load into d\.t failed: 2 rows were rejected, and max_ignored_rows allows 0/,
     );
     expect(wrong.stderr).toContain('row 1, column since: "2024-01-31" does not match %Y-%d-%m');
-    expect(wrong.stderr).toContain("Nothing was loaded: the table is as it was.");
+    expect(wrong.stderr).toContain("Nothing was loaded; the table is unchanged.");
     const right = await load("rows.csv", ...flags, "--date_format", "%Y-%m-%d");
     expect(right.code, right.stderr).toBe(0);
     expect(right.stdout).toContain("d.t: 2 rows loaded; ");
@@ -79,13 +79,13 @@ describe("load", () => {
     const before = await readdir(folder);
     for (const [args, message] of [
       [["none.csv"], /^rollcall: none\.csv cannot be read: ENOENT/],
-      [["none*.csv"], /^rollcall: no file is called like none\*\.csv$/m],
+      [["none*.csv"], /^rollcall: no file matches none\*\.csv$/m],
       [["data"], /^rollcall: data cannot be read/],
       [
         ["cut.csv.gz"],
         /^rollcall: cut\.csv\.gz is damaged or incomplete: it cannot be unpacked as gzip \(unexpected end/,
       ],
-      [["plain.csv.gz"], /^rollcall: plain\.csv\.gz is called \.gz, but its content is not gzip/],
+      [["plain.csv.gz"], /^rollcall: plain\.csv\.gz ends in \.gz, but its content is not gzip/],
       [["rows.csv", "--type", "cvs"], /argument 'cvs' is invalid\. expected csv or delimited\./],
       [["rows.csv", "--field_separator", "::"], /argument '::' is invalid\. expected one character/],
       [["rows.csv", "--has_header_rows"], /unknown option '--has_header_rows'\s+\(Did you mean --has_header_row\?\)/],

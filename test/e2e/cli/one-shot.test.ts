@@ -140,7 +140,7 @@ describe("wrong input", () => {
   test("with --json, help where no command is known is an error in words", async () => {
     const { code, stdout } = await rollcall(["help", "stuff", "--json"]);
     expect(code).toBe(1);
-    expect(JSON.parse(stdout).error.message).toMatch(/^no command, or one that is not known/);
+    expect(JSON.parse(stdout).error.message).toMatch(/^no command, or an unknown one/);
   });
 
   test.each([
@@ -249,9 +249,9 @@ test("a connector of one's own that does not listen to Ctrl-C is left behind at 
   const plan = company.begin("plan");
   await plan.wrote("the read has begun");
   plan.process.kill("SIGINT");
-  await plan.wrote("stopping (press Ctrl-C again not to wait)");
+  await plan.wrote("cancelling (press Ctrl-C again not to wait)");
   plan.process.kill("SIGINT");
   const { code, stderr } = await plan.ended;
   expect(code).toBe(1);
-  expect(stderr).toContain("what was under way did not end in time");
+  expect(stderr).toContain("what was running did not stop in time");
 });

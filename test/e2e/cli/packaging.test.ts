@@ -150,7 +150,7 @@ describe("the unit for systemd", async () => {
     await service.wrote("the service is listening");
     const [tool = "", ...args] = one("ExecReload").replace("$MAINPID", String(service.process.pid)).split(" ");
     await runTool(tool, args, "", process.env);
-    await service.wrote("the configuration was read again");
+    await service.wrote("the configuration was reloaded");
     service.process.kill(one("KillSignal") as NodeJS.Signals);
     expect(await service.ended).toMatchObject({ code: 0 });
     expect(await readdir(program, { recursive: true })).toEqual(before);

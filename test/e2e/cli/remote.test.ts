@@ -150,7 +150,7 @@ describe("interrupted", () => {
       const applying = begin("apply", "--verbose");
       await stopped;
       applying.process.kill("SIGINT");
-      await applying.wrote("what is being applied is finished first");
+      await applying.wrote("finishing what is being applied");
       gate.release();
       const { code, stdout, stderr } = await applying.ended;
       expect(code, stderr).toBe(0);

@@ -27,7 +27,7 @@ test("SIGUSR1 to a service alone does no harm", async () => {
   const service = start("--only", "service");
   await service.wrote("listening on");
   service.process.kill("SIGUSR1");
-  await service.wrote("this process runs none");
+  await service.wrote("this process runs no syncs");
   expect(await stop(service)).not.toMatch(/debugger/i);
 });
 
@@ -36,7 +36,7 @@ test("SIGHUP takes another configuration over: from the next run on, its rules h
   await daemon.wrote("applied and verified");
   await company.configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
   daemon.process.kill("SIGHUP");
-  await daemon.wrote("the configuration was read again");
+  await daemon.wrote("the configuration was reloaded");
   daemon.process.kill("SIGUSR1");
   await daemon.wrote("ADA LOVELACE");
   expect(await stop(daemon)).not.toContain("cannot change");
@@ -53,7 +53,7 @@ test("SIGHUP refuses a configuration as a whole when anything is wrong with it; 
       .replace("initial-user-secret", "another-user-secret"),
   );
   daemon.process.kill("SIGHUP");
-  await daemon.wrote("the configuration from before stays");
+  await daemon.wrote("the old configuration stays");
   await daemon.wrote(/rollcall\.yaml:15:\d+: syncs\.staff\.to: /);
   await daemon.wrote(/rollcall\.yaml:16:\d+: syncs\.staff\.schedule: /);
   await company.write("people.csv", people.replace("Zoë Ünal,,", "Zoë Ünal,zoe@example.com,"));
@@ -93,7 +93,7 @@ test("secrets of a configuration that was replaced stay concealed", async () => 
   await daemon.wrote("applied and verified");
   await company.configure((yaml) => yaml.replace("initial-user-secret", "Ada Lovelace-secret"));
   daemon.process.kill("SIGHUP");
-  await daemon.wrote("the configuration was read again");
+  await daemon.wrote("the configuration was reloaded");
   // Both are written by a plan only if nobody conceals them.
   await company.write(
     "people.csv",

@@ -93,7 +93,7 @@ describe("a run is followed", () => {
     await server.stop();
     await expect(ended).rejects.toThrow(UnavailableError);
     await expect(ended).rejects.toThrow(
-      `the daemon (process ${process.pid}) has ended while run ${run.id} was under way: what became of it is found out when it is started again; then \`rollcall show ${run.id}\` tells`,
+      `the daemon (process ${process.pid}) ended while run ${run.id} was running. When it is started again, it finds out how the run ended; then see \`rollcall show ${run.id}\``,
     );
     await expect(remote.begin({ sync: "staff", cause: "demand", by })).rejects.toThrow(/nothing listens/);
   });

@@ -70,7 +70,7 @@ test("a daemon that goes by another configuration is told of, with what to do; t
   await company.configure((yaml) => yaml.replace("displayName: entry.name", "displayName: upper(entry.name)"));
   const before = await company.command("apply");
   expect(before.stderr).toContain(
-    `the daemon (process ${daemon.process.pid}) goes by another configuration than ${company.config} has now: \`kill -HUP ${daemon.process.pid}\``,
+    `the daemon (process ${daemon.process.pid}) runs with another configuration than ${company.config} has now; \`kill -HUP ${daemon.process.pid}\``,
   );
   expect(before.stdout).not.toContain("ADA LOVELACE");
   const { connection } = await found();
@@ -81,7 +81,7 @@ test("a daemon that goes by another configuration is told of, with what to do; t
   expect(after.stdout).toContain("ADA LOVELACE");
   await company.write("rollcall.yaml", "syncs: 7\n");
   await expect(connection.request({ method: "POST", path: "/reload" }, signal)).rejects.toMatchObject({
-    message: "the configuration from before stays",
+    message: "the old configuration stays",
     problems: [expect.stringContaining("rollcall.yaml:1:8: syncs: ")],
   });
 });
@@ -101,7 +101,7 @@ test("a daemon that is killed while a command follows a run is told of, with wha
   const { code, stdout, stderr } = await applying.ended;
   expect([code, stdout + stderr]).toEqual([
     1,
-    expect.stringMatching(/the daemon \(process \d+\) has ended while run \S+ was under way: .*rollcall show/),
+    expect.stringMatching(/the daemon \(process \d+\) ended while run \S+ was running\. .*`.* show/),
   ]);
   silent.closeAllConnections();
   silent.close();

@@ -20,10 +20,7 @@ let signals = 0;
 /** Sends SIGHUP and waits until the log has said so once more. */
 async function hangUp(outcome: "were read again" | "from before stays"): Promise<void> {
   signals += 1;
-  const times = new RegExp(
-    `(?:(?:the pinboards were read again|the configuration from before stays).*?){${signals}}`,
-    "s",
-  );
+  const times = new RegExp(`(?:(?:the pinboards were read again|the old configuration stays).*?){${signals}}`, "s");
   service.service.running.process.kill("SIGHUP");
   await service.service.running.wrote(times);
   await service.service.running.wrote(outcome);

@@ -60,7 +60,7 @@ test("what does not go out is said and kept for the next one; with --no-notify n
   const kept = await command("apply");
   expect(kept).toMatchObject({
     code: 0,
-    stderr: expect.stringContaining("channel hook: a notice has not gone out yet"),
+    stderr: expect.stringContaining("channel hook: a notification has not been sent yet"),
   });
   const outbox = join(company.folder, "data", "daemon", "outbox", "letters", "hook");
   expect(await readdir(outbox)).toHaveLength(1);

@@ -128,14 +128,14 @@ test("a run that fails is tried again, given up, and recovers by itself when the
       .replace('"0 0 1 1 *"', '"0 0 1 1 *"\n    retries: { attempts: 2, first: 1s, most: 1s }'),
   );
   const daemon = start("--only", "daemon");
-  await daemon.wrote(/it is tried again at.*it is tried again at/s);
-  await daemon.wrote("it has failed 3 times in a row; the next slot begins anew");
+  await daemon.wrote(/next attempt at.*next attempt at/s);
+  await daemon.wrote("failed 3 times in a row; the next attempt is at the next slot");
   expect(await causes()).toEqual(["start", "retry", "retry"]);
   await company.configure((yaml) => yaml.replace("attempts: 2", "attempts: 100"));
   daemon.process.kill("SIGHUP");
-  await daemon.wrote("the configuration was read again");
+  await daemon.wrote("the configuration was reloaded");
   daemon.process.kill("SIGUSR1");
-  await daemon.wrote(/begins anew.*it is tried again at/s);
+  await daemon.wrote(/at the next slot.*next attempt at/s);
   proxy.forward(service.url);
   await daemon.wrote("applied and verified");
   await stopRollcall(daemon);
@@ -160,7 +160,7 @@ test("a sync without a success for too long is overdue: said once, over restarts
   const { url } = JSON.parse(await readFile(join(company.folder, "data", "service.json"), "utf8"));
   const failing = await call(`${url}/readyz`);
   expect(failing.status).toBe(503);
-  expect(JSON.parse(failing.text)).toMatchObject({ reasons: ["without a success for too long: staff"] });
+  expect(JSON.parse(failing.text)).toMatchObject({ reasons: ["no success for too long: staff"] });
   await stopRollcall(first);
   const { overdueSince } = (await journal()).state;
   await company.configure((yaml) =>

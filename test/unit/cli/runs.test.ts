@@ -2,8 +2,8 @@ import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { exactly, lasting, momentText, relatively } from "#cli/format.ts";
-import { aspectList, stateList } from "#cli/arguments.ts";
+import { exactly, lasting, relatively } from "#cli/format.ts";
+import { parseAspects, parseMoment, parseStates } from "#cli/arguments.ts";
 import { decisionWords, stateOf, tookOf } from "#cli/run-text.ts";
 import { factsOf, writeReport } from "#cli/show.ts";
 import { chosenRun } from "#cli/stored-runs.ts";
@@ -50,19 +50,19 @@ describe("a run is chosen", () => {
 
   test("unless it could be several, or is none", () => {
     expect(() => chosenRun(runs, "20261121")).toThrow(
-      "20261121 could be several runs: 20261121-101235-4f9c2e (staff), 20261121-101200-4fa000 (partners)",
+      "20261121 matches several runs: 20261121-101235-4f9c2e (staff), 20261121-101200-4fa000 (partners)",
     );
-    expect(() => chosenRun(runs, "4f9c2e")).toThrow("could be several runs");
+    expect(() => chosenRun(runs, "4f9c2e")).toThrow("matches several runs");
     expect(() =>
       chosenRun(
         Array.from({ length: 9 }, (_, at) => run(`2026-${at}`)),
         "2026",
       ),
     ).toThrow("and 4 more");
-    expect(() => chosenRun(runs, "9")).toThrow("there is no run 9: `rollcall runs` lists those that are known");
+    expect(() => chosenRun(runs, "9")).toThrow("there is no run 9: `rollcall runs` lists the known runs");
     expect(() => chosenRun(runs, "")).toThrow('there is no run ""');
     expect(() => chosenRun(runs, "latest:\u202E")).toThrow(String.raw`no run of a sync called \u{202e}`);
-    expect(() => chosenRun([run("1")], "pending")).toThrow("no run awaits approval");
+    expect(() => chosenRun([run("1")], "pending")).toThrow("no run waits for approval");
     expect(() => chosenRun([], "latest")).toThrow("there has been no run yet");
   });
 });
@@ -85,16 +85,16 @@ test("moments and durations, for a person", () => {
 });
 
 test("flags say a moment, states and attributes", () => {
-  expect(momentText("2026-11-21")).toBe(Date.parse("2026-11-21T00:00:00Z"));
-  expect(momentText("2026-11-21 08:00")).toBe(Date.parse("2026-11-21T08:00:00Z"));
-  expect(momentText("2026-11-21T08:00:10+01:00")).toBe(Date.parse("2026-11-21T07:00:10Z"));
-  expect(Math.abs(Date.now() - 86_400_000 - momentText("24h"))).toBeLessThan(60_000);
+  expect(parseMoment("2026-11-21")).toBe(Date.parse("2026-11-21T00:00:00Z"));
+  expect(parseMoment("2026-11-21 08:00")).toBe(Date.parse("2026-11-21T08:00:00Z"));
+  expect(parseMoment("2026-11-21T08:00:10+01:00")).toBe(Date.parse("2026-11-21T07:00:10Z"));
+  expect(Math.abs(Date.now() - 86_400_000 - parseMoment("24h"))).toBeLessThan(60_000);
   for (const wrong of ["yesterday", "2026-13-01", "0h", "5", "2026-11-21T25:00Z"]) {
-    expect(() => momentText(wrong), wrong).toThrow("Expected a duration like 24h");
+    expect(() => parseMoment(wrong), wrong).toThrow("expected a duration like 24h");
   }
-  expect(stateList("pending, no-change", ["held"])).toEqual(["held", "pending", "no change"]);
-  expect(aspectList("DISPLAYNAME,groups")).toEqual(["displayName", "groups"]);
-  expect(() => aspectList("password")).toThrow("Expected some of displayName, description, mail, groups.");
+  expect(parseStates("pending, no-change", ["held"])).toEqual(["held", "pending", "no change"]);
+  expect(parseAspects("DISPLAYNAME,groups")).toEqual(["displayName", "groups"]);
+  expect(() => parseAspects("password")).toThrow("expected some of displayName, description, mail, groups.");
 });
 
 test("what a person can do about a run is what makes sense for it", () => {
@@ -131,7 +131,7 @@ test("what is known of a run is said in words", () => {
     state: ["applied and verified"],
     error: ["no", "  one", "  two"],
     cause: ["demand, by ada (command line)"],
-    "taken back by": ["run later, failed"],
+    "undone by": ["run later, failed"],
     time: ["began 2026-11-21 10:12:35Z"],
   });
 });

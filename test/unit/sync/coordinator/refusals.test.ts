@@ -36,8 +36,8 @@ describe("who can approve what", () => {
   test("another digest, and limits that are not named, say what to do", () => {
     expect(() => {
       checkApprovable(pending, { digest: "e".repeat(64) });
-    }).toThrow(/the run r has another plan: its digest is d+, not e+; look at it again: rollcall show r/);
-    const words = "the run r is held by limits; approve it despite them: rollcall approve r --override deletes";
+    }).toThrow(/the run r has another plan: its digest is d+, not e+; look at it again: `rollcall show r`/);
+    const words = "the run r is held by limits; approve it despite them: `rollcall approve r --override deletes`";
     for (const overrides of [[], ["updates"]] as const)
       expect(() => {
         checkApprovable(held, { overrides });

@@ -1,0 +1,17 @@
+import { localActor } from "./context.ts";
+import type { Context } from "./context.ts";
+import { withCoordinator } from "./coordinator.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { chosenRun } from "./stored-runs.ts";
+
+/** `rollcall reject RUN`: what it has planned is not applied; the next run of its sync plans again. */
+export async function reject(context: Context, id: string, reason: string | undefined): Promise<ExitCode> {
+  const { output } = context;
+  const run = await withCoordinator(context, (coordinator) =>
+    coordinator.reject(chosenRun(coordinator.runs(), id).id, { by: localActor(), reason }),
+  );
+  if (output.json) await output.write(`${JSON.stringify({ run })}\n`);
+  else await output.write(`${run.sync}: run ${run.id} is rejected; the next run makes a new plan\n`);
+  return exitCodes.done;
+}

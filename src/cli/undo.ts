@@ -1,0 +1,44 @@
+import type { Report } from "#sync/run.ts";
+import { localActor } from "./context.ts";
+import type { Context } from "./context.ts";
+import { withCoordinator } from "./coordinator.ts";
+import type { ExitCode } from "./output.ts";
+import { progressOf } from "./plan.ts";
+import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
+import { chosenRun, knownRuns } from "./stored-runs.ts";
+
+/** `rollcall undo RUN`: plans a return to what was before a run. The plan waits for approval; at a terminal it asks. */
+export async function undo(
+  context: Context,
+  id: string,
+  options: { readonly limit?: number | undefined },
+): Promise<ExitCode> {
+  const run = chosenRun(await knownRuns(context), id);
+  const by = localActor();
+  return withRunDocument(context, run, options, async (document) => {
+    let isShown = false;
+    const progress = progressOf(context, run.sync);
+    const watcher = {
+      progress,
+      warn: document.warn,
+      report: async (report: Report) => {
+        isShown = true;
+        await document.report(report);
+      },
+    };
+    const planned = await withCoordinator(context, async (coordinator) => {
+      const begun = await coordinator.undo(run.id, { by }, watcher);
+      const ended = await begun.ended;
+      if (ended.state === "pending" && context.output.interactive) return ended;
+      return showRun(context, coordinator, document, { begun, isShown: () => isShown });
+    });
+    if (typeof planned === "number") return planned;
+    context.output.progress();
+    if (!isShown) await showStoredPlan(context, planned, document);
+    if (!(await confirmed(context, approvalQuestion({})))) return showEnd(document, planned);
+    return withCoordinator(context, async (coordinator) => {
+      const begun = await coordinator.approve(planned.id, { by, digest: planned.digest ?? "" }, { progress });
+      return showRun(context, coordinator, document, { begun, isShown: () => true });
+    });
+  });
+}

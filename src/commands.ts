@@ -1,0 +1,89 @@
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+
+/*
+ * The commands that messages name. A message is built, stored and sent with commands as `command` writes them:
+ * `rollcall approve RUN`, in backticks or on a line of their own. Whoever shows it to a person turns them by `asCalled`
+ * into what that person can paste.
+ */
+
+const names = [
+  "apply",
+  "approve",
+  "audit verify",
+  "check",
+  "explain",
+  "export",
+  "init",
+  "plan",
+  "reject",
+  "runs",
+  "show",
+  "start",
+  "undo",
+  "notify test",
+] as const;
+export type CommandName = (typeof names)[number];
+
+/** A command as it is stored and sent; arguments are quoted for a shell where they need it. */
+export function command(name: CommandName, ...args: readonly string[]): string {
+  return ["rollcall", name, ...args.map(quoted)].join(" ");
+}
+
+/** How this process was called. */
+interface Call {
+  /** What stands before the name of a command: `npm run rollcall --`. */
+  readonly program: string;
+  /** The same from any folder. */
+  readonly programAnywhere: string;
+  /** The value of `--config`, if it was given. */
+  readonly config?: string | undefined;
+}
+
+let call: Call = { program: "rollcall", programAnywhere: "rollcall" };
+
+/** Remembers how this process was called, for `asCalled`. */
+export function setCall(config: string | undefined, argv: readonly string[], env: NodeJS.ProcessEnv): void {
+  call = { ...programOf(argv[1] ?? "", env), config };
+}
+
+const written = new RegExp(`(?<=\`|^ *)rollcall (${names.join("|")})(?![\\w-])`, "gm");
+
+/** The text with its commands as they can be run where this process was called: with its `--config`. */
+export function asCalled(text: string): string {
+  return rewritten(text, call.program, call.config);
+}
+
+/** The same for a reader who may be in another folder, like that of an email: paths are absolute. */
+export function asCalledAnywhere(text: string): string {
+  return rewritten(text, call.programAnywhere, call.config === undefined ? undefined : resolve(call.config));
+}
+
+function rewritten(text: string, program: string, config: string | undefined): string {
+  const option = config === undefined ? "" : ` --config ${quoted(config)}`;
+  return text.replace(written, (_, name: string) => `${program} ${name}${option}`);
+}
+
+/** @param main the file that Node runs: `bin/rollcall.js`, or a link to it */
+function programOf(main: string, env: NodeJS.ProcessEnv): Call {
+  const { npm_lifecycle_event: script, npm_package_json: description, npm_command: npm, INIT_CWD: from } = env;
+  const root = dirname(dirname(main));
+  if (description === join(root, "package.json") && (script === "start" || script === "rollcall")) {
+    const programAnywhere = `npm --prefix ${quoted(root)} run rollcall --`;
+    const isInside = from === undefined || from === root || from.startsWith(root + sep);
+    return { program: isInside ? "npm run rollcall --" : programAnywhere, programAnywhere };
+  }
+  if (basename(main).endsWith(".js")) {
+    const path = relative("", main);
+    const isNear = !path.startsWith("..") && !isAbsolute(path);
+    return { program: `node ${quoted(isNear ? path : main)}`, programAnywhere: `node ${quoted(main)}` };
+  }
+  const program = npm === "exec" && main.includes(join("node_modules", ".bin")) ? "npx rollcall" : "rollcall";
+  return { program, programAnywhere: program };
+}
+
+/** Quoted for a shell where it needs it; in double quotes where these do, which Windows knows as well. */
+function quoted(argument: string): string {
+  if (/^[\w@%+=:,./\\-]+$/.test(argument) && (sep === "\\" || !argument.includes("\\"))) return argument;
+  if (sep === "\\" || !/["$`\\!]/.test(argument)) return `"${argument}"`;
+  return `'${argument.replaceAll("'", "'\\''")}'`;
+}
