@@ -2,7 +2,7 @@ import { isIP, isIPv6 } from "node:net";
 import { z } from "zod";
 import { nearest } from "./text.ts";
 
-/* The values that a configuration is made of, wherever in it they are. Their messages say what is expected. */
+/* The values of a configuration. Their messages say what is expected. */
 
 /** Text that is not empty. @param expected what it is, for the message: `the name of a sync` */
 export function text(expected: string) {
@@ -15,7 +15,7 @@ export function section<Shape extends z.ZodRawShape>(shape: Shape) {
   return schema.nullish().transform((value) => value ?? schema.parse({}));
 }
 
-/** Named things. `name:` with nothing below it is the same as no names. */
+/** A mapping of names to values. An empty one may be left out. */
 export function named<Value extends z.ZodType>(value: Value, name: z.ZodType<string> = label) {
   return z
     .record(name, value)
@@ -43,7 +43,7 @@ export const atLeastOne = z
   .int({ error: "expected a whole number, at least 1" })
   .min(1, { error: "expected a whole number, at least 1" });
 
-/** `64KiB`, `512MiB`, `1GiB`; never nothing. In bytes. */
+/** `64KiB`, `512MiB`, `1GiB`; never zero. In bytes. */
 export const size = text("a size like 512MiB or 1GiB")
   .regex(/^[1-9]\d{0,6}[KMGT]iB$/, { error: "expected a size like 512MiB or 1GiB" })
   .transform((value) => Number(value.slice(0, -3)) * (bytes[value.slice(-3)] ?? 0))
@@ -70,7 +70,7 @@ export const listen = text("an address like 127.0.0.1:8442 or [::1]:8442").trans
   return { host: v6 ?? host ?? "", port: Number(port) };
 });
 
-/** Where others reach a server: a name or an address, IPv6 in brackets. */
+/** A host that clients connect to: a name or an address, IPv6 in brackets. */
 export const host = text("a host like node1.example.com").regex(
   /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)$/i,
   {
@@ -78,7 +78,7 @@ export const host = text("a host like node1.example.com").regex(
   },
 );
 
-/** The port of a server that others reach. */
+/** The port of a server that clients connect to. */
 export const port = z
   .int({ error: "expected a port from 1 to 65535" })
   .min(1, { error: "expected a port from 1 to 65535" })
@@ -90,17 +90,17 @@ export const node = text("a host like node1.example.com or node1.example.com:844
   { error: "expected a host like node1.example.com or node1.example.com:8442" },
 );
 
-/** What stands before `/tspublic/v1`: empty, or a path without a slash at its end. */
+/** The path before `/tspublic/v1`: empty, or without a final slash. */
 export const prefix = z
   .string({ error: 'expected "" or a path like /callosum/v1' })
   .regex(/^(?:\/[\w.~-]+)*$/, { error: 'expected "" or a path like /callosum/v1' });
 
-/** What stands before `/tspublic/v1` on the service's own listener, where the daemon's API has its place too. */
+/** The same for the service's own listener, which also serves the daemon's API. */
 export const familyPrefix = prefix.refine((value) => value !== "/control" && !value.startsWith("/control/"), {
   error: "/control belongs to the daemon's own API; choose another path",
 });
 
-/** The origin of a server: `https://analytics.example.com`, a port when it has one of its own. */
+/** The origin of a server: `https://analytics.example.com`, perhaps with a port. */
 export const origin = text("a URL like https://analytics.example.com").transform((value, context) => {
   const url = URL.parse(value);
   const problem = (message: string): never => {
@@ -152,7 +152,7 @@ export const principalName = text("a name of 1 to 255 characters").refine(
   { error: "expected a name of 1 to 255 characters, none of them a control character" },
 );
 
-/** What the user calls a target, a source or a sync. It becomes a part of file names. */
+/** The user's name for a target, a source or a sync. It becomes part of file names. */
 const label = z.string().regex(/^[A-Za-z0-9][\w.-]{0,62}$/, {
   error: "expected a name of letters, digits, -, _ and . that starts with a letter or a digit (at most 63)",
 });

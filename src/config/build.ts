@@ -4,7 +4,7 @@ import { buildLimits } from "#plan/limit-options.ts";
 import type { File } from "./schema.ts";
 import type { Sync } from "./syncs.ts";
 
-/** What a validated file means: defaults of what it leaves out, absolute paths, empty passwords absent. */
+/** Makes the configuration from a validated file: absolute paths, empty passwords absent. */
 export function build(
   { service, daemon, control, targets, syncs, notifications, metrics, journal }: File,
   place: {

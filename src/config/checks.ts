@@ -13,8 +13,8 @@ import { reason } from "./substitution.ts";
 import { alternatives } from "./validate.ts";
 
 /**
- * What is wrong between the parts of a file: names that nothing has, addresses that give passwords away, files that
- * are not there. Looks at the values as they stand, so that it also works where the schema found something.
+ * Problems that involve several parts of the file or its surroundings: unknown names, addresses that expose passwords,
+ * missing files. Reads the raw values, so that it also works when the schema found problems.
  */
 export async function checkReferences(document: ConfigurationDocument, folder: string): Promise<Problem[]> {
   const targets = keysOf(document, ["targets"]);
@@ -38,13 +38,13 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
   ];
 }
 
-/** The keys of a mapping; none where there is none. */
+/** The keys of a mapping; none if there is no mapping. */
 export function keysOf(document: ConfigurationDocument, path: Path): string[] {
   const value = document.at(path);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
 }
 
-/** 0.1: passwords do not cross a network in the clear unless somebody wants it so. */
+/** Passwords cross a network unencrypted only if somebody allows it (0.1). */
 function plainHttp(document: ConfigurationDocument): Problem[] {
   const path = ["service", "listen"];
   const parsed = listen.safeParse(document.at(path));
@@ -60,7 +60,7 @@ function plainHttp(document: ConfigurationDocument): Problem[] {
   ];
 }
 
-/** Both use one data folder: what says otherwise would be passed over. */
+/** The service and the daemon share a data folder: a second one would be ignored silently. */
 function daemonBeside(document: ConfigurationDocument): Problem[] {
   if (!keysOf(document, []).includes("service")) return [];
   return ["data", "memory"].flatMap((key) =>
@@ -76,7 +76,7 @@ function daemonBeside(document: ConfigurationDocument): Problem[] {
   );
 }
 
-/** The daemon's API knows no encryption: its token is for this machine. */
+/** The daemon's API has no TLS: its token must not leave this machine. */
 function openControl(document: ConfigurationDocument): Problem[] {
   const path = ["control", "listen"];
   const parsed = listen.safeParse(document.at(path));
@@ -135,7 +135,7 @@ function checkChannel(document: ConfigurationDocument, path: Path): Problem[] {
   ];
 }
 
-/** An address of another machine to which what is sent would cross the network in the clear. */
+/** An unencrypted address of another machine. */
 function plainAddress(document: ConfigurationDocument, path: Path, advice: string): Problem[] {
   const url = webAddress.safeParse(document.at(path));
   if (!url.success || !url.data.startsWith("http:") || isLoopback(new URL(url.data).hostname)) return [];
@@ -156,7 +156,7 @@ function checkName(document: ConfigurationDocument, path: Path, kind: string, se
   return [document.problem(path, "value", message)];
 }
 
-/** A sync that manages everything in a target deletes what any other sync writes there. */
+/** A sync that manages everything in a target deletes what other syncs write there. */
 function sharedTargets(document: ConfigurationDocument): Problem[] {
   const syncs = keysOf(document, ["syncs"]);
   const target = (name: string): string =>
@@ -202,7 +202,7 @@ async function checkPaths(
   return problems.flat();
 }
 
-/** What keeps a path from being a file, or a folder. Whether it may be read is the business of who reads it: a plan needs no key. */
+/** Why a path is not a file, or a folder. Permissions are not checked: a plan does not need the TLS key. */
 async function missing(path: string, kind: Kind): Promise<string | undefined> {
   try {
     const found = (await stat(path)).isDirectory() ? "folder" : "file";
@@ -212,7 +212,7 @@ async function missing(path: string, kind: Kind): Promise<string | undefined> {
   }
 }
 
-/** What is wrong with the expressions of every sync, at the place in the expression where it can be told. */
+/** What is wrong with the expressions of every sync, at its place in the expression if that is known. */
 export function checkSyncRules(document: ConfigurationDocument): Problem[] {
   return keysOf(document, ["syncs"]).flatMap((sync) => {
     const base = ["syncs", sync];
@@ -236,7 +236,7 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
   });
 }
 
-/** The rules of one kind of which the expression is a text. The others, and missing ones, are the schema's to refuse. */
+/** The rules of one kind whose expression is a text. The schema reports the others, and missing ones. */
 function expressions(document: ConfigurationDocument, base: Path, known: readonly string[]): KindRules {
   const values = known.flatMap((rule) => {
     const { value } = texts(document, [...base, rule], ["value"]);

@@ -6,7 +6,7 @@ import type { ConfigurationDocument } from "./document.ts";
 import type { Path } from "./problems.ts";
 import { renderPath } from "./problems.ts";
 
-/** What may change while Rollcall runs, and where the configuration came from. Everything else needs a restart. */
+/** Keys that may change while Rollcall runs. Everything else needs a restart. */
 const changeable = new Set<string>([
   "file",
   "folder",
@@ -18,10 +18,10 @@ const changeable = new Set<string>([
   "notifications",
 ] satisfies (keyof Configuration)[]);
 
-/** Keys of `service:`, or of `daemon:` where there is none, that the configuration has at its top. */
+/** Keys of `service:` (or `daemon:`) that the configuration has at its top level. */
 const ofEither = new Set(["data", "memory"]);
 
-/** The keys that differ and cannot change while Rollcall runs: `service.listen`. No values: there may be secrets. */
+/** The keys that differ but need a restart, such as `service.listen`. Without values, which may be secret. */
 export function keysForRestart(before: Configuration, after: Configuration): string[] {
   const section = after.service === undefined ? "daemon" : "service";
   return differing({ ...before }, { ...after }, "")
@@ -42,22 +42,20 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 /**
- * What a configuration is told from another one by. No secret is in it: in its place is a mark, which is another one
- * for another secret.
+ * What distinguishes one configuration from another. Secrets are replaced by marks: equal marks, equal secrets.
  */
 export interface Fingerprint {
-  /** SHA-256 in hexadecimal. That of two configurations can be compared where both were made with one key. */
+  /** SHA-256 in hexadecimal. Comparable between fingerprints made with the same key. */
   readonly digest: string;
-  /** By path: the value as JSON, or of a secret `***` and its mark. */
+  /** By path: the value as JSON, or `***` and the mark of a secret. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** What the marks of secrets begin with; no value as JSON does. */
+/** The start of a secret's mark. No JSON value starts so. */
 const hidden = "***";
 
 /**
- * @param key random, and kept: the mark of a secret is a keyed hash, as a plain one would let anybody who sees it try
- *   passwords against it
+ * @param key random and stored: marks are keyed hashes, because a plain hash would let its reader guess passwords
  */
 export function fingerprint(
   { settings, secrets }: { readonly settings: readonly Setting[]; readonly secrets: readonly string[] },
@@ -65,9 +63,9 @@ export function fingerprint(
 ): Fingerprint {
   const redact = redactor(secrets);
   const marks = settings.map(({ path, text, secret }): [string, string] => {
-    // A value that has a secret in it, such as the address of a server with a password, is one.
+    // A value that contains a secret is secret: a URL with a password.
     if (!secret && redact(text) === text) return [path, text];
-    // The path is hashed too: that two secrets are the same one is nobody's business either.
+    // The path is hashed too, so that two equal secrets do not show as equal.
     return [
       path,
       hidden +
@@ -81,10 +79,10 @@ export function fingerprint(
   return { digest, settings: Object.fromEntries(sorted) };
 }
 
-/** More than a person reads. */
+/** A person reads no more than this. */
 const most = { lines: 500, characters: 200 };
 
-/** What is different, one line each, by path: `syncs.staff.manage: "owned" → "everything"`. */
+/** The differences by path, one line each: `syncs.staff.manage: "owned" → "everything"`. */
 export function differences(before: Fingerprint, after: Fingerprint): string[] {
   const paths = [...new Set([...Object.keys(before.settings), ...Object.keys(after.settings)])].sort();
   const lines = paths.flatMap((path) => {
@@ -108,7 +106,7 @@ function shown(text: string | undefined): string {
   return text.length <= most.characters ? text : `${text.slice(0, most.characters)}…`;
 }
 
-/** Every value of a file in its order. A list of plain values is one value, and so is what has nothing in it. */
+/** Every value of a file, in its order. A list of plain values counts as one value; so does an empty list or mapping. */
 export function settingsOf(document: ConfigurationDocument): Setting[] {
   const settings: Setting[] = [];
   const visit = (value: unknown, path: Path): void => {

@@ -4,40 +4,40 @@ import type { Document, Node } from "yaml";
 import type { Path, Problem } from "./problems.ts";
 import { syntaxProblems } from "./problems.ts";
 import { substitute, verbatim } from "./substitution.ts";
-import type { Substituted, Surroundings } from "./substitution.ts";
+import type { Substituted, SubstitutionSources } from "./substitution.ts";
 
-/** What a problem points at: a key, its value, or (for what is missing) the key of the mapping that lacks it. */
+/** What a problem points at: a key, its value, or, for a missing key, the mapping that lacks it. */
 type Pointer = "key" | "value" | "parent";
 
 /** A YAML file as plain values, with the place of each. */
 export interface ConfigurationDocument {
-  /** The values, secrets filled in. Not to be trusted when there are problems. */
+  /** The values, with substitutions filled in. Incomplete when there are problems. */
   readonly value: unknown;
   readonly problems: readonly Problem[];
-  /** Every value that was filled in and every text under a key named password. */
+  /** Every value that was filled in, and every text under a key for secrets. */
   readonly secrets: readonly string[];
-  /** False: the text is no YAML at all, `value` means nothing. */
+  /** False: the text is not YAML, and `value` is meaningless. */
   readonly readable: boolean;
   problem(path: Path, pointer: Pointer, message: string): Problem;
-  /** A problem `offset` characters into a text value, when that place can be told; else at its start. */
+  /** A problem `offset` characters into a text value, or at its start if that place is unknown. */
   problemWithin(path: Path, offset: number | undefined, message: string): Problem;
   /** The value at a path; undefined where there is none. */
   at(path: Path): unknown;
   /** The substitutions a value came from. */
   origins(path: Path): readonly string[];
-  /** True: the value is one substitution and nothing else. */
+  /** Whether the value is one substitution and nothing else. */
   substituted(path: Path): boolean;
-  /** True: a substitution in the value failed, or it is none, and has its problem already. */
+  /** Whether a substitution in the value failed; its problem is reported already. */
   broken(path: Path): boolean;
-  /** True: the value must not be shown. */
+  /** Whether the value must not be shown. */
   secret(path: Path): boolean;
 }
 
 /**
- * Reads a YAML text. Everything that is wrong with it as YAML, or with its substitutions, is a problem, never an error.
- * Without `surroundings` nothing is substituted: `${` means itself.
+ * Reads a YAML text. Whatever is wrong with its YAML or its substitutions becomes a problem, never an error.
+ * Without `sources` nothing is substituted, and `${` is plain text.
  */
-export function readDocument(text: string, surroundings: Surroundings | undefined): ConfigurationDocument {
+export function readDocument(text: string, sources: SubstitutionSources | undefined): ConfigurationDocument {
   const counter = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: counter,
@@ -70,7 +70,7 @@ export function readDocument(text: string, surroundings: Surroundings | undefine
   const value = readable
     ? plainValue(document, {
         place: (path, where) => places.set(JSON.stringify(path), where),
-        fill: (source) => (surroundings === undefined ? verbatim(source) : substitute(source, surroundings)),
+        fill: (source) => (sources === undefined ? verbatim(source) : substitute(source, sources)),
         secret: (found) => secrets.add(found),
         problem: (path, offset, message) => problems.push({ ...position(offset), path, message }),
         line: (offset) => position(offset).line,
@@ -106,16 +106,16 @@ export function readDocument(text: string, surroundings: Surroundings | undefine
   };
 }
 
-/** A value of the file and where it stands. */
+/** A value's place in the file, as offsets. */
 export interface Place {
   readonly key: number | undefined;
   readonly value: number;
-  /** Offset of the value's first character where every character of it stands as it is, on one line. */
+  /** The offset of its first character, if the file has all its characters unchanged on one line. */
   readonly verbatim: number | undefined;
   readonly substituted: Substituted | undefined;
 }
 
-/** What is told what the walk finds. */
+/** Receives what the conversion finds. */
 interface Collector {
   place(path: Path, place: Place): void;
   fill(text: string): Substituted;
@@ -127,29 +127,28 @@ interface Collector {
 
 const secretKey = /(?:password|passphrase|secret|token|bearer|api-?key)$/i;
 
-/** Sections of names that the user chose: those say nothing about what stands there. */
+/** Sections whose keys are names that the user chose: they say nothing about the values. */
 const named: ReadonlySet<unknown> = new Set(["targets", "sources", "syncs", "notifications"]);
 
 /**
- * Whether what stands at a path is to be kept secret.
- * Whoever knows the address of a webhook may use it.
+ * Whether the value at a path is secret. The URL of a webhook is: whoever knows it may post there.
  */
 export function isSecretPath(path: Path): boolean {
   const [section, , key] = path;
   if ((section === "notifications" && key === "url") || (section === "syncs" && key === "heartbeat")) return true;
   const keys = path.slice(named.has(section) ? 2 : 1);
-  // What goes into a header of one's own choice is there to be believed.
+  // A header of the user's own choice may authenticate.
   const isHeader = keys.slice(0, -1).includes("headers");
   return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
 }
 
 const limits = { depth: 50, values: 20_000 };
 
-/** The document's values as plain objects, lists and scalars. What the library's `toJS` does, with places kept. */
+/** The document's values as plain objects, lists and scalars: the library's `toJS`, with the place of each value. */
 function plainValue(document: Document, collector: Collector): unknown {
   let values = 0;
 
-  /** `from` is where an empty node stands; `alias` where the node is only referred to, so that it stands there. */
+  /** `from` is the place of an empty node; `alias` the place where a node is referred to. */
   const convert = (node: unknown, path: Path, key: number | undefined, from: number, alias?: number): unknown => {
     const offset = alias ?? (node as Node | null)?.range?.[0] ?? from;
     values += 1;
@@ -195,7 +194,7 @@ function plainValue(document: Document, collector: Collector): unknown {
       }
       const first = lines.get(name);
       if (first !== undefined) {
-        collector.problem([...path, name], keyOffset, `written twice (first in line ${first}); remove one`);
+        collector.problem([...path, name], keyOffset, `written twice (first on line ${first}); remove one`);
         continue;
       }
       lines.set(name, collector.line(keyOffset));
@@ -208,7 +207,7 @@ function plainValue(document: Document, collector: Collector): unknown {
     const found = isScalar(node) ? node : undefined;
     const secretPlace = isSecretPath(path);
     if (typeof found?.value !== "string") {
-      // An empty value stands nowhere: its key does.
+      // An empty value has no place; its key does.
       const empty = found === undefined || (found.value === null && (found.source ?? "") === "");
       collector.place(path, {
         key,

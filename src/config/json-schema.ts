@@ -4,11 +4,11 @@ import * as schema from "./schema.ts";
 
 type Json = z.core.JSONSchema.BaseSchema;
 
-/** Editors know this draft best. */
+/** The draft that editors support best. */
 const options = { target: "draft-07", io: "input" } as const;
 const substitution = { $ref: "#/definitions/substitution" };
 
-/** The JSON Schema of a configuration file, for completion and hints in editors. What only Rollcall can check is not in it. */
+/** The JSON Schema of a configuration file, for completion and hints in editors. It lacks what only Rollcall can check. */
 export function jsonSchema(connectors: readonly Connector[]): Json {
   const file = substitutable(z.toJSONSchema(schema.file, options));
   const sources = file.properties?.["sources"];
@@ -29,7 +29,7 @@ export function jsonSchema(connectors: readonly Connector[]): Json {
 
 const settings = substitutable(z.toJSONSchema(schema.sourceSettings, options)).properties ?? {};
 
-/** The options of a built-in connector beside the word that names it. */
+/** The options of a built-in connector, and the key that names it. */
 function builtIn(connector: Connector): Json {
   const { $schema: _, ...own } = substitutable(z.toJSONSchema(connector.options, options));
   return {
@@ -42,27 +42,28 @@ function builtIn(connector: Connector): Json {
 const ownModule: Json = {
   type: "object",
   properties: {
-    connector: { type: "string", pattern: "^\\.{0,2}/|\\.[cm]?[jt]s$", description: "A module of your own." },
+    connector: {
+      type: "string",
+      pattern: "^\\.{0,2}/|\\.[cm]?[jt]s$",
+      description: "The path of your own connector module.",
+    },
     ...settings,
   },
   required: ["connector"],
 };
 
-/** Of a section that may also be empty, the form with keys. */
+/** The form with keys of a section that may also be empty. */
 function objectForm(json: Json): Json | undefined {
   if (json.type === "object") return json;
   return json.anyOf?.find(({ type }) => type === "object");
 }
 
-/** Lets a substitution stand wherever its text would not do: for numbers, booleans, choices and patterns. */
+/** Allows a substitution wherever its text would not be valid: for numbers, booleans, choices and patterns. */
 function substitutable(json: Json): Json {
   const inner = (value: unknown): unknown =>
     typeof value === "object" && value !== null ? substitutable(value as Json) : value;
   const { description, default: usual, ...rest } = json;
-  const annotations = {
-    ...(description === undefined ? {} : { description }),
-    ...(usual === undefined ? {} : { default: usual }),
-  };
+  const annotations = { description, default: usual };
   const strict = rest.enum !== undefined || rest.const !== undefined || rest.pattern !== undefined;
   if (strict || ["number", "integer", "boolean"].includes(String(rest.type)))
     return { ...annotations, anyOf: [rest, substitution] };

@@ -18,16 +18,16 @@ import { validate } from "./validate.ts";
 export interface LoadOptions {
   /** The built-in connectors. */
   readonly connectors: readonly BuiltInConnector[];
-  /** Loads a connector of the user's own; `name` is its path as written, `folder` the file's. Absent: there are none. */
+  /** Loads a user's own connector; `name` is its path as written, `folder` that of the file. Absent: not supported. */
   readonly load?: (name: string, folder: string) => Promise<Connector>;
-  /** Where `${env:NAME}` looks. Default: the process's. */
+  /** The variables for `${env:NAME}`. Default: the process's. */
   readonly environment?: NodeJS.ProcessEnv;
 }
 
 /**
- * Reads, fills in and checks a configuration file. Nothing is started, no source or target is asked.
+ * Reads, substitutes and validates a configuration file. Nothing is started, and no source or target is contacted.
  * @throws {InputError} with every problem of the file, each as `FILE:LINE:COLUMN: KEY: what is wrong; what to do`, in the
- *   order of the file; no value that came from `${env:}` or `${file:}` or that stands under a password is in them
+ *   order of the file. No problem shows a secret
  */
 export async function loadConfiguration(file: string, options: LoadOptions): Promise<Configuration> {
   const absolute = resolve(file);

@@ -41,20 +41,20 @@ const pinboard = z.strictObject({
   visualizations: z.array(visualization, { error: "expected a list of visualizations" }),
 });
 
-/** A pinboard as its file has it, and the file's times in epoch milliseconds. */
+/** A pinboard as in its file, with the file's times in epoch milliseconds. */
 export type PinboardConfiguration = z.infer<typeof pinboard> & { readonly created: number; readonly modified: number };
 
-/** One file of the folder: what it holds, or every problem of it. */
+/** One file of the folder: its pinboard, or its problems. */
 interface PinboardFile {
   readonly path: string;
-  readonly pinboard?: PinboardConfiguration;
+  readonly pinboard?: PinboardConfiguration | undefined;
   readonly document?: ConfigurationDocument;
   readonly problems: readonly Problem[];
 }
 
 /**
- * Reads the pinboards of a folder: its files `*.yaml` and `*.yml`, but hidden ones. Whether their SQL is right is not
- * looked at: the tables may come later. `${` means itself here, since SQL may hold it.
+ * Reads the pinboards of a folder: its files `*.yaml` and `*.yml` that are not hidden. Does not check their SQL, since tables
+ * may be created later, and does not substitute, since SQL may contain `${`.
  * @throws {InputError} with every problem of every file, each as `FILE:LINE:COLUMN: KEY: what is wrong; what to do`
  */
 export async function loadPinboards(folder: string): Promise<PinboardConfiguration[]> {
@@ -104,17 +104,17 @@ async function readPinboard(path: string): Promise<PinboardFile> {
     path,
     document,
     problems: [...document.problems, ...problems],
-    ...(value === undefined ? {} : { pinboard: { ...value, ...timesOf(times) } }),
+    pinboard: value && { ...value, ...timesOf(times) },
   };
 }
 
-/** Not every file system knows when a file was made, and a copied one may be younger than what it holds. */
+/** Some file systems do not know the creation time, and a copied file may be younger than its content. */
 function timesOf({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number }) {
   const modified = Math.floor(mtimeMs);
   return { created: birthtimeMs > 0 ? Math.min(Math.floor(birthtimeMs), modified) : modified, modified };
 }
 
-/** Ids that are there already, in the same file or in one before it, whatever else is wrong with the files. */
+/** Ids that occurred before, in the same file or an earlier one, whatever other problems the files have. */
 function repeatedIds(files: readonly PinboardFile[]): Map<PinboardFile, Problem[]> {
   const first = new Map<string, string>();
   const repeated = new Map<PinboardFile, Problem[]>();

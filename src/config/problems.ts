@@ -1,10 +1,10 @@
 import { isScalar, visit } from "yaml";
 import type { Document, LineCounter, YAMLError } from "yaml";
 
-/** Where a value stands in the file: keys and list indexes from the top. */
+/** A value's place in the file: keys and list indexes from the top. */
 export type Path = readonly (string | number)[];
 
-/** One thing that is wrong, at its place in the file. Lines and columns count from 1. Never holds a secret. */
+/** One problem and its place in the file. Lines and columns count from 1. Never contains a secret. */
 export interface Problem {
   readonly line: number;
   readonly column: number;
@@ -12,7 +12,7 @@ export interface Problem {
   readonly message: string;
 }
 
-/** A path as it is read: `syncs.staff.from[0]`; keys with other characters than a name's are quoted: `targets["a b"]`. */
+/** A path for a person: `syncs.staff.from[0]`; unusual keys are quoted: `targets["a b"]`. */
 export function renderPath(path: Path): string {
   return path
     .map((step, index) => {
@@ -23,7 +23,7 @@ export function renderPath(path: Path): string {
     .join("");
 }
 
-/** Every problem as a line of its own, in the order of the file, none twice. */
+/** The problems as lines, in the order of the file, without duplicates. */
 export function renderProblems(file: string, problems: readonly Problem[]): string[] {
   const lines = [...problems]
     .sort((a, b) => a.line - b.line || a.column - b.column)
@@ -38,11 +38,11 @@ const meanings: { readonly [code in YAMLError["code"]]?: string } = {
   TAB_AS_INDENT: "a tab; indent with spaces",
   BAD_INDENT: "the indentation does not fit the lines above; keys of one mapping start at the same column",
   BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one value; put the value in quotes',
-  BLOCK_IN_FLOW: "keys with values cannot stand here; give them lines of their own",
+  BLOCK_IN_FLOW: "keys with values cannot be here; put each on its own line",
   MULTILINE_IMPLICIT_KEY:
     "this line is neither a key with a colon and a space nor part of the value above; check the indentation",
   MULTIPLE_DOCS: "a second document begins here; one file holds one configuration",
-  BAD_DQ_ESCAPE: "an escape that double quotes do not know; write \\\\ for a backslash, or use single quotes",
+  BAD_DQ_ESCAPE: "unknown escape in double quotes; write \\\\ for a backslash, or use single quotes",
   TAG_RESOLVE_FAILED: "a tag that has no meaning here; put the value in quotes",
   BAD_ALIAS: "a broken alias; a value that starts with * or & needs quotes",
   ALIAS_PROPS: "a broken alias; a value that starts with * or & needs quotes",
@@ -52,15 +52,15 @@ const meanings: { readonly [code in YAMLError["code"]]?: string } = {
 const valueOfLine = /^(?<before>\s*(?:- +)*(?:[^\s:"'#]+:\s+)?)(?<first>\S)/;
 
 /**
- * What makes the text no YAML, in a person's words. The parser's own words quote the file, and with it passwords.
- * One problem a line: what follows the first is its echo.
+ * Why the text is not YAML, in plain words. The parser's own messages quote the file, and its passwords.
+ * Reports one problem per line; later ones follow from the first.
  */
 export function syntaxProblems(document: Document, text: string, counter: LineCounter): Problem[] {
   const lines = text.split(/\r?\n/);
   const byLine = new Map<number, Problem>();
   // An unresolved tag is a warning only, but it swallows the value: `include: !has(entry.x)` would be an empty text.
   for (const error of [...document.errors, ...document.warnings]) {
-    // Once the parser has lost the thread, every line that follows is "unexpected".
+    // Once the parser is lost, it calls every following line "unexpected".
     if (byLine.size > 0 && /in YAML stream|flow-error-end/.test(error.message)) break;
     const { line, column, message } = explain(error, document, lines, counter);
     if (!byLine.has(line)) byLine.set(line, { line, column, path: [], message });
@@ -112,8 +112,8 @@ function unclosedQuote(document: Document, end: number): number | undefined {
 function meaning({ code, message }: YAMLError): string {
   const bracket = /must be sufficiently indented and end with a (?<end>[\]}])/.exec(message)?.groups?.["end"];
   if (bracket !== undefined)
-    return `a ${bracket === "]" ? "[" : "{"} above is not closed: its ${bracket} is missing, or stands at the beginning of a line`;
-  // What stands behind the colon is the text itself.
+    return `a ${bracket === "]" ? "[" : "{"} above is not closed: its ${bracket} is missing or at the beginning of a line`;
+  // The part after the colon quotes the file.
   if (code === "UNEXPECTED_TOKEN") return message.replace(/:.*$/s, "").replace(/^U/, "u");
   if (code === "MISSING_CHAR") return message.charAt(0).toLowerCase() + message.slice(1);
   return meanings[code] ?? code.toLowerCase().replaceAll("_", " ");

@@ -26,14 +26,14 @@ const target = z
   .union([z.literal("embedded"), remote])
   .describe("embedded: the service in this file. Otherwise, a server with the same interface.");
 
-/** What every source may say beside its connector's own options. */
+/** The settings of every source, besides its connector's own options. */
 export const sourceSettings = z.strictObject({
   fullReadEvery: values.duration
     .exactOptional()
     .describe("How long to skip reading the source while it reports no changes. Absent: every run reads it."),
 });
 
-/** A source but for its connector's own options, which that connector's schema validates. */
+/** A source. The connector's schema validates its own options. */
 const source = z.looseObject({
   connector: values.text("the kind of source, or the path of a module like ./hr.ts"),
   ...sourceSettings.shape,
@@ -53,7 +53,7 @@ const metrics = values.section({
   open: z.boolean().prefault(false).describe("true: anyone may read /metrics."),
 });
 
-/** The whole file. What concerns several keys at once is checked apart, so that every problem is found in one go. */
+/** The whole file. `checks.ts` checks what involves several keys, so that one pass finds every problem. */
 export const file = z.strictObject({
   service: service
     .nullish()

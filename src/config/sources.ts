@@ -9,11 +9,11 @@ import { keysOf } from "./checks.ts";
 import { sourceSettings } from "./schema.ts";
 import { alternatives, validate } from "./validate.ts";
 
-/** Where connectors come from. */
+/** The connectors that a configuration may name. */
 export interface ConnectorSupply {
   /** The built-in ones. */
   readonly connectors: readonly BuiltInConnector[];
-  /** Loads one of the user's own: `path` as it stands in the file, `folder` the file's. Absent: there are none. */
+  /** Loads a user's own connector: `path` as written, `folder` that of the file. Absent: not supported. */
   readonly load?: (path: string, folder: string) => Promise<Connector>;
 }
 
@@ -33,7 +33,7 @@ export async function checkSources(
   for (const name of keysOf(document, ["sources"])) {
     const path = ["sources", name];
     const value = document.at(path);
-    // That a source is no mapping, or names no connector, is the file schema's to say.
+    // The file's schema reports a source that is no mapping or names no connector.
     if (typeof value !== "object" || value === null || !("connector" in value)) continue;
     const { connector: word, ...rest } = value;
     if (typeof word !== "string" || word === "" || document.broken([...path, "connector"])) continue;
@@ -45,14 +45,14 @@ export async function checkSources(
     const [settings, options] = splitSettings(rest);
     const validated = await validate(strict(connector.options), options, path, document);
     problems.push(...validated.problems);
-    // What is wrong with the settings is the file schema's to say.
+    // The file's schema reports problems of the settings.
     const { data = {} } = sourceSettings.safeParse(settings);
     sources[name] = { connector, options: validated.value, ...data };
   }
   return { sources, problems };
 }
 
-/** What every source may say, and what is its connector's own. */
+/** Separates the settings of every source from the connector's own options. */
 function splitSettings(source: object): [settings: object, options: object] {
   const settings: Record<string, unknown> = {};
   const options: Record<string, unknown> = {};
@@ -93,7 +93,7 @@ async function find(
   }
 }
 
-/** Unknown options are errors, also where the connector's author did not ask for it. */
+/** Unknown options are errors, even if the connector's author did not ask for that. */
 function strict(schema: z.ZodType): z.ZodType {
   return schema instanceof z.ZodObject && schema.def.catchall === undefined ? schema.strict() : schema;
 }

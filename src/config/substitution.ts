@@ -1,20 +1,20 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
-/** What became of one string value. */
+/** One text value with its substitutions filled in. */
 export interface Substituted {
   readonly text: string;
-  /** The substitutions that brought a value from outside, as they are named to a person: `${env:NAME}`. */
+  /** The substitutions that brought in a value, as written: `${env:NAME}`. */
   readonly origins: readonly string[];
-  /** What they brought. */
+  /** The values they brought in. */
   readonly secrets: readonly string[];
-  /** The value is one substitution and nothing else, so that it may stand for a number or a boolean. */
+  /** The value is one substitution and nothing else, so it may become a number or a boolean. */
   readonly whole: boolean;
   readonly problems: readonly string[];
 }
 
-/** Where values come from. */
-export interface Surroundings {
+/** Where substituted values come from. */
+export interface SubstitutionSources {
   readonly environment: NodeJS.ProcessEnv;
   /** The folder of the configuration file. */
   readonly folder: string;
@@ -27,9 +27,9 @@ const forms = "expected ${env:NAME}, ${env:NAME:-default} or ${file:/path}; for 
 
 /**
  * Fills in `${env:NAME}`, `${env:NAME:-default}` (the default also when the variable is empty) and `${file:/path}`
- * (one newline at the end is dropped); `$${` is the text `${`. What is filled in is never looked at again.
+ * (without one final newline); `$${` is the text `${`. Filled-in values are not substituted again.
  */
-export function substitute(text: string, { environment, folder }: Surroundings): Substituted {
+export function substitute(text: string, { environment, folder }: SubstitutionSources): Substituted {
   const origins: string[] = [];
   const secrets: string[] = [];
   const problems: string[] = [];
@@ -72,7 +72,7 @@ export function substitute(text: string, { environment, folder }: Surroundings):
   return { text: result, origins, secrets, whole, problems };
 }
 
-/** The text as it stands. */
+/** The text as it is. */
 export function verbatim(text: string): Substituted {
   return { text, origins: [], secrets: [], whole: false, problems: [] };
 }

@@ -3,13 +3,13 @@ import { z } from "zod";
 import * as values from "#values.ts";
 import { limits } from "#plan/limit-options.ts";
 
-/** An expression over `entry`, which gives what the key is about. */
+/** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
 
 const byDefault = (text: z.ZodType<string>) =>
   z.strictObject({ default: text.describe("The value to use when the source has none.") });
 
-/** An expression, or one beside what it means that the source has no value. */
+/** An expression, alone or with what to do when the source has no value. */
 const attribute = <Absence extends z.ZodType>(example: string, absence: Absence) =>
   z.union([
     expression(example),
@@ -29,7 +29,7 @@ const absentName = z
   .describe(
     "What to do when the source has no value. keep: leave the target's value, or use the name if there is none. Or { default: a text }.",
   );
-/** Names of groups that something is directly in. */
+/** Names of groups. */
 const groupList = z.array(values.principalName, { error: 'expected a list of group names like ["everyone"]' });
 
 const rules = {
@@ -73,7 +73,7 @@ export const cron = values.text('a cron expression like "*/15 * * * *"').refine(
   error: 'expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday)',
 });
 
-/** Five fields, six with the seconds first, or a nickname like `@daily`; `H`, a random value, is another at every start. */
+/** Five fields, six with seconds first, or a nickname like `@daily`. Not `H`, whose random value changes with every start. */
 function isCron(value: string): boolean {
   const fields = value.trim().split(/\s+/);
   if (!(fields.length === 1 && value.startsWith("@")) && ![5, 6].includes(fields.length)) return false;

@@ -8,8 +8,8 @@ export type Validated<Value> =
   | { readonly value: undefined; readonly problems: readonly Problem[] };
 
 /**
- * Validates one part of the file. A value that is wholly a substitution becomes a number or a boolean where the schema
- * wants one and the text is one; where a text is wanted it stays a text (a password `123` is no number).
+ * Validates one part of the file. A value that is one substitution becomes a number or a boolean where the schema wants one.
+ * Where the schema wants text, it stays text: a password `123` is not a number.
  * @param input the value at `base`, perhaps without some of its keys
  */
 export async function validate<Value>(
@@ -45,7 +45,7 @@ function convert(
   return result;
 }
 
-/** Where a number or a boolean was wanted, in any of the forms a value may have. */
+/** The places where some form of the value needs a number or a boolean. */
 function wanted(issue: z.core.$ZodIssue): { path: (string | number)[]; expected: string }[] {
   const path = issue.path as (string | number)[];
   if (issue.code === "invalid_union")
@@ -56,7 +56,7 @@ function wanted(issue: z.core.$ZodIssue): { path: (string | number)[]; expected:
   return [{ path, expected: issue.expected }];
 }
 
-/** A copy with another value at a path; what is not on the path is shared. */
+/** A copy with another value at a path. */
 function replace(value: unknown, path: Path, leaf: unknown): unknown {
   const [step, ...rest] = path;
   if (step === undefined) return leaf;
@@ -67,12 +67,12 @@ function replace(value: unknown, path: Path, leaf: unknown): unknown {
 
 type Issue = z.core.$ZodIssue;
 
-/** What a validation found, as problems at their places. Messages are those of `expectation` or the schema's own. */
+/** The issues of a validation as problems with places. Their messages come from `expectation` or the schema. */
 function explain(issues: readonly Issue[], document: ConfigurationDocument, base: Path): Problem[] {
   return issues.flatMap((issue) => plainIssues(issue, base)).flatMap((issue) => problemsOf(issue, document));
 }
 
-/** An issue without unions: of the forms a value may have, the one it comes nearest to. `path` is from the top. */
+/** Resolves unions: of the forms a value may have, takes the one it comes closest to. `path` is from the top. */
 function plainIssues(issue: Issue, base: Path): Issue[] {
   const path = [...base, ...issue.path] as (string | number)[];
   if (issue.code === "invalid_key") {
@@ -112,7 +112,7 @@ function problemsOf(issue: Issue, document: ConfigurationDocument): Problem[] {
   return [document.problem(path, "value", `${issue.message}${found(issue, value, path, document)}`)];
 }
 
-/** `, not …`, with what was probably meant: unless the value may not be shown. */
+/** `, not …` and what was probably meant, unless the value is secret. */
 function found(issue: Issue, value: unknown, path: Path, document: ConfigurationDocument): string {
   if (!issue.message.startsWith("expected ")) return "";
   const origins = document.origins(path);
@@ -146,8 +146,8 @@ const kinds: Readonly<Record<string, string>> = {
 };
 
 /**
- * What a schema says where it has no words of its own: `expected …`, so that a connector's options read like the rest.
- * Two messages are for `explain` alone: unknown keys give the known ones, a union of forms says nothing.
+ * The messages of schemas without their own: `expected …`, so that a connector's options read like the rest.
+ * Two of them are only for `explain`: unknown keys list the known ones, and a union says nothing.
  */
 const expectation: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
@@ -191,7 +191,7 @@ function bound(issue: { origin: string; exact?: boolean | undefined }, limit: nu
   return `expected a number, ${amount}`;
 }
 
-/** Whether a schema of numbers takes whole ones only. */
+/** Whether a number schema takes only whole numbers. */
 function isWhole(schema: unknown): boolean {
   return (schema as { _zod?: { def?: { format?: string } } } | undefined)?._zod?.def?.format === "safeint";
 }

@@ -55,7 +55,7 @@ export const limits = values.section({
 
 type From = string | { readonly source: string; readonly minUsers?: number; readonly minGroups?: number };
 
-/** What the limits of a sync mean: those that are not `none`, each with what it is on. */
+/** The limits of a sync, without those that are `none`, and each with its period. */
 export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
   const { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined, per, ...rest } = input;
   const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined };

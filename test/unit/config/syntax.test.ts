@@ -44,12 +44,12 @@ const cases: readonly [what: string, text: string, problems: readonly string[]][
   [
     "a list that is not closed",
     "syncs:\n  staff:\n    from: [corp\n    to: analytics\n",
-    ["4:5: not YAML: a [ above is not closed: its ] is missing, or stands at the beginning of a line"],
+    ["4:5: not YAML: a [ above is not closed: its ] is missing or at the beginning of a line"],
   ],
   [
     "an escape",
     'service:\n  data: "C:\\qata"\n',
-    ["2:12: not YAML: an escape that double quotes do not know; write \\\\ for a backslash, or use single quotes"],
+    ["2:12: not YAML: unknown escape in double quotes; write \\\\ for a backslash, or use single quotes"],
   ],
   [
     "an alias of nothing",
@@ -59,7 +59,7 @@ const cases: readonly [what: string, text: string, problems: readonly string[]][
   [
     "a key written twice",
     "service:\n  data: a\n  listen: 127.0.0.1:1\n  data: b\n",
-    ["4:3: service.data: written twice (first in line 2); remove one"],
+    ["4:3: service.data: written twice (first on line 2); remove one"],
   ],
   [
     "a key that is no word",
