@@ -71,3 +71,25 @@ export interface BuiltInConnector {
   readonly name: string;
   load(): Promise<Connector>;
 }
+
+/** Groups may have thousands of members each, so a batch also ends at so many references to groups and members. */
+const longestBatch = { records: 1_000, references: 10_000 };
+
+/** Regroups records, however few or many come at a time, into batches of about a thousand. */
+export async function* inBatches(
+  records: AsyncIterable<readonly SourceRecord[]>,
+): AsyncGenerator<readonly SourceRecord[]> {
+  let batch: SourceRecord[] = [];
+  let references = 0;
+  for await (const some of records) {
+    for (const record of some) {
+      batch.push(record);
+      references += record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
+      if (batch.length < longestBatch.records && references < longestBatch.references) continue;
+      yield batch;
+      batch = [];
+      references = 0;
+    }
+  }
+  if (batch.length > 0) yield batch;
+}

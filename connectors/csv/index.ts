@@ -1,3 +1,4 @@
+import { inBatches } from "#connector.ts";
 import type { Connector, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";
@@ -18,9 +19,6 @@ const csv: Connector<Options> = {
 };
 
 export default csv;
-
-/** A batch ends at so many records, or references: groups may have thousands of members each. */
-const longestBatch = { records: 1_000, references: 10_000 };
 
 /** What is to be read of one kind of file. */
 interface Part {
@@ -86,7 +84,7 @@ async function* readPart(
       first ??= { header, file: file.name };
     };
     try {
-      yield* recordsOf(part, file, headed, signal);
+      yield* inBatches(recordsOf(part, file, headed, signal));
     } catch (error) {
       signal.throwIfAborted();
       // A file that changed may look malformed; that it changed is then what to say.
@@ -111,10 +109,9 @@ async function* recordsOf(
   );
   const trailer = trailerOf(dialect.trailer, dialect.delimiter, file.name);
   let layout: { width: number; record: (row: Row) => SourceRecord } | undefined;
-  let batch: SourceRecord[] = [];
-  let references = 0;
   let count = 0;
   for await (const rows of rowsOf(text, dialect, place)) {
+    const records: SourceRecord[] = [];
     for (const row of rows) {
       if (layout === undefined) {
         const header = headerOf(row, file.name, dialect);
@@ -125,18 +122,11 @@ async function* recordsOf(
       if (trailer.take(row)) continue;
       const whole = shaped(row, layout.width, file.name, dialect);
       if (whole === undefined) continue;
-      const record = layout.record(whole);
-      batch.push(record);
-      count++;
-      references += referencesOf(record);
-      if (batch.length >= longestBatch.records || references >= longestBatch.references) {
-        yield batch;
-        batch = [];
-        references = 0;
-      }
+      records.push(layout.record(whole));
     }
+    count += records.length;
+    yield records;
   }
-  if (batch.length > 0) yield batch;
   if (layout === undefined) throw new IncompleteReadError(`${file.name} is empty: it has no header line`);
   trailer.assertCount(count);
   if (count < part.minRows) {
@@ -156,8 +146,4 @@ function assertSame(header: Header, file: string, first: { readonly header: Head
   throw new InputError(
     `${at({ file, line: 1 })}: the header is not that of ${first.file}; set headers to byName if the columns may differ`,
   );
-}
-
-function referencesOf(record: SourceRecord): number {
-  return record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
 }

@@ -1,3 +1,4 @@
+import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -9,7 +10,7 @@ import type { EntryRead, Reader } from "./entries.ts";
 import { connectionError, warningsTo } from "./errors.ts";
 import type { Warnings } from "./errors.ts";
 import { placementOf, primaryGroups, readNesting, recordsInParts } from "./groups.ts";
-import type { Completion, Nesting } from "./groups.ts";
+import type { Nesting } from "./groups.ts";
 import { MalformedError } from "./message.ts";
 import { options, partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
@@ -60,8 +61,8 @@ export async function* read(
     const nesting =
       options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
     const reading: Reading = { session, options, context, warnings, nesting, dnKey: dnKeys() };
-    yield* readKind("user", reading);
-    if (options.groups !== undefined) yield* readKind("group", reading);
+    yield* inBatches(readKind("user", reading));
+    if (options.groups !== undefined) yield* inBatches(readKind("group", reading));
     context.signal.throwIfAborted();
     warnings.close();
   } catch (error) {
@@ -80,27 +81,25 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   const groups = primaryGroups(options, context.warn);
   const { base: bases, minEntries } = partOptions(kind, options);
   const placement = placementOf(reading.nesting, warnings);
-  const batch = createBatch();
+  const yielder = createYielder();
   let count = 0;
   for (const base of bases) {
     const query = queryOf(kind, options, base, selection.request);
     for await (const { session, entries } of searchEverywhere(reading.session, query)) {
       count += entries.length;
+      let records: SourceRecord[] = [];
       for (const message of entries) {
         const found = recordOf(message, reader);
-        if (isWhole(found)) batch.add(placement.place(found.entry));
-        else {
-          const completion: Completion = { session, reader, primaryGroups: groups, placement };
-          for await (const records of recordsInParts(message, found, completion)) {
-            batch.add(records);
-            if (batch.isFull()) yield await batch.take();
-          }
-        }
-        if (batch.isFull()) yield await batch.take();
+        if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
+        else yield* recordsInParts(message, found, { session, reader, primaryGroups: groups, placement });
+        if (!yielder.isDue()) continue;
+        yield records;
+        records = [];
+        await yielder.yield();
       }
+      yield records;
     }
   }
-  if (!batch.isEmpty()) yield await batch.take();
   if (count >= minEntries) return;
   throw new IncompleteReadError(
     `${reading.session.place}: ${bases.join(" and ")}: ${count} ${kind}s found, expected at least ${minEntries} (${kind}s.minEntries); check the filter, and what the login may see`,
@@ -110,30 +109,4 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
 /** Whether the message is all there is to say. */
 function isWhole({ lists, rest, primaryGroup }: EntryRead): boolean {
   return lists.length === 0 && rest.length === 0 && primaryGroup === undefined;
-}
-
-/** A batch ends at so many records, or references: groups may have thousands of members each. */
-const longestBatch = { records: 500, references: 5_000 };
-
-function createBatch() {
-  let records: SourceRecord[] = [];
-  let references = 0;
-  const yielder = createYielder();
-  return {
-    add: (more: readonly SourceRecord[]): void => {
-      for (const record of more) {
-        records.push(record);
-        references += record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
-      }
-    },
-    isFull: () => records.length >= longestBatch.records || references >= longestBatch.references,
-    isEmpty: () => records.length === 0,
-    take: async (): Promise<readonly SourceRecord[]> => {
-      if (yielder.isDue()) await yielder.yield();
-      const taken = records;
-      records = [];
-      references = 0;
-      return taken;
-    },
-  };
 }

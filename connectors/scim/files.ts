@@ -3,8 +3,6 @@ import { IncompleteReadError, InputError } from "#errors.ts";
 import type { OpenFile, OpenFiles } from "#files/source-file.ts";
 import { contentOf, openFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
-import { batched } from "./batch.ts";
-import type { Counts } from "./batch.ts";
 import { itemsOf, JsonError } from "./json.ts";
 import { envelopeOf } from "./list.ts";
 import type { Envelope } from "./list.ts";
@@ -27,7 +25,6 @@ export async function* readFiles(
   options: FileOptions,
   { folder }: OpenContext,
   context: ReadContext,
-  counts: Counts,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { signal } = context;
   const { users, groups, mixed } = options.files;
@@ -47,7 +44,7 @@ export async function* readFiles(
     for (const { content, set } of opened) {
       for (const file of set.files) {
         try {
-          yield* recordsOf(file, content, making, { signal, counts, others });
+          yield* recordsOf(file, content, making, { signal, others });
         } catch (error) {
           signal.throwIfAborted();
           // A file that changed may look malformed; that it changed is then what to say.
@@ -69,7 +66,7 @@ async function* recordsOf(
   file: OpenFile,
   content: Content,
   making: Making,
-  { signal, counts, others }: { signal: AbortSignal; counts: Counts; others: Map<string, number> },
+  { signal, others }: { signal: AbortSignal; others: Map<string, number> },
 ): AsyncGenerator<readonly SourceRecord[]> {
   const totals = createTotals(file.name);
   const at = (line: number): string => `${file.name}:${line}`;
@@ -91,7 +88,7 @@ async function* recordsOf(
         const id = idOf(resource);
         records.push(entryOf(kind, resource, id === undefined ? at(line) : `${at(line)}, id ${id}`, making));
       }
-      yield* batched(records, counts);
+      yield records;
     }
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;

@@ -1,8 +1,8 @@
+import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import { IncompleteReadError } from "#errors.ts";
 import { openFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
-import { assertEnough } from "./batch.ts";
-import type { Counts } from "./batch.ts";
 import { authorizationOf, openServer } from "./client.ts";
 import type { Authorization } from "./client.ts";
 import { readFiles } from "./files.ts";
@@ -38,10 +38,30 @@ export async function* read(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const counts: Counts = { user: 0, group: 0, membership: 0 };
-  if (isLive(options)) yield* readLive(options, authorization, open, context, counts);
-  else if (isFiles(options)) yield* readFiles(options, open, context, counts);
-  assertEnough(counts, options, `source ${open.name}`);
+  const counts = { user: 0, group: 0, membership: 0 };
+  for await (const batch of inBatches(recordsOf(options, authorization, open, context))) {
+    for (const { kind } of batch) counts[kind]++;
+    yield batch;
+  }
+  for (const [kind, least, setting] of [
+    ["user", options.minUsers, "minUsers"],
+    ["group", options.minGroups, "minGroups"],
+  ] as const) {
+    if (counts[kind] >= least) continue;
+    throw new IncompleteReadError(
+      `source ${open.name}: ${counts[kind]} ${kind}s, expected at least ${least} (${setting})`,
+    );
+  }
+}
+
+async function* recordsOf(
+  options: Options,
+  authorization: Authorization,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  if (isLive(options)) yield* readLive(options, authorization, open, context);
+  else if (isFiles(options)) yield* readFiles(options, open, context);
 }
 
 /** Whether a server is read. */

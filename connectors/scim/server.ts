@@ -2,8 +2,6 @@ import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } f
 import { IncompleteReadError, InputError } from "#errors.ts";
 import { textOf } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
-import { batched } from "./batch.ts";
-import type { Counts } from "./batch.ts";
 import type { Authorization, Server } from "./client.ts";
 import { openServer, titleOf } from "./client.ts";
 import { itemsOf } from "./json.ts";
@@ -25,7 +23,6 @@ export async function* readLive(
   authorization: Authorization,
   open: OpenContext,
   context: ReadContext,
-  counts: Counts,
 ): AsyncGenerator<readonly SourceRecord[]> {
   context.signal.throwIfAborted();
   const server = await openServer(options, authorization, open, context);
@@ -44,10 +41,10 @@ export async function* readLive(
     for await (const resources of resourcesOf(server, list("user", options.users))) {
       const users = resources.map((resource) => entryIn(server, "user", options.users.path, resource, making));
       isLinked ||= users.some(({ memberOf }) => memberOf.length > 0);
-      yield* batched(users, counts);
+      yield users;
     }
     if (options.groups !== false) {
-      const hasMembers = yield* readGroups(server, options.groups, list("group", options.groups), making, counts);
+      const hasMembers = yield* readGroups(server, options.groups, list("group", options.groups), making);
       if (!hasMembers && !isLinked) throw withoutMembers(server, options.groups);
     }
     context.signal.throwIfAborted();
@@ -69,7 +66,6 @@ async function* readGroups(
   options: GroupsOptions,
   list: List,
   making: Making,
-  counts: Counts,
 ): AsyncGenerator<readonly SourceRecord[], boolean> {
   const isApart = making.memberships !== "groups" && options.members === "each";
   let hasMembers = isApart || making.memberships === "groups";
@@ -85,13 +81,10 @@ async function* readGroups(
       if (isApart || isCut) apart.push({ entry, given: isCut ? entry.members.length : undefined });
       entries.push(isApart || isCut ? { ...entry, members: [] } : entry);
     }
-    yield* batched(entries, counts);
+    yield entries;
     for (const { entry, given } of apart) {
       for await (const members of membersOfGroup(server, options, entry.id, given)) {
-        yield* batched(
-          members.map((member) => membership(entry, member)),
-          counts,
-        );
+        yield members.map((member) => membership(entry, member));
       }
     }
   }
