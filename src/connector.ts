@@ -3,14 +3,14 @@ import type { SourceRecord } from "#principals/entry.ts";
 
 export type { Entry, MemberReference, Membership, SourceRecord } from "#principals/entry.ts";
 
-/** What a read is given. */
+/** The context of a read. */
 export interface ReadContext {
   /** Aborts the read: it ends within a second by throwing the signal's reason. */
   readonly signal: AbortSignal;
-  /** Says something a person should know that does not fail the read. Never holds a secret. */
+  /** Reports something that does not fail the read but that a person should know. Must not hold a secret. */
   warn(message: string): void;
-  /** The attributes that somebody asks for, by kind; a connector may leave the others out. Absent: all. */
-  readonly attributes?: WantedAttributes;
+  /** The attributes that are used, by kind; a connector may leave the others out. Absent: all. */
+  readonly attributes?: WantedAttributes | undefined;
 }
 
 /** Names of attributes as rules write them: `entry.NAME`. */
@@ -24,35 +24,34 @@ export interface Source {
   /**
    * Everything in scope, in batches (of about a thousand), or an error: a read that ends without throwing is a promise
    * that nothing is missing. Keeps nothing in memory that grows with the directory.
-   * @throws {IncompleteReadError} when completeness cannot be proven
-   * @throws {InputError} when what was read is malformed; the message names file and line
-   * @throws {UnavailableError} when the source cannot be reached
+   * @throws {IncompleteReadError} completeness cannot be proven
+   * @throws {InputError} the data is malformed; the message names file and line
+   * @throws {UnavailableError} the source cannot be reached
    */
   read(context: ReadContext): AsyncIterable<readonly SourceRecord[]>;
   /**
-   * Reaches the source without reading it: lines on what was reached, how it is protected and as whom, for a person.
-   * Never a secret. Absent: there is nothing to say that a read does not show.
-   * @throws {UnavailableError} when the source cannot be reached
+   * Connects to the source without reading it. Lines for a person: the server, its protection, the login. Never a secret.
+   * Absent: a read shows everything there is to say.
+   * @throws {UnavailableError} the source cannot be reached
    */
   describe?(context: ReadContext): Promise<readonly string[]>;
   /**
-   * Where in what is reached there is something to read: what `base` can be, for whoever sets the source up. Asks
-   * nothing of the places in its own options.
-   * @throws {UnavailableError} when the source cannot be reached
+   * What `base` can be, for a person who sets the source up. Does not use the bases in the options.
+   * @throws {UnavailableError} the source cannot be reached
    */
   places?(context: ReadContext): Promise<readonly string[]>;
   /**
-   * A value that is another one whenever what a read delivers may have changed since; undefined: the source cannot
-   * tell. Cheap. Absent: the source can never tell.
+   * A value that differs whenever a read may deliver something else; undefined: the source cannot say now. Cheap.
+   * Absent: the source can never say.
    */
   version?(context: ReadContext): Promise<string | undefined>;
 }
 
-/** Where a source is opened. */
+/** What a source is opened with. */
 export interface OpenContext {
   /** The source's name in the configuration, for messages. */
   readonly name: string;
-  /** The folder that relative paths are relative to: the configuration file's. */
+  /** The configuration file's folder: relative paths start there. */
   readonly folder: string;
 }
 
@@ -62,11 +61,11 @@ export interface Connector<Options = unknown> {
   readonly name: string;
   /** The options beside `connector:`, validated with the rest of the configuration. Unknown keys are errors. */
   readonly options: z.ZodType<Options>;
-  /** Opens the source. Does no I/O: a wrong path or password shows when it is read. */
+  /** Opens the source. Does no I/O: a wrong path or password shows in a read. */
   open(options: Options, context: OpenContext): Source;
 }
 
-/** A connector that comes with Rollcall. What it needs is loaded when somebody asks for it. */
+/** A connector that comes with Rollcall. Loaded when it is used. */
 export interface BuiltInConnector {
   readonly name: string;
   load(): Promise<Connector>;
@@ -77,7 +76,7 @@ const longestBatch = { records: 1_000, references: 10_000 };
 
 /** Regroups records, however few or many come at a time, into batches of about a thousand. */
 export async function* inBatches(
-  records: AsyncIterable<readonly SourceRecord[]>,
+  records: AsyncIterable<readonly SourceRecord[]> | Iterable<readonly SourceRecord[]>,
 ): AsyncGenerator<readonly SourceRecord[]> {
   let batch: SourceRecord[] = [];
   let references = 0;

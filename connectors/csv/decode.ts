@@ -7,8 +7,8 @@ import type { Place } from "./rows.ts";
 
 /**
  * The text of a file, in pieces of about 32 KiB, without its byte order mark.
- * @throws {IncompleteReadError} when compressed data ends early
- * @throws {InputError} when bytes are not of the encoding
+ * @throws {IncompleteReadError} compressed data ends early
+ * @throws {InputError} bytes are not in the encoding
  */
 export function textOf(file: OpenFile, encoding: Encoding, place: Place, signal: AbortSignal): AsyncGenerator<string> {
   return decoded(
@@ -23,13 +23,13 @@ type CertainEncoding = Exclude<Encoding, "utf-16">;
 const longestMark = 3;
 
 /**
- * Bytes as text, without the byte order mark. `place` is where the reader of the text stands when it asks for more.
- * Before the error, the text up to the wrong bytes is delivered, so that the reader's place is then theirs.
- * @throws {InputError} when bytes are not of the encoding, or the byte order mark is another one's
+ * Decodes bytes, without the byte order mark. `place` is the position of the reader when it asks for more text. Before an
+ * error, the text up to the wrong bytes is delivered, so that the position in the message is theirs.
+ * @throws {InputError} bytes are not in the encoding, or the byte order mark is another encoding's
  */
 export async function* decoded(bytes: AsyncIterable<Buffer>, encoding: Encoding, place: Place): AsyncGenerator<string> {
   let decode: Decode | undefined;
-  // What the chunks so far end with: the start of a character, or of a byte order mark.
+  // The incomplete character, or byte order mark, at the end of the bytes so far.
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of bytes) {
     rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
@@ -46,13 +46,13 @@ export async function* decoded(bytes: AsyncIterable<Buffer>, encoding: Encoding,
 }
 
 interface Decode {
-  /** How many of the bytes are whole characters. */
+  /** The number of bytes up to the last complete character. */
   completeLength(bytes: Buffer): number;
-  /** The text of whole characters. */
+  /** Decodes complete characters. */
   text(bytes: Buffer): Generator<string>;
 }
 
-/** Settles how to decode from the first bytes, and takes the byte order mark off them. */
+/** Chooses the decoder from the first bytes, and removes the byte order mark. */
 function start(head: Buffer, configured: Encoding, place: Place): [Decode, Buffer] {
   const [mark, markLength] = markOf(head);
   const encoding = configured === "utf-16" && mark?.startsWith("utf-16") ? mark : configured;
@@ -94,7 +94,7 @@ function markOf(head: Buffer): [CertainEncoding | undefined, number] {
 function completeLength(bytes: Buffer, encoding: CertainEncoding): number {
   if (encoding === "latin1") return bytes.length;
   if (encoding === "utf-8") {
-    // The last character starts at one of the last three bytes, or it is whole.
+    // An incomplete character starts within the last three bytes.
     for (let back = 1; back <= Math.min(3, bytes.length); back++) {
       const byte = bytes[bytes.length - back] ?? 0;
       if (byte < 0x80) break;
@@ -108,13 +108,13 @@ function completeLength(bytes: Buffer, encoding: CertainEncoding): number {
   return isHighSurrogate ? even - 2 : even;
 }
 
-/** The text up to the first bytes that are wrong, and one U+FFFD in their place. */
+/** The text up to the first wrong bytes, and one U+FFFD in their place. */
 function textUpToFault(bytes: Buffer, encoding: CertainEncoding): string {
   const loose = new TextDecoder(encoding, { ignoreBOM: true }).decode(bytes);
   const replacement = encoding === "utf-8" ? [0xef, 0xbf, 0xbd] : encoding === "utf-16le" ? [0xfd, 0xff] : [0xff, 0xfd];
   for (let index = loose.indexOf("\u{FFFD}"); index !== -1; index = loose.indexOf("\u{FFFD}", index + 1)) {
     const offset = encoding === "utf-8" ? Buffer.byteLength(loose.slice(0, index)) : index * 2;
-    // The character itself may stand in the file; up to here every byte was right, so the offset is exact.
+    // The file may hold U+FFFD itself. Every byte up to here was right, so the offset is exact.
     if (replacement.some((byte, i) => bytes[offset + i] !== byte)) return loose.slice(0, index + 1);
   }
   return loose;

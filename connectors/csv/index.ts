@@ -11,7 +11,7 @@ import { entryOf, membershipOf } from "./records.ts";
 import { at, headerOf, rowsOf, shaped, trailerOf, withoutSepLine } from "./rows.ts";
 import type { Header, Place, Row } from "./rows.ts";
 
-/** Users, groups and memberships from CSV files. Its options: `README.md` beside this file. */
+/** Users, groups and memberships from CSV files. Its options: `README.md` in this folder. */
 const csv: Connector<Options> = {
   name: "csv",
   options,
@@ -20,22 +20,22 @@ const csv: Connector<Options> = {
 
 export default csv;
 
-/** What is to be read of one kind of file. */
+/** The files of users, of groups or of memberships. */
 interface Part {
   readonly names: readonly string[];
   readonly checks: Checks;
   readonly dialect: Dialect;
   readonly minRows: number;
-  /** Makes a record of each row under the header of a file. */
+  /** For a file with this header, makes a record of a row. */
   records(header: Header, file: string): (row: Row) => SourceRecord;
 }
 
 /**
- * Every record of every file: users, then groups, then memberships. All files are open from the start and must be the
- * same at the end, so that what was read is what the folder held at one time.
- * @throws {IncompleteReadError} when a file is missing, empty, too short, cut off or changing
- * @throws {InputError} when a file is malformed; the message names file and line
- * @throws {UnavailableError} when the system cannot read a file
+ * Every record of every file: users, then groups, then memberships. All files are opened at the start and must be
+ * unchanged at the end, so that what was read is what the folder held at one time.
+ * @throws {IncompleteReadError} a file is missing, empty, too short, cut off or changing
+ * @throws {InputError} a file is malformed; the message names file and line
+ * @throws {UnavailableError} the system cannot read a file
  */
 export async function* read(
   options: Options,
@@ -87,14 +87,14 @@ async function* readPart(
       yield* inBatches(recordsOf(part, file, headed, signal));
     } catch (error) {
       signal.throwIfAborted();
-      // A file that changed may look malformed; that it changed is then what to say.
+      // A file that changed may look malformed; then report the change.
       await file.assertUnchanged();
       throw error;
     }
   }
 }
 
-/** @param headed is told the header before the first record */
+/** @param headed is called with the header before the first record */
 async function* recordsOf(
   part: Part,
   file: OpenFile,
@@ -136,7 +136,7 @@ async function* recordsOf(
   }
 }
 
-/** @throws {InputError} when a file does not have the header that the first one has */
+/** @throws {InputError} the header differs from the first file's */
 function assertSame(header: Header, file: string, first: { readonly header: Header; readonly file: string }): void {
   const { columns } = first.header;
   const isSame =

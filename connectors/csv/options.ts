@@ -1,33 +1,33 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
 
-/** The encodings a file can be in; `utf-16` is told apart by its byte order mark. */
+/** `utf-16`: little- or big-endian, as its byte order mark says. */
 export type Encoding = z.infer<typeof encoding>;
 
-/** How a file is written, and how far it may stray from that. */
+/** The format of a file, and which deviations from it are allowed. */
 export interface Dialect {
   readonly delimiter: string;
   /** Empty: nothing is quoted. */
   readonly quote: string;
   readonly encoding: Encoding;
-  /** The first line may be `sep=;`, which then says what the delimiter is. */
+  /** The first line may be `sep=;` and set the delimiter. */
   readonly sepLine: boolean;
-  /** Names of columns are compared without regard to case. */
+  /** Column names are case-insensitive. */
   readonly ignoreCase: boolean;
   readonly duplicateColumns: DuplicateColumns;
-  /** Rows without any value are no rows. */
+  /** Rows without any value are skipped. */
   readonly skipBlankRows: boolean;
   /** Fields that are missing at the end of a row are empty. */
   readonly shortRows: boolean;
-  /** Empty fields past the header's are dropped. */
+  /** Empty fields after the last column are dropped. */
   readonly trailingDelimiters: boolean;
-  /** Files of one pattern may have columns in another order, and others. */
+  /** `byName`: several files may differ in the order of their columns, and have others. */
   readonly headers: "same" | "byName";
   /** Matches the last row, and captures how many rows there are before it. */
   readonly trailer: RegExp | undefined;
 }
 
-/** What becomes of columns that have one name: an error, one of them, or `name`, `name_2`, `name_3`. */
+/** Columns with one name: an error, one of them, or `name`, `name_2`, `name_3`. */
 export type DuplicateColumns = z.infer<typeof duplicateColumns>;
 const duplicateColumns = z.enum(["error", "first", "last", "numbered"], {
   error: "expected error, first, last or numbered",
@@ -43,7 +43,7 @@ const flag = (description: string) => z.boolean().optional().describe(`${descrip
 
 function isTrailer(value: string): boolean {
   try {
-    // Matching nothing, the pattern still shows how many groups it has.
+    // With an empty alternative it always matches, so the result shows the number of groups.
     return new RegExp(`${value}|`, "u").exec("")?.length === 2;
   } catch {
     return false;
@@ -64,8 +64,8 @@ const dialect = {
   encoding: encoding
     .optional()
     .describe("How the text is encoded. Default utf-8. A byte order mark is not needed, except for utf-16."),
-  sepLine: flag("A first line like sep=; is understood: it says what the delimiter is."),
-  ignoreCase: flag("Names of columns are compared without regard to case."),
+  sepLine: flag("Accept a first line like sep=; that sets the delimiter."),
+  ignoreCase: flag("Column names are case-insensitive."),
   duplicateColumns: duplicateColumns
     .optional()
     .describe(
@@ -77,9 +77,7 @@ const dialect = {
   headers: z
     .enum(["same", "byName"], { error: "expected same or byName" })
     .optional()
-    .describe(
-      "Of several files: same demands one header of all, byName only the columns that are configured. Default same.",
-    ),
+    .describe("Of several files: same requires identical headers, byName only the configured columns. Default same."),
   trailer: z
     .string()
     .refine(isTrailer, {
@@ -140,7 +138,7 @@ const entries = {
 
 const memberKind = z.enum(["user", "group"], { error: "expected user or group" });
 
-const users = z.strictObject(entries).describe("The file of users, one a row.");
+const users = z.strictObject(entries).describe("The file of users, one per row.");
 
 const groups = z
   .strictObject({
@@ -154,7 +152,7 @@ const groups = z
       .optional()
       .describe("A column that says who is directly in the group, by their keys."),
   })
-  .describe("The file of groups, one a row.");
+  .describe("The file of groups, one per row.");
 
 const kindColumn = z.strictObject({
   column: column.describe("The column that says what the member is."),
@@ -172,9 +170,9 @@ const memberships = z
       .optional()
       .describe("What the members are, or the column that says so. Default: a user with such a key, or else a group."),
   })
-  .describe("A file of pairs: a group and who is directly in it, one pair a row.");
+  .describe("A file of pairs: a group and a direct member, one pair per row.");
 
-/** What stands beside `connector: csv`. */
+/** The options beside `connector: csv`. */
 export const options = z
   .strictObject({
     users,
@@ -198,10 +196,10 @@ export type UsersOptions = z.infer<typeof users>;
 export type GroupsOptions = z.infer<typeof groups>;
 export type MembershipsOptions = z.infer<typeof memberships>;
 
-/** A dialect as it is configured: any part may be unsaid. */
+/** A dialect as configured: all settings are optional. */
 export type PartialDialect = { [key in keyof Dialect]?: (key extends "trailer" ? string : Dialect[key]) | undefined };
 
-/** How a file is written: what its own block says, else what stands beside `users:`, else the defaults. */
+/** The settings in the file's own block, else those beside `users:`, else the defaults. */
 export function dialectOf(source: PartialDialect, file: PartialDialect = {}): Dialect {
   const trailer = file.trailer ?? source.trailer;
   return {

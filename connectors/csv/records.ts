@@ -7,8 +7,8 @@ import type { Header, Row } from "./rows.ts";
 import { at } from "./rows.ts";
 
 /**
- * How to make an entry of a row of a file.
- * @throws {InputError} at once when the header lacks a column, and for a row whose id is empty
+ * Returns a function that makes an entry of a row.
+ * @throws {InputError} at once when the header lacks a column; for a row whose id is empty
  */
 export function entryOf(kind: Kind, options: UsersOptions | GroupsOptions, header: Header, file: string) {
   const idIndex = header.indexOf(options.id);
@@ -37,8 +37,8 @@ export function entryOf(kind: Kind, options: UsersOptions | GroupsOptions, heade
 }
 
 /**
- * How to make a membership of a row of a file of pairs.
- * @throws {InputError} at once when the header lacks a column, and for a row that names no group, member or kind
+ * Returns a function that makes a membership of a row.
+ * @throws {InputError} at once when the header lacks a column; for a row without group, member or kind
  */
 export function membershipOf(options: MembershipsOptions, header: Header, file: string) {
   const groupIndex = header.indexOf(options.group);
@@ -107,7 +107,7 @@ function key(row: Row, index: number): string {
   return comparable(row.fields[index] ?? "");
 }
 
-/** Ids, keys and references: without the spaces around them, and one way to write an accent. */
+/** Ids, keys and references are compared without surrounding spaces and in Unicode form NFC. */
 function comparable(value: string): string {
   return nfc(value.trim());
 }

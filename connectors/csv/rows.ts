@@ -3,7 +3,7 @@ import { distance } from "fastest-levenshtein";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Dialect } from "./options.ts";
 
-/** Longer rows are taken for a quote that is never closed: what is held in memory must not grow with the file. */
+/** A longer row probably has a quote that is never closed; memory must not grow with the file. */
 const longestRow = 16 * 1024 * 1024;
 
 /** One row: its fields and the line on which it starts. */
@@ -13,9 +13,9 @@ export interface Row {
 }
 
 /**
- * The rows of a text, the header's too, without blank lines; those of one piece of text at once.
- * Keeps `place` at the line of the row after them.
- * @throws {InputError} when quotes are not balanced
+ * The rows of a text, header included, without blank lines, in groups as the text arrives. Moves `place` to the line of
+ * the row after them.
+ * @throws {InputError} quotes are not balanced
  */
 export async function* rowsOf(
   text: AsyncIterable<string>,
@@ -30,13 +30,13 @@ export async function* rowsOf(
     record_delimiter: ["\r\n", "\n", "\r"],
     relax_column_count: true,
     max_record_size: longestRow,
-    // Taken here, and not from the stream's readable side, so that the rows before an error are known when it is.
+    // Not from the stream's readable side, so that the rows before an error are known with it.
     on_record: (record: string[]) => {
       records.push(record);
       return null;
     },
   });
-  // What `write` and `end` report is also emitted.
+  // `write` and `end` report errors to their callbacks as well.
   parser.on("error", () => {});
 
   const taken = (): readonly Row[] => {
@@ -59,7 +59,7 @@ export async function* rowsOf(
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     taken();
-    // Without the cause, whose message and properties hold values of the file.
+    // Without the cause: it holds values of the file.
     throw new InputError(`${at(place)}: ${problems[error.code] ?? error.code}`);
   } finally {
     parser.destroy();
@@ -81,7 +81,7 @@ function breaksIn(fields: readonly string[]): number {
   return breaks;
 }
 
-/** By the parser's code. */
+/** By the parser's error code. */
 const problems: Readonly<Record<string, string>> = {
   CSV_QUOTE_NOT_CLOSED: "the row that starts here has an opening quote that is never closed",
   CSV_INVALID_CLOSING_QUOTE:
@@ -94,14 +94,13 @@ const problems: Readonly<Record<string, string>> = {
     "the row that starts here is longer than 16 MiB; it probably has an opening quote that is never closed",
 };
 
-/** `sep=;`, as Excel understands and some exports write it, and its line end. */
+/** `sep=;` with its line end, as Excel understands it and some exports write it. */
 const sepLine = /^sep=([^\r\n])(?:\r\n|\r|\n)/iu;
 const longest = "sep=🦉\r\n".length;
 
 /**
- * A text without the line that says what its delimiter is, if it starts with one, and the dialect with that delimiter.
- * Advances `place` past the line.
- * @throws {InputError} when there is such a line and `sepLine` does not allow it
+ * The text without a first line like `sep=;`, and the dialect with that delimiter. Moves `place` past the line.
+ * @throws {InputError} there is such a line and `sepLine` does not allow it
  */
 export async function withoutSepLine(
   text: AsyncGenerator<string>,
@@ -139,8 +138,8 @@ export interface Header {
   /** Every column that has a name, in the file's order. */
   readonly columns: readonly Column[];
   /**
-   * Where a column is in a row.
-   * @throws {InputError} when the header has no such column
+   * The index of a column in a row.
+   * @throws {InputError} the header has no such column
    */
   indexOf(name: string): number;
 }
@@ -150,15 +149,15 @@ export interface Column {
   readonly index: number;
 }
 
-/** What of a dialect concerns its header. */
+/** The settings that concern the header. */
 type HeaderRules = Pick<Dialect, "ignoreCase" | "duplicateColumns" | "trailingDelimiters">;
 
 const strictHeader: HeaderRules = { ignoreCase: false, duplicateColumns: "error", trailingDelimiters: false };
 
 /**
- * The header that a row is. Names are compared without the spaces around them, and whether accents are part of a
- * letter or follow it. Where the header line is missing its cells are values, which no message may show.
- * @throws {InputError} when two columns have one name
+ * Makes a header of a row. Names are compared without surrounding spaces and in Unicode form NFC. If the header line is
+ * missing, the cells are values, which no message may show.
+ * @throws {InputError} two columns have one name
  */
 export function headerOf(row: Row, file: string, rules: HeaderRules = strictHeader): Header {
   const place: Place = { file, line: row.line };
@@ -204,12 +203,12 @@ function plain(name: string): string {
   return name.trim().normalize("NFC");
 }
 
-/** What is usually wrong with a header that lacks a column. */
+/** The usual reason why a header lacks a column. */
 function hint(name: string, fields: readonly string[], names: readonly string[]): string {
   if (fields.some((field) => field.includes("\0"))) return "this looks like UTF-16: set encoding";
   const delimiter = [";", "\t", "|", ","].find((candidate) => fields.length === 1 && fields[0]?.includes(candidate));
   if (delimiter !== undefined) return `this looks like a single column: set delimiter to ${JSON.stringify(delimiter)}`;
-  // So near to a name of the configuration that it is no value.
+  // So similar to a configured name that it is not a value.
   const near = names.find((candidate) => distance(candidate.toLowerCase(), plain(name).toLowerCase()) <= 2);
   if (near !== undefined && near.toLowerCase() === plain(name).toLowerCase())
     return `it is written ${JSON.stringify(near)} there: write it so, or set ignoreCase`;
@@ -218,8 +217,8 @@ function hint(name: string, fields: readonly string[], names: readonly string[])
 }
 
 /**
- * The row with as many fields as the header has columns; undefined when it is one to skip.
- * @throws {InputError} when it has more or fewer and no setting allows it
+ * The row with as many fields as the header has columns; undefined for a row to skip.
+ * @throws {InputError} it has more or fewer fields and no setting allows it
  */
 export function shaped(row: Row, width: number, file: string, dialect: Dialect): Row | undefined {
   const { fields } = row;
@@ -242,14 +241,14 @@ export function shaped(row: Row, width: number, file: string, dialect: Dialect):
   );
 }
 
-/** Watches for the row at the end of a file that says how many rows come before it. */
+/** Recognises the last row of a file, which says how many rows come before it. */
 export interface Trailer {
   /**
    * Whether the row is the trailer.
-   * @throws {InputError} when it follows the trailer
+   * @throws {InputError} the trailer came before this row
    */
   take(row: Row): boolean;
-  /** @throws {IncompleteReadError} when there was no trailer, or it counts other rows than those */
+  /** @throws {IncompleteReadError} there was no trailer, or its count is not `rows` */
   assertCount(rows: number): void;
 }
 
@@ -285,11 +284,11 @@ export function trailerOf(pattern: RegExp | undefined, delimiter: string, file: 
   };
 }
 
-/** Where a read stands: for messages, and for the origin of what is read. Advances as rows are read. */
+/** The current position of a read, for messages and origins. Moves as rows are read. */
 export interface Place {
-  /** As it stands in the configuration. */
+  /** As in the configuration. */
   readonly file: string;
-  /** The line, from 1, on which the current row starts, as an editor shows it. */
+  /** The line, from 1, on which the current row starts, as an editor counts. */
   line: number;
 }
 

@@ -4,7 +4,7 @@ import { partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
 import { canonicalType } from "#principals/dn.ts";
 
-/** What the connector itself does with an attribute. */
+/** What the connector itself uses an attribute for. */
 export type Role =
   | "id"
   | "member"
@@ -17,45 +17,43 @@ export type Role =
   | "accountLock"
   | "revision";
 
-/** What is done with the values of an attribute of an entry. */
-export interface Use {
-  /** The attribute's name as the server has it, without a range. */
+/** What the values of an attribute are used for. */
+export interface AttributeUse {
+  /** As the server writes it, without a range. */
   readonly name: string;
-  /** Under which names rules see it. */
+  /** The names under which rules see it. */
   readonly names: readonly string[];
   readonly roles: readonly Role[];
   readonly form: Form;
-  /** Among several attributes that can be the id, which: the lowest. */
+  /** Of several attributes that can be the id, the lowest rank wins. */
   readonly rank: number;
-  /** Where in the values of the attribute these begin, when the server sends them in parts; `next` of how to go on. */
-  readonly range?: { readonly from: number; readonly next?: number };
+  /** The number of the first value, where the server sends a range, and of the next range's; no `next` in the last. */
+  readonly range?: { readonly from: number; readonly next?: number | undefined } | undefined;
 }
 
-/** Which attributes are asked for, and what is done with each. */
+/** The attributes to request, and the use of each. */
 export interface Selection {
   readonly request: readonly string[];
-  /** What rules can see besides what the server sends. */
+  /** Attributes that rules see and no server sends. */
   readonly derived: { readonly dn: boolean; readonly conflict: boolean; readonly disabled: boolean };
   /** @param type as the server writes it */
-  useOf(type: string): Use | undefined;
-  /** The same for a type that stands in bytes. */
-  useAt(bytes: Buffer, from: number, to: number): Use | undefined;
+  useOf(type: string): AttributeUse | undefined;
+  /** The same for the bytes of a type. */
+  useAt(bytes: Buffer, from: number, to: number): AttributeUse | undefined;
 }
 
-/** Attributes that identify an entry for good, the most certain first. */
+/** Attributes that identify an entry for good, the best first. */
 const idAttributes = ["entryUUID", "objectGUID", "nsUniqueId", "GUID"];
 
-/** Rules can name anything; servers take offence at what is no name of an attribute. */
+/** Rules can name anything, but servers refuse what is not an attribute description (RFC 4512, 2.5). */
 const isAttribute = /^(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)*)(?:;[a-z0-9-]+)*$/i;
 
-/** Changes whenever an entry of Active Directory does. */
+/** Changes with every change of an Active Directory entry. */
 export const revision = "uSNChanged";
 
 const derivedNames = new Set(["dn", "conflict", "disabled"]);
 
-/**
- * @param wanted what rules use; undefined: everything
- */
+/** @param wanted the attributes that rules use; undefined: all */
 export function selectionOf(kind: Kind, options: Options, wanted: WantedAttributes | undefined): Selection {
   const part = partOptions(kind, options);
   const asked =
@@ -70,7 +68,7 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
     (name) => isAttribute.test(name) && !derivedNames.has(name.toLowerCase()),
   );
 
-  const useOf = (type: string): Use | undefined => {
+  const useOf = (type: string): AttributeUse | undefined => {
     const { name, range } = withoutRange(type);
     const key = normalName(name);
     const bare = key.split(";", 1)[0] ?? key;
@@ -78,7 +76,7 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
     if (form === "secret") return undefined;
     const role = roles.get(key);
     const named = spellings.get(key) ?? (key === bare ? spellings.get(canonicalType(bare)) : undefined);
-    // Whole lists of members are for the connector, unless a rule names them.
+    // Lists of members are not attributes, unless a rule names them.
     const names = named ?? (asked === undefined && !isMembership(role?.roles ?? []) ? [name] : []);
     if (names.length === 0 && role === undefined) return undefined;
     return {
@@ -87,7 +85,7 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
       roles: role?.roles ?? [],
       form,
       rank: ids.findIndex((id) => normalName(id) === key),
-      ...(range === undefined ? {} : { range }),
+      range,
     };
   };
   return {
@@ -98,7 +96,7 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
   };
 }
 
-/** Which attributes the connector itself needs, by their normal name. */
+/** The attributes that the connector itself needs, by their normal name. */
 function rolesOf(kind: Kind, { groups, membership, users }: Options, ids: readonly string[], disabled: boolean) {
   const roles = new Map<string, { name: string; roles: Role[] }>();
   const add = (name: string, role: Role): void => {
@@ -126,13 +124,13 @@ function rolesOf(kind: Kind, { groups, membership, users }: Options, ids: readon
   return roles;
 }
 
-/** Case does not matter, nor does the order of options. */
+/** The name in lower case, its options sorted. */
 function normalName(name: string): string {
   const [bare = "", ...options] = name.toLowerCase().split(";");
   return [bare, ...options.sort()].join(";");
 }
 
-/** The names that rules use, by what they mean: a rule may write `Mail` or `rfc822Mailbox` for what a server calls `mail`. */
+/** The names in rules, by normal and by canonical name: a rule may write `Mail` or `rfc822Mailbox` for a server's `mail`. */
 function spellingsOf(names: readonly string[]): Map<string, string[]> {
   const spellings = new Map<string, string[]>();
   for (const name of unique(names)) {
@@ -146,12 +144,12 @@ function spellingsOf(names: readonly string[]): Map<string, string[]> {
   return spellings;
 }
 
-/** Active Directory sends long lists of values in parts: `member;range=0-1499`, the last as `member;range=3000-*`. */
-function withoutRange(type: string): { name: string; range?: { from: number; next?: number } } {
+/** Active Directory sends long lists of values in ranges: `member;range=0-1499`, the last as `member;range=3000-*`. */
+function withoutRange(type: string): Pick<AttributeUse, "name" | "range"> {
   const found = /;range=(\d+)-(\d+|\*)/i.exec(type);
   if (found === null) return { name: type };
   const [whole, from = "", to = ""] = found;
-  const range = { from: Number(from), ...(to === "*" ? {} : { next: Number(to) + 1 }) };
+  const range = { from: Number(from), next: to === "*" ? undefined : Number(to) + 1 };
   return { name: type.replace(whole, ""), range };
 }
 
@@ -163,14 +161,14 @@ function unique(names: readonly string[]): string[] {
   return [...new Set(names)];
 }
 
-/** A schema has some hundreds of attributes; their parts are forgotten from time to time. */
+/** A schema has some hundreds of types; ranges add more, so the memory is emptied after this many. */
 const remembered = 5_000;
 
-/** Compares bytes instead of making texts of them: the same few types stand in every entry. */
+/** Compares bytes rather than decoding them: every entry has the same few types. */
 function remembering(useOf: Selection["useOf"]): Selection["useAt"] {
   interface Known {
     readonly type: Buffer;
-    readonly use: Use | undefined;
+    readonly use: AttributeUse | undefined;
   }
   const buckets = new Map<number, Known[]>();
   let count = 0;
@@ -190,13 +188,13 @@ function remembering(useOf: Selection["useOf"]): Selection["useAt"] {
   };
 }
 
-/** Of as many bytes. */
+/** For types of equal length. */
 function isSame(type: Buffer, bytes: Buffer, from: number): boolean {
   for (let at = 0; at < type.length; at++) if (type[at] !== bytes[from + at]) return false;
   return true;
 }
 
-/** How the values of an attribute are written. */
+/** How the values of an attribute are encoded. */
 export type Form =
   | "text"
   | "guid"
@@ -206,7 +204,7 @@ export type Form =
   /** Nobody sees it. */
   | "secret";
 
-/** Names in lower case. Where one is missing, people name it in the options. */
+/** Names in lower case. What is missing here can be named in the option `binary`. */
 const names: Readonly<Record<Exclude<Form, "text">, string>> = {
   guid: "objectguid ms-ds-consistencyguid msexchmailboxguid guid",
   sid: "objectsid sidhistory tokengroups tokengroupsglobalanduniversal tokengroupsnogcacceptable securityidentifier",
@@ -237,7 +235,7 @@ export function formOf(name: string): Form {
   return forms.get(name) ?? "text";
 }
 
-/** The usual form of a GUID that Microsoft writes as bytes: its first three parts are written backwards. */
+/** A GUID in its usual form. Microsoft stores the first three parts little-endian. */
 export function guidOf(bytes: Buffer): string | undefined {
   if (bytes.length !== 16) return undefined;
   const parts = [
@@ -250,7 +248,7 @@ export function guidOf(bytes: Buffer): string | undefined {
   return parts.join("-");
 }
 
-/** `S-1-5-21-…`: the usual form of a security identifier. */
+/** A security identifier in its usual form: `S-1-5-21-…`. */
 export function sidOf(bytes: Buffer): string | undefined {
   const count = bytes[1] ?? 0;
   if (bytes.length < 8 || bytes.length !== 8 + 4 * count) return undefined;
@@ -258,7 +256,7 @@ export function sidOf(bytes: Buffer): string | undefined {
   return ["S", bytes[0], bytes.readUIntBE(2, 6), ...parts].join("-");
 }
 
-/** The bytes of a security identifier, each as `\xx` of a filter. */
+/** The bytes of a security identifier, escaped for a filter. */
 export function sidInFilter(sid: string): string {
   const [, revision = 0, authority = 0, ...parts] = sid.split("-").map(Number);
   const bytes = Buffer.alloc(8 + 4 * parts.length);

@@ -12,60 +12,59 @@ import { enter, messagesOf, readInteger, readResult, tags } from "./message.ts";
 import type { Cursor, Result } from "./message.ts";
 import type { LdapUrl, Options } from "./options.ts";
 
-/** What a request is sent as: `ldapts` writes them. */
+/** A request, which `ldapts` encodes. */
 export interface Request {
   messageId: number;
   write(): Buffer;
 }
 
-/** Takes what answers a request. */
+/** Receives the answers to a request. */
 export interface Receiver {
   /**
-   * One message.
-   * @param operation the tag of what it is
+   * @param operation the tag of the protocol operation
    * @param cursor at the operation, in the bytes of the message
-   * @returns whether it was the last one
+   * @returns whether this was the last answer
    */
   receive(operation: number, cursor: Cursor): boolean;
-  /** The connection broke: no more messages will come. */
+  /** The connection broke: no more answers will come. */
   fail(error: unknown): void;
 }
 
 /**
- * A connection to an LDAP server: many operations at a time, each with what answers it. `ldapts`' own client is not used
- * for that, since it holds back what a search needs to prove that it is complete: the controls and referrals of a result.
+ * A connection to an LDAP server with many operations at a time. `ldapts`' own client hides what a search needs to prove
+ * that it is complete: the controls and referrals of a result.
  */
 export interface Connection {
   readonly socket: Socket;
-  /** Sends a request; gives it a number of its own. */
+  /** Sends a request under a message id of its own. */
   send(request: Request, receiver: Receiver): void;
-  /** Sends a request that one message answers. */
-  ask(request: Request): Promise<Result>;
-  /** Stops reading from the network while a receiver holds more than it should, until `release`. */
+  /** Sends a request with a single answer. */
+  request(request: Request): Promise<Result>;
+  /** Counts bytes that wait to be processed; above a limit, reading from the network stops until `release`. */
   hold(bytes: number): void;
   release(bytes: number): void;
-  /** While `work` goes on nothing is held back: its answers may stand behind what is. */
-  urgently<Value>(work: () => Promise<Value>): Promise<Value>;
-  /** Leaves the socket to somebody else, who gives another one in its place: for StartTLS. */
-  exchange(upgrade: (socket: Socket) => Promise<Socket>): Promise<void>;
-  /** Drops the connection: whoever waits for an answer gets the error. */
+  /** Reads on regardless while `work` runs: its answers may be behind those that wait. */
+  withoutBackpressure<Value>(work: () => Promise<Value>): Promise<Value>;
+  /** Replaces the socket, for StartTLS. */
+  upgrade(secure: (socket: Socket) => Promise<Socket>): Promise<void>;
+  /** Destroys the connection; every pending request gets the error. */
   drop(error: unknown): void;
-  /** Says goodbye. Never throws. */
+  /** Unbinds and closes. Never throws. */
   close(): Promise<void>;
 }
 
-/** What may wait to be worked on, in bytes, before the network has to. */
+/** Bytes that may wait to be processed before reading stops. */
 const highWater = 512 * 1024;
-/** How long a server has to answer a goodbye, in milliseconds. */
-const farewell = 500;
-/** Answers that nobody asked for have no number. */
+/** How long a server has to close the connection after an unbind, in milliseconds. */
+const unbindTimeout = 500;
+/** The message id of unsolicited notifications (RFC 4511, 4.4). */
 const unsolicited = 0;
 
 /**
  * Takes over a connected socket.
- * @param silence how long the server may keep silent while it owes an answer, in milliseconds
+ * @param readTimeout how long the server may be silent while an answer is pending, in milliseconds
  */
-export function connectionOn(socket: Socket, silence: number): Connection {
+export function connectionOn(socket: Socket, readTimeout: number): Connection {
   const receivers = new Map<number, Receiver>();
   let current = socket;
   let id = 0;
@@ -99,7 +98,7 @@ export function connectionOn(socket: Socket, silence: number): Connection {
     if (wait === current.isPaused()) return;
     if (wait) current.pause();
     else current.resume();
-    current.setTimeout(wait ? 0 : silence);
+    current.setTimeout(wait ? 0 : readTimeout);
   };
   const onData = (chunk: Buffer): void => {
     if (broken !== undefined) return;
@@ -112,12 +111,12 @@ export function connectionOn(socket: Socket, silence: number): Connection {
   };
   const onClose = (): void => breakOff(new Error("the server closed the connection"));
   const onTimeout = (): void => {
-    if (receivers.size > 0) breakOff(new Error(`no answer for ${formatDuration(silence)}`));
+    if (receivers.size > 0) breakOff(new Error(`no answer for ${formatDuration(readTimeout)}`));
   };
   const attach = (next: Socket): void => {
     current = next;
     next.on("data", onData).on("error", breakOff).on("close", onClose).on("timeout", onTimeout);
-    next.setTimeout(silence);
+    next.setTimeout(readTimeout);
   };
   attach(socket);
 
@@ -136,7 +135,7 @@ export function connectionOn(socket: Socket, silence: number): Connection {
       return current;
     },
     send,
-    ask: (request) =>
+    request: (request) =>
       new Promise((resolve, reject) => {
         const receive = (_: number, cursor: Cursor): boolean => {
           resolve(readResult(cursor));
@@ -151,7 +150,7 @@ export function connectionOn(socket: Socket, silence: number): Connection {
       held -= bytes;
       if (broken === undefined) balance();
     },
-    urgently: async (work) => {
+    withoutBackpressure: async (work) => {
       urgent += 1;
       try {
         balance();
@@ -161,13 +160,13 @@ export function connectionOn(socket: Socket, silence: number): Connection {
         if (broken === undefined) balance();
       }
     },
-    exchange: async (upgrade) => {
+    upgrade: async (secure) => {
       const plain = current;
       plain.off("data", onData).off("close", onClose).off("timeout", onTimeout);
       plain.setTimeout(0);
-      // Whoever stands between could have put something before the TLS.
+      // Whatever arrived before TLS may come from somebody in between.
       take = messagesOf(dispatch);
-      attach(await upgrade(plain));
+      attach(await secure(plain));
     },
     drop: breakOff,
     close: async () => {
@@ -175,19 +174,19 @@ export function connectionOn(socket: Socket, silence: number): Connection {
         broken = { error: new Error("the connection is closed") };
         receivers.clear();
         current.off("timeout", onTimeout);
-        await farewellTo(current, id + 1);
+        await unbind(current, id + 1);
       }
       await closed(current);
     },
   };
 }
 
-/** Ends the connection as LDAP has it; drops it when the server does not take part. */
-async function farewellTo(socket: Socket, id: number): Promise<void> {
+/** Sends an unbind and waits briefly for the server to close. */
+async function unbind(socket: Socket, id: number): Promise<void> {
   if (socket.destroyed) return;
   socket.resume();
   await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, farewell);
+    const timer = setTimeout(resolve, unbindTimeout);
     socket.once("close", () => {
       clearTimeout(timer);
       resolve();
@@ -196,7 +195,7 @@ async function farewellTo(socket: Socket, id: number): Promise<void> {
   });
 }
 
-/** Destroys what is not, and waits until it is gone. */
+/** Destroys the socket unless it is, and waits until it is closed. */
 async function closed(socket: Socket): Promise<void> {
   if (!socket.closed) {
     await new Promise<void>((resolve) => {
@@ -206,10 +205,10 @@ async function closed(socket: Socket): Promise<void> {
   }
 }
 
-/** What TLS needs, read from the files that the options name. */
+/** The TLS options, with the contents of the files they name. */
 export type TlsMaterial = Pick<ConnectionOptions, "ca" | "cert" | "key" | "rejectUnauthorized" | "servername">;
 
-/** @throws {InputError} when a file cannot be read, or does not hold what it should */
+/** @throws {InputError} a file cannot be read, or is not what it should be */
 export async function readTlsMaterial(tls: Options["tls"], folder: string): Promise<TlsMaterial> {
   const read = async (key: string, path: string): Promise<Buffer> => {
     try {
@@ -222,17 +221,17 @@ export async function readTlsMaterial(tls: Options["tls"], folder: string): Prom
   const ca = tls.ca === undefined ? undefined : await Promise.all(tls.ca.map((path) => read("ca", path)));
   const cert = tls.cert === undefined ? undefined : await read("cert", tls.cert);
   const key = tls.key === undefined ? undefined : await read("key", tls.key);
-  // Node takes a file without certificates for one that trusts nobody, and says so of the server's certificate.
+  // Given a file without certificates, Node trusts no one and blames the server's certificate.
   for (const [index, file] of (ca ?? []).entries()) {
     if (!isCertificate(file)) throw new InputError(`tls.ca: ${tls.ca?.[index]} holds no certificate in PEM form`);
   }
   if (cert !== undefined && key !== undefined) checkPair(cert, key, tls);
   return {
     rejectUnauthorized: !insecure,
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(serverName === undefined ? {} : { servername: serverName }),
+    ca,
+    cert,
+    key,
+    ...(serverName !== undefined && { servername: serverName }),
   };
 }
 
@@ -259,7 +258,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
 }
 
-/** Connects, with TLS for `ldaps`. The socket is the caller's to destroy, also when this fails. */
+/** Connects, with TLS for `ldaps`. `opened` gets the socket at once: the caller destroys it, also when this fails. */
 export function openSocket(url: LdapUrl, tls: TlsMaterial, opened: (socket: Socket) => void): Promise<Socket> {
   if (url.scheme === "ldaps") {
     const socket = connectTls({ host: url.host, port: url.port, ...tlsOptions(url, tls) });
@@ -271,14 +270,14 @@ export function openSocket(url: LdapUrl, tls: TlsMaterial, opened: (socket: Sock
   return ready(socket, "connect");
 }
 
-/** Goes on with TLS on a connection that is there. */
+/** Starts TLS on an open connection. */
 export function secure(plain: Socket, url: LdapUrl, tls: TlsMaterial): Promise<TLSSocket> {
   return ready(connectTls({ socket: plain, host: url.host, ...tlsOptions(url, tls) }), "secureConnect");
 }
 
 function tlsOptions(url: LdapUrl, tls: TlsMaterial): ConnectionOptions {
-  // Addresses are not for announcing; the certificate is compared with them all the same.
-  return { ...(isIP(url.host) === 0 ? { servername: url.host } : {}), ...tls };
+  // SNI takes no IP addresses; the certificate is checked against them all the same.
+  return { ...(isIP(url.host) === 0 && { servername: url.host }), ...tls };
 }
 
 function ready<Kind extends Socket>(socket: Kind, event: string): Promise<Kind> {

@@ -14,8 +14,8 @@ import { loginName, openSession } from "./session.ts";
 import type { Session } from "./session.ts";
 
 /**
- * What is reached, how it is protected, as whom, and what the server can do.
- * @throws {IncompleteReadError} when a base does not exist
+ * The server, its protection, the login, and what the server can do.
+ * @throws {IncompleteReadError} a base does not exist
  * @throws what `openSession` throws
  */
 export async function describe(options: Options, open: OpenContext, context: ReadContext): Promise<readonly string[]> {
@@ -37,7 +37,7 @@ export async function describe(options: Options, open: OpenContext, context: Rea
   }
 }
 
-/** The tops of the trees that the server holds. @throws what `openSession` throws */
+/** The naming contexts of the server. @throws what `openSession` throws */
 export async function places(options: Options, open: OpenContext, context: ReadContext): Promise<readonly string[]> {
   const session = await openSession(options, open, context);
   try {
@@ -61,9 +61,9 @@ function protectionOf({ connection, url, options }: Session): string {
 
 const whoAmIName = "1.3.6.1.4.1.4203.1.11.3";
 
-/** As whom the server takes this login (RFC 4532); where it does not tell, as whom it was tried. */
+/** Who the server says we are (RFC 4532); where it does not say, the configured login. */
 async function whoAmI({ connection, options }: Session): Promise<string> {
-  const { code, value } = await connection.ask(new ExtendedRequest({ messageId: 0, oid: whoAmIName }));
+  const { code, value } = await connection.request(new ExtendedRequest({ messageId: 0, oid: whoAmIName }));
   if (code !== codes.success) return loginName(options.bind);
   const text = value?.toString() ?? "";
   return text === "" ? "nobody (anonymous)" : text.replace(/^(?:dn|u):/, "");
@@ -92,14 +92,14 @@ function contextsOf(server: RootDse): string {
 }
 
 /**
- * What changes whenever something in the directory does: OpenLDAP's `contextCSN`, Active Directory's
- * `highestCommittedUSN`. It is another one for another server, another login and other options. That a server's own
- * configuration was changed (who may read what) does not show in it.
- * @returns undefined when the server does not tell, or not for all that is read
+ * A value that changes whenever something in the directory does: OpenLDAP's `contextCSN`, Active Directory's
+ * `highestCommittedUSN`. It differs for another server, login or options. A change of the server's own configuration
+ * (its access rules) does not show.
+ * @returns undefined when the server does not say, or not for everything that is read
  * @throws what `openSession` throws
  */
 export async function version(options: Options, open: OpenContext, context: ReadContext): Promise<string | undefined> {
-  // What other servers hold changes without this one noticing.
+  // Other servers change without this one noticing.
   if (options.referrals.follow.length > 0) return undefined;
   const session = await openSession(options, open, context);
   try {
@@ -115,7 +115,7 @@ export async function version(options: Options, open: OpenContext, context: Read
   }
 }
 
-/** Numbers of changes are a server's own; they start again when it is restored from a backup, as another invocation. */
+/** USNs belong to one server; after a restore from a backup they start again, under another invocation id. */
 async function stateOfActiveDirectory(session: Session, server: RootDse): Promise<string | undefined> {
   const number = server.get("highestcommittedusn")?.[0];
   const service = server.get("dsservicename")?.[0];
@@ -126,25 +126,25 @@ async function stateOfActiveDirectory(session: Session, server: RootDse): Promis
   return `${host} ${invocation.map((id) => Buffer.from(id).toString("hex")).join()} ${number}`;
 }
 
-/** The last change of each server that may write, as the database knows it in which everything is that is read. */
+/** The last change by each server that accepts writes, in the database that holds everything that is read. */
 async function stateOfOpenLdap(session: Session, server: RootDse): Promise<string | undefined> {
   const { users, groups } = session.options;
   const bases = [...users.base, ...(groups?.base ?? [])].map(dnKey);
   const contexts = (server.get("namingcontexts") ?? []).filter((name) => name !== "");
   const containing = contexts.filter((name) => bases.every((base) => isWithin(base, dnKey(name))));
   const [own] = containing.sort((a, b) => dnKey(b).length - dnKey(a).length);
-  // A database within the one in question has changes of its own.
+  // A subordinate database has changes of its own.
   const isWhole = own !== undefined && contexts.every((name) => name === own || !isWithin(dnKey(name), dnKey(own)));
   if (!isWhole) return undefined;
-  const isKept = await session.connection.ask(syncRequest(own));
+  const isKept = await session.connection.request(syncRequest(own));
   if (isKept.code !== codes.success) return undefined;
   const numbers = await valuesAt(session, own, "contextCSN");
   return numbers?.toSorted().join(" ");
 }
 
 /**
- * A request that only a database with the `syncprov` overlay fulfils: another one may have a `contextCSN` all the same,
- * from a backup, that nobody keeps.
+ * A request that only a database with the `syncprov` overlay accepts: another may have a stale `contextCSN` from a
+ * backup.
  */
 function syncRequest(base: string): SearchRequest {
   return new SearchRequest({
@@ -157,7 +157,7 @@ function syncRequest(base: string): SearchRequest {
   });
 }
 
-/** Synchronisation (RFC 4533), once and without what is known already. */
+/** The Sync Request control (RFC 4533): refreshOnly, without a cookie. */
 class SyncControl extends Control {
   constructor() {
     super("1.3.6.1.4.1.4203.1.9.1.1", { critical: true });
@@ -179,13 +179,13 @@ async function valuesAt(session: Session, dn: string, attribute: string): Promis
     return values === undefined || values.length === 0 ? undefined : values;
   } catch (error) {
     session.origin.context.signal.throwIfAborted();
-    // Who may not see it reads everything each time.
+    // An account that may not see it reads everything each time.
     if (error instanceof RollcallError && error.advice === "fix") return undefined;
     throw error;
   }
 }
 
-/** What a server tells about itself; empty where it tells nothing. */
+/** The attributes of the root DSE, by name in lower case; empty where it cannot be read. */
 export type RootDse = ReadonlyMap<string, readonly string[]>;
 
 const attributes = [
@@ -200,12 +200,11 @@ const attributes = [
   "highestCommittedUSN",
 ];
 
-/** Reads what the server tells about itself. */
 async function readRootDse(session: Session): Promise<RootDse> {
   return new Map((await readOne(session, "", attributes, "the server's description of itself")) ?? []);
 }
 
-/** One entry's texts, by the attributes' names in lower case; undefined when it does not exist. */
+/** The attributes of one entry, by name in lower case; undefined when it does not exist. */
 async function readOne(
   session: Session,
   base: string,

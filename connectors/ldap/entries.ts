@@ -6,52 +6,52 @@ import { enter, readBytes, readText, tags, windowOn } from "./message.ts";
 import type { Cursor, TextAt } from "./message.ts";
 import type { Options } from "./options.ts";
 import { guidOf, sidOf } from "./attributes.ts";
-import type { Form, Selection, Use } from "./attributes.ts";
+import type { Form, Selection, AttributeUse } from "./attributes.ts";
 
-/** An entry as far as one message tells it. */
-export interface EntryRead {
-  /** Without the members in `lists`. */
+/** What one message says about an entry. */
+export interface ParsedEntry {
+  /** Without the members in `lists` and the values in `rest`. */
   readonly entry: Entry;
-  /** Where in the message its members are: there may be very many. */
-  readonly lists: readonly MemberList[];
-  /** Lists of values that go on: they are to be asked for. */
-  readonly rest: readonly Rest[];
-  /** Another one after every change of the entry, where values come in parts (Active Directory). */
-  readonly revision?: string;
-  /** The security identifier of the user's primary group, which lists nobody (Active Directory). */
-  readonly primaryGroup?: string;
+  /** Where its members are in the message: there may be very many. */
+  readonly lists: readonly ValueList[];
+  /** Values that did not fit and must be requested (range retrieval). */
+  readonly rest: readonly RemainingValues[];
+  /** Differs after every change of the entry, for values that come in ranges (Active Directory). */
+  readonly revision?: string | undefined;
+  /** The SID of the user's primary group, which does not list its members (Active Directory). */
+  readonly primaryGroup?: string | undefined;
 }
 
-/** The values of an attribute in a message, by where they begin and end. */
-export interface MemberList {
-  readonly use: Use;
+/** The values of an attribute, as offsets in the message. */
+export interface ValueList {
+  readonly use: AttributeUse;
   readonly at: number;
   readonly end: number;
 }
 
-/** The part of a list of values that is still to be read. */
-export interface Rest {
-  readonly use: Use;
+/** Values that are still to be requested, from number `next` on. */
+export interface RemainingValues {
+  readonly use: AttributeUse;
   readonly next: number;
 }
 
-/** How records are made of the messages of one kind of entry. */
+/** How the messages of users, or of groups, become records. */
 export interface Reader {
   readonly kind: Kind;
   readonly selection: Selection;
   readonly dnKey: (dn: string) => string;
   readonly options: Options;
   warn(message: string): void;
-  /** The attribute that is the id, once the first entry has told. */
+  /** The rank of the attribute that is the id, after the first entry. */
   idRank?: number;
 }
 
 /**
- * Makes a record of the message of an entry.
- * @throws {IncompleteReadError} when it has no id
- * @throws {InputError} when a text is not UTF-8
+ * The entry in a SearchResultEntry message.
+ * @throws {IncompleteReadError} it has no id
+ * @throws {InputError} a text is not UTF-8
  */
-export function recordOf(message: Buffer, reader: Reader): EntryRead {
+export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
   const { kind, selection, dnKey } = reader;
   const cursor = enterEntry(message);
   const textAt = windowOn(message);
@@ -64,8 +64,8 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
   const keys = [dnKey(dn)];
   const memberOf: string[] = [];
   const members: MemberReference[] = [];
-  const lists: MemberList[] = [];
-  const rest: Rest[] = [];
+  const lists: ValueList[] = [];
+  const rest: RemainingValues[] = [];
   let id: { readonly rank: number; readonly value: string } | undefined;
   let sid = "";
   let primary = "";
@@ -103,27 +103,27 @@ export function recordOf(message: Buffer, reader: Reader): EntryRead {
     entry: { kind, id: idOf(id, dn, reader), origin: dn, attributes, keys, memberOf, members },
     lists,
     rest,
-    ...(revision === undefined ? {} : { revision }),
-    ...(sid === "" || primary === "" ? {} : { primaryGroup: sid.replace(/\d+$/, primary) }),
+    revision,
+    primaryGroup: sid === "" || primary === "" ? undefined : sid.replace(/\d+$/, primary),
   };
 }
 
-/** A bit of Active Directory's `userAccountControl`. */
+/** ACCOUNTDISABLE in Active Directory's `userAccountControl`. */
 const accountDisabled = 0x2;
 
-/** The part of an entry's list of values that was asked for. */
-export interface ValuePart {
-  readonly use: Use;
+/** A range of an attribute's values. */
+export interface ValueRange {
+  readonly use: AttributeUse;
   readonly values: readonly string[];
-  readonly revision?: string;
+  readonly revision: string | undefined;
 }
 
-/** The values of one attribute of a message, where they come in parts. */
-export function partOf(message: Buffer, name: string, reader: Reader): ValuePart | undefined {
+/** The range of an attribute's values in a message; undefined when there is none. */
+export function rangeIn(message: Buffer, name: string, reader: Reader): ValueRange | undefined {
   const cursor = enterEntry(message);
   const textAt = windowOn(message);
   const dn = textOf(cursor, textAt);
-  let part: ValuePart | undefined;
+  let part: Omit<ValueRange, "revision"> | undefined;
   let revision: string | undefined;
   const next = fieldsOf(cursor, reader.selection);
   for (let field = next(); field !== undefined; field = next()) {
@@ -134,13 +134,13 @@ export function partOf(message: Buffer, name: string, reader: Reader): ValuePart
     if (isPart) part = { use, values };
     else [revision] = values;
   }
-  return part === undefined || revision === undefined ? part : { ...part, revision };
+  return part && { ...part, revision };
 }
 
-/** The members in a list, so many at a time. */
+/** The members in a list, at most `size` at a time. */
 export function* referencesIn(
   message: Buffer,
-  list: MemberList,
+  list: ValueList,
   reader: Reader,
   size: number,
 ): Generator<MemberReference[]> {
@@ -157,16 +157,16 @@ export function* referencesIn(
 }
 
 /** Whether the values are members of a group. */
-export function isMembers(use: Use): boolean {
+export function isMembers(use: AttributeUse): boolean {
   return use.roles.includes("member") || use.roles.includes("memberUid");
 }
 
-/** What a value of a list of members refers to. */
-export function referenceOf(use: Use, value: string, dnKey: (dn: string) => string): MemberReference {
+/** The reference in one value of a member attribute. */
+export function referenceOf(use: AttributeUse, value: string, dnKey: (dn: string) => string): MemberReference {
   return use.roles.includes("memberUid") ? { kind: "user", key: loginKey(value) } : { key: dnKey(memberDn(value)) };
 }
 
-/** The name of the entry that a message holds. */
+/** The DN of the entry in a message. */
 export function dnOf(message: Buffer): string {
   return readText(enterEntry(message));
 }
@@ -179,8 +179,8 @@ function enterEntry(bytes: Buffer): Cursor {
   return cursor;
 }
 
-/** The attributes that are of use, and where their values are: one at each call, undefined after the last. */
-function fieldsOf(cursor: Cursor, selection: Selection): () => MemberList | undefined {
+/** Iterates over the attributes that have a use: one per call, undefined after the last. A generator is too slow here. */
+function fieldsOf(cursor: Cursor, selection: Selection): () => ValueList | undefined {
   const end = enter(cursor, tags.sequence);
   return () => {
     while (cursor.at < end) {
@@ -206,7 +206,7 @@ function textOf(cursor: Cursor, textAt: TextAt): string {
   return text;
 }
 
-/** Where values are decoded. */
+/** The message that values are decoded from. */
 interface Decoding {
   readonly bytes: Buffer;
   readonly textAt: TextAt;
@@ -214,8 +214,8 @@ interface Decoding {
   readonly reader: Reader;
 }
 
-/** Without empty ones. */
-function valuesOf({ use, at, end }: MemberList, decoding: Decoding): string[] {
+/** The values that are not empty. */
+function valuesOf({ use, at, end }: ValueList, decoding: Decoding): string[] {
   const values: string[] = [];
   const cursor: Cursor = { bytes: decoding.bytes, at };
   while (cursor.at < end) {
@@ -226,7 +226,7 @@ function valuesOf({ use, at, end }: MemberList, decoding: Decoding): string[] {
   return values;
 }
 
-function valueOf(from: number, to: number, use: Use, { bytes, textAt, dn, reader }: Decoding): string {
+function valueOf(from: number, to: number, use: AttributeUse, { bytes, textAt, dn, reader }: Decoding): string {
   if (use.form !== "text") return binaryOf(bytes.subarray(from, to), use.form);
   const text = textAt(from, to);
   if (!text.includes("\uFFFD") || isUtf8(bytes.subarray(from, to))) return text;
@@ -263,7 +263,7 @@ function idOf(id: { rank: number; value: string } | undefined, dn: string, reade
   return id.value;
 }
 
-/** A `uniqueMember` may end with a number that tells apart who had the name before: `…#'0101'B`. */
+/** Without the unique identifier that may follow the DN in `uniqueMember` (RFC 4517, 3.3.21): `…#'0101'B`. */
 function memberDn(value: string): string {
   return value.endsWith("'B") ? value.replace(/#'[01]*'B$/, "") : value;
 }

@@ -13,7 +13,7 @@ import { MalformedError } from "./message.ts";
 import type { Result } from "./message.ts";
 import type { LdapUrl } from "./options.ts";
 
-/** Result codes that decide what to do next (RFC 4511, A.1). */
+/** Result codes that the code reacts to (RFC 4511, A.1). */
 export const codes = {
   success: 0,
   referral: 10,
@@ -22,7 +22,7 @@ export const codes = {
   unavailable: 52,
 } as const;
 
-/** What an answer that is no success means: the name of its code, what to do about it, and which error that is. */
+/** A result code: its name, the error it becomes, and what to do about it. */
 interface Meaning {
   readonly name: string;
   readonly advice?: string;
@@ -73,7 +73,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
   53: { name: "unwillingToPerform", error: RefusedError },
 };
 
-/** The error for an answer that is no success. @param doing what was asked: `search for users below ou=people` */
+/** The error for a result without success. @param doing what failed: `search for users below ou=people` */
 export function resultError(doing: string, result: Result): RollcallError {
   const meaning: Meaning = meanings[result.code] ?? { name: `result ${result.code}`, error: UnavailableError };
   const said = result.message.replaceAll(/[\s\0]+/g, " ").trim();
@@ -82,9 +82,9 @@ export function resultError(doing: string, result: Result): RollcallError {
 }
 
 /**
- * The error for a connection that did not come about or broke.
- * @param doing which connection, and what for
- * @param hint what to ask oneself when it was just closed
+ * The error for a connection that failed or broke.
+ * @param doing the connection and its purpose
+ * @param hint what to check when it was closed without a reason
  */
 export function connectionError(doing: string, error: unknown, url: LdapUrl, hint = ""): RollcallError {
   if (error instanceof MalformedError) {
@@ -117,14 +117,14 @@ function localProblem(error: unknown): string | undefined {
   return undefined;
 }
 
-/** How many warnings of one kind are said in full. */
+/** At most so many warnings of one kind are written in full. */
 const examples = 5;
 
-/** Warnings that come once for each of many entries. */
+/** Warnings that may come once for every entry. */
 export interface Warnings {
-  /** @param kind what is wrong with all of them: `are not UTF-8` */
+  /** @param kind the end of `12 more …`: `values are not UTF-8` */
   add(kind: string, message: string): void;
-  /** Tells how many there were besides those that were said. */
+  /** Warns with the number of those that were not written. */
   close(): void;
 }
 

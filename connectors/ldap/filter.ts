@@ -1,9 +1,9 @@
 import { AndFilter, type BerWriter, Filter, NotFilter, OrFilter, SearchFilter } from "ldapts";
 
 /**
- * A search filter as people write it (RFC 4515), also with spaces between its parts. `ldapts` has a parser of its own, but
- * it takes the bytes `\c3\b6` for two characters, knows neither numbers nor options of attributes, and ends at the first `)`.
- * @throws {SyntaxError} saying what was expected, and where
+ * Parses a search filter (RFC 4515), also with spaces between its parts. `ldapts`' own parser takes the bytes `\c3\b6`
+ * for two characters, knows neither OIDs nor attribute options, and stops at the first `)`.
+ * @throws {SyntaxError} what was expected, and where
  */
 export function parseFilter(text: string): Filter {
   const { filter, end } = filterAt(text, skipSpace(text, 0));
@@ -14,7 +14,7 @@ export function parseFilter(text: string): Filter {
 
 interface Parsed {
   readonly filter: Filter;
-  /** Where what follows begins. */
+  /** The offset after the filter. */
   readonly end: number;
 }
 
@@ -58,11 +58,11 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/** A name or a number, and options. */
+/** A name or an OID, with options. */
 const attribute = String.raw`(?:[A-Za-z][\w-]*|\d+(?:\.\d+)*)(?:;[\w-]+)*`;
 const item = new RegExp(`^(${attribute})?((?::[A-Za-z0-9.-]+){0,2}:|[~<>])?=(.*)$`, "s");
 
-/** Tags of what comparisons are made of (RFC 4511, 4.5.1). */
+/** Tags in filters (RFC 4511, 4.5.1). */
 const tags = {
   octets: 0x04,
   initial: 0x80,
@@ -121,7 +121,7 @@ function extensible(type: string, sign: string, value: Buffer): Filter {
   });
 }
 
-/** A value with its escapes, which are bytes, replaced. */
+/** The bytes of a value, unescaped. */
 function bytesOf(value: string, text: string, place: number): Buffer {
   const parts = value.split(/\\([0-9a-fA-F]{2})/);
   const bytes = parts.map((part, index) => {
@@ -136,7 +136,7 @@ function comparison(kind: keyof typeof SearchFilter, write: (writer: BerWriter) 
   return new Comparison(kind, write);
 }
 
-/** `ldapts` writes what is a `Filter`. */
+/** `ldapts` only encodes a `Filter`. */
 class Comparison extends Filter {
   override readonly type: Filter["type"];
   readonly #write: (writer: BerWriter) => void;

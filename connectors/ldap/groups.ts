@@ -3,20 +3,20 @@ import type { Kind } from "#principals/principal.ts";
 import { dnKey, dnKeys } from "#principals/dn.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { revision as revisionName, selectionOf, sidInFilter } from "./attributes.ts";
-import { dnOf, isMembers, partOf, recordOf, referenceOf, referencesIn } from "./entries.ts";
-import type { EntryRead, Reader, Rest } from "./entries.ts";
+import { dnOf, isMembers, rangeIn, recordOf, referenceOf, referencesIn } from "./entries.ts";
+import type { ParsedEntry, Reader, RemainingValues } from "./entries.ts";
 import type { Warnings } from "./errors.ts";
 import { partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
-import { lookUp, queryOf, searchEverywhere } from "./search.ts";
+import { lookUp, queryOf, searchWithReferrals } from "./search.ts";
 import type { Session } from "./session.ts";
 import { createYielder } from "#principals/yield.ts";
 
 const kind: Kind = "group";
 
 /**
- * Which groups are in which: read twice before anything else, since only then it is known which members are groups.
- * Holds the names of groups, and nothing of users.
+ * Which groups are in which groups. Reads all groups twice, before anything else: only after the first time is it known
+ * which members are groups. Holds the keys of groups and nothing about users.
  */
 export async function readNesting(session: Session, warn: (message: string) => void): Promise<Nesting> {
   const { options } = session;
@@ -25,14 +25,14 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const yielder = createYielder();
   const bases = partOptions(kind, options).base;
   for (const base of bases) {
-    for await (const { entries } of searchEverywhere(session, queryOf(kind, options, base, ["1.1"]))) {
+    for await (const { entries } of searchWithReferrals(session, queryOf(kind, options, base, ["1.1"]))) {
       for (const message of entries) builder.group(dnKey(dnOf(message)));
     }
   }
   const selection = selectionOf(kind, options, { users: [], groups: [] });
   const reader: Reader = { kind, selection, dnKey, options, warn: () => {} };
   for (const base of bases) {
-    for await (const batch of searchEverywhere(session, queryOf(kind, options, base, selection.request))) {
+    for await (const batch of searchWithReferrals(session, queryOf(kind, options, base, selection.request))) {
       for (const message of batch.entries) {
         const found = recordOf(message, reader);
         const { entry, lists, rest } = found;
@@ -45,7 +45,7 @@ export async function readNesting(session: Session, warn: (message: string) => v
           }
         }
         for (const one of rest) {
-          for await (const values of restOf(batch.session, found, one, reader)) {
+          for await (const values of remainingValues(batch.session, found, one, reader)) {
             for (const value of values) {
               if (isMembers(one.use)) builder.add(referenceOf(one.use, value, dnKey).key, own);
               else builder.add(own, dnKey(value));
@@ -58,24 +58,24 @@ export async function readNesting(session: Session, warn: (message: string) => v
   return builder.build(warn);
 }
 
-/** Which groups a group is in, directly or through others. */
+/** The groups that a group is in, directly or through others. */
 export interface Nesting {
-  /** @returns keys, without the group's own; none for what is no group */
+  /** @returns keys, without the group's own; empty for what is not a group */
   above(group: string): readonly string[];
   isGroup(key: string): boolean;
 }
 
-/** Groups and which of them are in which; nothing about users. */
+/** Collects groups and the memberships among them. */
 export interface NestingBuilder {
-  /** Names a group by its key; all of them come before the first `add`. */
+  /** Adds a group by its key; all groups come before the first `add`. */
   group(key: string): void;
-  /** That a group is directly in another; ignored when either is no group. */
+  /** Says that a group is directly in another; ignored unless both are groups. */
   add(member: string, group: string): void;
-  /** @param warn is told about groups that contain themselves, directly or through others */
+  /** @param warn gets a warning for each cycle of groups */
   build(warn: (message: string) => void): Nesting;
 }
 
-/** How many circles are named. */
+/** At most so many cycles are named. */
 const examples = 5;
 
 export function nestingBuilder(): NestingBuilder {
@@ -95,7 +95,7 @@ export function nestingBuilder(): NestingBuilder {
       if (below !== undefined && above !== undefined) parents[below]?.push(above);
     },
     build: (warn) => {
-      warnOfCircles(inCircles(parents).map(nameOf), warn);
+      warnAboutCycles(cyclesIn(parents).map(nameOf), warn);
       return {
         isGroup: (key) => numbers.has(key),
         above: (group) => {
@@ -107,9 +107,9 @@ export function nestingBuilder(): NestingBuilder {
   };
 }
 
-function warnOfCircles(circles: readonly string[], warn: (message: string) => void): void {
-  for (const group of circles.slice(0, examples)) warn(`the group ${group} is in itself, directly or through others`);
-  if (circles.length > examples) warn(`${circles.length - examples} more groups are in themselves`);
+function warnAboutCycles(cycles: readonly string[], warn: (message: string) => void): void {
+  for (const group of cycles.slice(0, examples)) warn(`the group ${group} is in itself, directly or through others`);
+  if (cycles.length > examples) warn(`${cycles.length - examples} more groups are in themselves`);
 }
 
 function above(parents: readonly (readonly number[])[], start: number): number[] {
@@ -124,8 +124,8 @@ function above(parents: readonly (readonly number[])[], start: number): number[]
   return [...found];
 }
 
-/** One group of each circle, each group looked at once. */
-function inCircles(parents: readonly (readonly number[])[]): number[] {
+/** One group of each cycle. Depth-first, so that each group is visited once. */
+function cyclesIn(parents: readonly (readonly number[])[]): number[] {
   const found = new Set<number>();
   const state = new Uint8Array(parents.length);
   const [fresh, onPath, done] = [0, 1, 2];
@@ -148,15 +148,15 @@ function inCircles(parents: readonly (readonly number[])[]): number[] {
   return [...found];
 }
 
-/** What memberships become: as the directory has them, or with groups in groups resolved. */
+/** What becomes of memberships: as in the directory, or with nested groups resolved (`flatten`). */
 export interface Placement {
-  /** An entry with (some of) its members, and what else follows from it. */
+  /** The records for an entry with all or the first of its members. */
   place(entry: Entry): readonly SourceRecord[];
-  /** More members of a group that was placed. */
+  /** The records for more members of a group that was placed. */
   add(group: Entry, references: readonly MemberReference[]): readonly Membership[];
 }
 
-/** @param nesting users are to be directly in every group that they are in through others; undefined: as they are */
+/** @param nesting puts users directly into every group that they are in through others; undefined: leaves them as they are */
 export function placementOf(nesting: Nesting | undefined, warnings: Warnings): Placement {
   if (nesting === undefined) {
     const others = (group: Entry, references: readonly MemberReference[]): readonly MemberReference[] => {
@@ -198,8 +198,8 @@ function memberships(group: Entry, references: readonly MemberReference[], group
 }
 
 /**
- * The groups that Active Directory's users name as their primary one, which do not list them as members. A company has a
- * handful; each is looked for once.
+ * The primary groups of Active Directory's users, which do not list their members. A company has a handful; each is
+ * searched for once.
  */
 export interface PrimaryGroups {
   /** The key of the group; undefined when it is not among the source's groups. */
@@ -236,10 +236,10 @@ export function primaryGroups(options: Options, warn: (message: string) => void)
   };
 }
 
-/** How many members are worked on at a time. */
+/** Members are processed so many at a time. */
 const slice = 1_000;
 
-/** What is needed to complete entries that came in parts. */
+/** What completing a partial entry needs. */
 export interface Completion {
   readonly session: Session;
   readonly reader: Reader;
@@ -247,10 +247,10 @@ export interface Completion {
   readonly placement: Placement;
 }
 
-/** The records of an entry with many members, with values that are to be asked for, or with a primary group. */
-export async function* recordsInParts(
+/** The records of an entry with many members, with values that must be requested, or with a primary group. */
+export async function* recordsOfPartialEntry(
   message: Buffer,
-  found: EntryRead,
+  found: ParsedEntry,
   { session, reader, primaryGroups, placement }: Completion,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const entry = await completed(found, session, reader, primaryGroups);
@@ -266,7 +266,7 @@ export async function* recordsInParts(
 
 async function* membersOf(
   message: Buffer,
-  found: EntryRead,
+  found: ParsedEntry,
   session: Session,
   reader: Reader,
 ): AsyncGenerator<readonly MemberReference[]> {
@@ -274,15 +274,15 @@ async function* membersOf(
   for (const list of lists) yield* referencesIn(message, list, reader, slice);
   for (const one of rest) {
     if (!isMembers(one.use) || one.use.names.length > 0) continue;
-    for await (const values of restOf(session, found, one, reader)) {
+    for await (const values of remainingValues(session, found, one, reader)) {
       yield values.map((value) => referenceOf(one.use, value, reader.dnKey));
     }
   }
 }
 
-/** With all values of its attributes, and its primary group. */
+/** The entry with all values of its attributes, and its primary group. */
 async function completed(
-  found: EntryRead,
+  found: ParsedEntry,
   session: Session,
   reader: Reader,
   primaryGroups: PrimaryGroups,
@@ -294,7 +294,7 @@ async function completed(
   for (const one of rest) {
     const { use } = one;
     if (isMembers(use) && use.names.length === 0) continue;
-    for await (const values of restOf(session, found, one, reader)) {
+    for await (const values of remainingValues(session, found, one, reader)) {
       for (const name of use.names) attributes[name] = [attributes[name] ?? [], values].flat().map(String);
       if (isMembers(use)) members.push(...values.map((value) => referenceOf(use, value, reader.dnKey)));
       if (use.roles.includes("memberOf")) memberOf.push(...values.map(reader.dnKey));
@@ -308,14 +308,14 @@ async function completed(
 }
 
 /**
- * The values of an attribute that did not fit into the entry, part by part: Active Directory sends at most 1500 (or 5000)
- * at a time.
- * @throws {IncompleteReadError} when the parts do not follow one another to the end, or the entry changes between them
+ * Range retrieval: the values that did not fit into the entry, range by range. Active Directory sends at most 1500 (or
+ * 5000) at a time.
+ * @throws {IncompleteReadError} the ranges have a gap, or the entry changes between them
  */
-async function* restOf(
+async function* remainingValues(
   session: Session,
-  { entry, revision }: Pick<EntryRead, "entry" | "revision">,
-  rest: Rest,
+  { entry, revision }: Pick<ParsedEntry, "entry" | "revision">,
+  rest: RemainingValues,
   reader: Reader,
 ): AsyncGenerator<readonly string[]> {
   const dn = entry.origin;
@@ -324,7 +324,7 @@ async function* restOf(
     const what = `values of ${name} of ${dn} from number ${next}`;
     const attributes = [`${name};range=${next}-*`, revisionName];
     const [message] = await lookUp(session, { base: dn, scope: "base", filter: "(objectClass=*)", attributes, what });
-    const part = message === undefined ? undefined : partOf(message, name, reader);
+    const part = message === undefined ? undefined : rangeIn(message, name, reader);
     const range = part?.use.range;
     const follows = range?.from === next && (range.next === undefined || range.next > next);
     if (part === undefined || !follows || part.revision !== revision) {

@@ -6,20 +6,20 @@ import { describe, places, version } from "./describe.ts";
 import { selectionOf } from "./attributes.ts";
 import { dnKeys } from "#principals/dn.ts";
 import { recordOf } from "./entries.ts";
-import type { EntryRead, Reader } from "./entries.ts";
+import type { ParsedEntry, Reader } from "./entries.ts";
 import { connectionError, warningsTo } from "./errors.ts";
 import type { Warnings } from "./errors.ts";
-import { placementOf, primaryGroups, readNesting, recordsInParts } from "./groups.ts";
+import { placementOf, primaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
 import type { Nesting } from "./groups.ts";
 import { MalformedError } from "./message.ts";
 import { options, partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
-import { queryOf, searchEverywhere } from "./search.ts";
+import { queryOf, searchWithReferrals } from "./search.ts";
 import { openSession } from "./session.ts";
 import type { Session } from "./session.ts";
 import { createYielder } from "#principals/yield.ts";
 
-/** Users, groups and memberships from LDAP servers, Active Directory among them. Its options: `README.md` beside this file. */
+/** Users, groups and memberships from LDAP servers, including Active Directory. Its options: `README.md` in this folder. */
 const ldap: Connector<Options> = {
   name: "ldap",
   options,
@@ -33,7 +33,7 @@ const ldap: Connector<Options> = {
 
 export default ldap;
 
-/** What the parts of a read share. */
+/** What reading users and reading groups share. */
 interface Reading {
   readonly session: Session;
   readonly options: Options;
@@ -45,10 +45,10 @@ interface Reading {
 
 /**
  * Every user, then every group.
- * @throws {IncompleteReadError} when the servers do not prove that this is all
- * @throws {InputError} when an entry is malformed, or a file of the options cannot be read
- * @throws {RefusedError} when the login, the certificate or a search is refused
- * @throws {UnavailableError} when no server answers, or one stops
+ * @throws {IncompleteReadError} the servers do not prove that this is all
+ * @throws {InputError} an entry is malformed, or a file of the options cannot be read
+ * @throws {RefusedError} the bind, the certificate or a search is refused
+ * @throws {UnavailableError} no server answers, or one stops
  */
 export async function* read(
   options: Options,
@@ -85,13 +85,13 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   let count = 0;
   for (const base of bases) {
     const query = queryOf(kind, options, base, selection.request);
-    for await (const { session, entries } of searchEverywhere(reading.session, query)) {
+    for await (const { session, entries } of searchWithReferrals(reading.session, query)) {
       count += entries.length;
       let records: SourceRecord[] = [];
       for (const message of entries) {
         const found = recordOf(message, reader);
         if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
-        else yield* recordsInParts(message, found, { session, reader, primaryGroups: groups, placement });
+        else yield* recordsOfPartialEntry(message, found, { session, reader, primaryGroups: groups, placement });
         if (!yielder.isDue()) continue;
         yield records;
         records = [];
@@ -106,7 +106,7 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   );
 }
 
-/** Whether the message is all there is to say. */
-function isWhole({ lists, rest, primaryGroup }: EntryRead): boolean {
+/** Whether the message holds the whole entry. */
+function isWhole({ lists, rest, primaryGroup }: ParsedEntry): boolean {
   return lists.length === 0 && rest.length === 0 && primaryGroup === undefined;
 }

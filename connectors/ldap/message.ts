@@ -1,10 +1,10 @@
-/** A place in bytes of BER: every function below moves it past what it read. */
+/** A position in BER-encoded bytes. Every function below moves it past what it read. */
 export interface Cursor {
   readonly bytes: Buffer;
   at: number;
 }
 
-/** Tags of what LDAP messages are made of (RFC 4511). */
+/** Tags in LDAP messages (RFC 4511). */
 export const tags = {
   integer: 0x02,
   octets: 0x04,
@@ -22,16 +22,16 @@ export const tags = {
   responseValue: 0x8b,
 } as const;
 
-/** The bytes are not what LDAP says they are. */
+/** The bytes are not a valid LDAP message. */
 export class MalformedError extends Error {}
 
-/** A group with its members is one message: millions of them have room. */
+/** In bytes. A group with millions of members is one message. */
 const longestMessage = 256 * 2 ** 20;
 
 /**
- * Enters what begins here: moves to its content.
- * @returns where the content ends
- * @throws {MalformedError} when something else begins here, or ends after the bytes do
+ * Moves to the content of the element at the cursor.
+ * @returns the offset where the content ends
+ * @throws {MalformedError} another tag, or an element that is longer than the bytes
  */
 export function enter(cursor: Cursor, tag: number): number {
   const { bytes } = cursor;
@@ -50,7 +50,7 @@ export function enter(cursor: Cursor, tag: number): number {
   return end;
 }
 
-/** Text in UTF-8; what is none becomes U+FFFD. */
+/** UTF-8 text; invalid bytes become U+FFFD. */
 export function readText(cursor: Cursor, tag: number = tags.octets): string {
   const end = enter(cursor, tag);
   const text = cursor.bytes.toString("utf8", cursor.at, end);
@@ -65,7 +65,7 @@ export function readBytes(cursor: Cursor, tag: number = tags.octets): Buffer {
   return bytes;
 }
 
-/** A whole number of at most six bytes. */
+/** An integer of at most six bytes. */
 export function readInteger(cursor: Cursor, tag: number = tags.integer): number {
   const end = enter(cursor, tag);
   const length = end - cursor.at;
@@ -75,14 +75,14 @@ export function readInteger(cursor: Cursor, tag: number = tags.integer): number 
   return value;
 }
 
-/** Passes over whatever begins here. */
+/** Skips the element at the cursor. */
 function skip(cursor: Cursor): void {
   cursor.at = enter(cursor, cursor.bytes[cursor.at] ?? 0);
 }
 
 /**
- * Cuts what arrives into messages. The function that is returned takes the next bytes.
- * @throws {MalformedError} from that function, when the bytes are no messages
+ * Splits a stream into messages. The returned function takes the next bytes.
+ * @throws {MalformedError} from that function, when the bytes are not LDAP messages
  */
 export function messagesOf(receive: (message: Buffer) => void): (chunk: Buffer) => void {
   let parts: Buffer[] = [];
@@ -93,7 +93,7 @@ export function messagesOf(receive: (message: Buffer) => void): (chunk: Buffer) 
     if (size > 0) {
       parts.push(chunk);
       size += chunk.length;
-      // A long message is put together once, not at every chunk.
+      // A long message is joined once, not at every chunk.
       if (size < needed) return;
       bytes = Buffer.concat(parts);
     }
@@ -112,7 +112,7 @@ export function messagesOf(receive: (message: Buffer) => void): (chunk: Buffer) 
   };
 }
 
-/** How long the message is that begins here; undefined when that has not arrived yet. */
+/** The length of the message that starts here; undefined when its header has not arrived yet. */
 function messageLength(bytes: Buffer, at: number): number | undefined {
   if (at >= bytes.length) return undefined;
   if (bytes[at] !== tags.sequence) throw new MalformedError("an answer that is not LDAP");
@@ -127,20 +127,20 @@ function messageLength(bytes: Buffer, at: number): number | undefined {
   return length;
 }
 
-/** The end of an operation, as the server tells it (RFC 4511, 4.1.9). */
+/** LDAPResult (RFC 4511, 4.1.9). */
 export interface Result {
   readonly code: number;
-  /** How much of the name exists, where a name does not. */
+  /** Of a name that does not exist, the part that does. */
   readonly matchedDn: string;
-  /** What the server adds for a person. */
+  /** The server's diagnostic message. */
   readonly message: string;
-  /** Where else to ask, when `code` is 10. */
+  /** URLs of other servers, when `code` is 10. */
   readonly referrals: readonly string[];
   /** Of an extended operation. */
-  readonly name?: string;
-  readonly value?: Buffer;
-  /** The cookie of a page (RFC 2696), empty after the last; absent when the server did not page. */
-  readonly cookie?: Buffer;
+  readonly name?: string | undefined;
+  readonly value?: Buffer | undefined;
+  /** The cookie of a page (RFC 2696), empty after the last; undefined when the server did not page. */
+  readonly cookie: Buffer | undefined;
 }
 
 const pagedResults = "1.2.840.113556.1.4.319";
@@ -161,10 +161,10 @@ export function readResult(cursor: Cursor): Result {
     else skip(cursor);
   }
   const cookie = readCookie(cursor);
-  return { code, matchedDn, message, referrals, ...extension, ...(cookie === undefined ? {} : { cookie }) };
+  return { code, matchedDn, message, referrals, ...extension, cookie };
 }
 
-/** Texts one after the other within one tag. */
+/** The texts in a sequence with this tag. */
 export function readTexts(cursor: Cursor, tag: number): string[] {
   const end = enter(cursor, tag);
   const texts: string[] = [];
@@ -178,7 +178,7 @@ function readCookie(cursor: Cursor): Buffer | undefined {
   while (cursor.at < end) {
     const controlEnd = enter(cursor, tags.sequence);
     const type = readText(cursor);
-    // Between them may stand whether the control is critical.
+    // The optional criticality is between type and value.
     while (cursor.at < controlEnd && cursor.bytes[cursor.at] !== tags.octets) skip(cursor);
     if (type === pagedResults && cursor.at < controlEnd) {
       const value: Cursor = { bytes: readBytes(cursor), at: 0 };
@@ -191,15 +191,15 @@ function readCookie(cursor: Cursor): Buffer | undefined {
   return undefined;
 }
 
-/** How many bytes are looked at in one go. */
+/** Bytes that are converted at once. */
 const size = 16 * 1024;
 
-/** The text in UTF-8 between two places; what is none becomes U+FFFD. */
+/** The UTF-8 text between two offsets; invalid bytes become U+FFFD. */
 export type TextAt = (from: number, to: number) => string;
 
 /**
- * Reads many short texts from bytes. Asking Node for each of them costs more than all the rest of reading an entry, so
- * that a stretch of bytes is asked for at once, one character a byte; what is ASCII is cut from there.
+ * Reads many short texts from bytes. Converting each on its own would cost more than all the rest of reading an entry,
+ * so a window of bytes is converted at once, as Latin-1, and ASCII texts are sliced from it.
  */
 export function windowOn(bytes: Buffer): TextAt {
   let start = 0;

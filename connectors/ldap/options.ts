@@ -4,21 +4,21 @@ import { patience } from "#values.ts";
 import { dnKey, isWithin, parseDn } from "#principals/dn.ts";
 import { parseFilter } from "./filter.ts";
 
-/** Where a server listens. */
+/** The address of an LDAP server. */
 export interface LdapUrl {
   readonly scheme: "ldap" | "ldaps" | "ldapi";
-  /** Without brackets; empty for ldapi. */
+  /** An IPv6 address without brackets; empty for ldapi. */
   readonly host: string;
   readonly port: number;
-  /** The file of the socket, for ldapi. */
-  readonly path?: string;
-  /** As it was written, for messages. */
+  /** The socket file, for ldapi. */
+  readonly path?: string | undefined;
+  /** As written, for messages. */
   readonly text: string;
 }
 
 const expected = "expected ldaps://HOST, ldap://HOST or ldapi://%2Fpath%2Fto%2Fsocket";
 
-/** The address of a server: no more than scheme, host and port. */
+/** A URL with no more than scheme, host and port. */
 const ldapUrl = z.string({ error: expected }).transform((value, context) => {
   const url = URL.parse(value);
   const problem = (message: string): never => {
@@ -41,15 +41,15 @@ function serverOf(url: URL, text: string): LdapUrl {
   return { scheme, host: url.hostname.replace(/^\[(.*)\]$/, "$1"), port, text };
 }
 
-/** Where a server says that something else is (RFC 4516). */
+/** An LDAP URL that a server refers to (RFC 4516). */
 export interface Reference {
   readonly server: LdapUrl;
-  /** Empty: the same. */
+  /** Empty: the base of the search. */
   readonly base: string;
-  readonly scope?: "base" | "one" | "sub";
+  readonly scope?: "base" | "one" | "sub" | undefined;
 }
 
-/** @returns undefined when it is no address of an LDAP server */
+/** @returns undefined when it is not the URL of an LDAP server */
 export function parseReference(text: string): Reference | undefined {
   const url = URL.parse(text);
   if (url === null || !/^ldaps?:\/\/[^/]/i.test(text)) return undefined;
@@ -57,7 +57,7 @@ export function parseReference(text: string): Reference | undefined {
     const base = decodeURIComponent(url.pathname.slice(1));
     const scope = url.search.slice(1).split("?")[1];
     const server = serverOf(url, `${url.protocol}//${url.host}`);
-    return { server, base, ...(scope === "base" || scope === "one" || scope === "sub" ? { scope } : {}) };
+    return { server, base, scope: scope === "base" || scope === "one" || scope === "sub" ? scope : undefined };
   } catch {
     return undefined;
   }
@@ -99,11 +99,11 @@ const filter = text("a filter, such as (objectClass=person)").superRefine((value
 
 const tls = z
   .strictObject({
-    starttls: z.boolean().default(false).describe("Ask an ldap:// server to go on with TLS. Default false."),
+    starttls: z.boolean().default(false).describe("Switch an ldap:// connection to TLS. Default false."),
     ca: listOf(path)
       .optional()
       .describe("Files of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
-    cert: path.optional().describe("A file with the certificate to show to the server, PEM; with its chain."),
+    cert: path.optional().describe("The file of the client certificate, PEM, with its chain."),
     key: path.optional().describe("The file with the key of `cert`, PEM."),
     serverName: text("a host name")
       .optional()
@@ -111,9 +111,7 @@ const tls = z
     insecure: z
       .boolean()
       .default(false)
-      .describe(
-        "Accept any certificate: whoever stands between may read and change everything. Warned of at every run.",
-      ),
+      .describe("Accept any certificate: anybody in between can read and change everything. Every run warns about it."),
   })
   .refine(({ cert, key }) => (cert === undefined) === (key === undefined), {
     error: "cert and key belong together",
@@ -127,36 +125,34 @@ const bind = z
   .union(
     [
       z.strictObject({
-        dn: text("a name").describe("As whom: a distinguished name; Active Directory also takes user@domain."),
+        dn: text("a name").describe("The account: a distinguished name; Active Directory also takes user@domain."),
         password,
       }),
       z.strictObject({ sasl: z.literal("EXTERNAL").describe(mechanism) }),
       z.strictObject({
         sasl: z.literal("PLAIN").describe(mechanism),
-        username: text("a user name").describe("As whom: the name that the server's SASL set-up knows."),
+        username: text("a user name").describe("The user name in the server's SASL setup."),
         password,
       }),
     ],
     { error: "expected {dn, password}, {sasl: EXTERNAL} or {sasl: PLAIN, username, password}" },
   )
   .describe(
-    "As whom to read: {dn, password}, {sasl: EXTERNAL} (the client certificate, or the user of a socket) or {sasl: PLAIN, username, password}. Default: anonymous.",
+    "The login: {dn, password}, {sasl: EXTERNAL} (the client certificate, or the user of a socket) or {sasl: PLAIN, username, password}. Default: anonymous.",
   );
 
 const limits = z
   .strictObject({
-    connect: patience.prefault("10s").describe("Until a connection is there, with TLS and login. Default 10s."),
-    read: patience
-      .prefault("60s")
-      .describe("How long a server may keep silent in the middle of an answer. Default 60s."),
+    connect: patience.prefault("10s").describe("Time to connect, TLS and login included. Default 10s."),
+    read: patience.prefault("60s").describe("How long a server may be silent in the middle of an answer. Default 60s."),
     search: patience.prefault("1h").describe("How long all pages of one search may take. Default 1h."),
   })
   .prefault({})
-  .describe("How long things may take.");
+  .describe("Time limits.");
 
 const part = (defaults: { filter: string }) => ({
-  base: listOf(dn).describe("Where to look: a distinguished name, or a list."),
-  filter: filter.default(defaults.filter).describe(`What to look for. Default ${defaults.filter}.`),
+  base: listOf(dn).describe("Where to search: a distinguished name, or a list."),
+  filter: filter.default(defaults.filter).describe(`Which entries to read. Default ${defaults.filter}.`),
   scope: z
     .enum(["sub", "one", "base"], { error: "expected sub, one or base" })
     .default("sub")
@@ -195,16 +191,16 @@ const membershipAttributes = ["member", "uniqueMember", "memberUid", "memberOf"]
 
 const referrals = z
   .strictObject({
-    follow: z.array(ldapUrl).default([]).describe("Servers that references may be followed to, with the same login."),
+    follow: z.array(ldapUrl).default([]).describe("Servers to follow references to, with the same login."),
     ignore: z
       .array(text("a host"))
       .default([])
-      .describe("Hosts of references to leave out: what they hold is not in scope."),
+      .describe("Hosts whose references are ignored: what they hold is not in scope."),
   })
   .prefault({})
-  .describe("What to do when the server says that a part is elsewhere. A host in neither list fails the read.");
+  .describe("What to do with references to other servers. A host in neither list fails the read.");
 
-/** What stands beside `connector: ldap`. */
+/** The options beside `connector: ldap`. */
 export const options = z
   .strictObject({
     url: listOf(ldapUrl).describe("ldaps://HOST, ldap://HOST or ldapi://SOCKET; of several, the first that answers."),
@@ -258,7 +254,7 @@ export const options = z
 export type Options = z.infer<typeof options>;
 export type PartOptions = Options["users"] | NonNullable<Options["groups"]>;
 
-/** What two bases have in common would be read twice, and then belongs to nobody. */
+/** Entries below two bases would be read twice, and set aside as duplicates. */
 function overlapOf(bases: readonly string[], scope: PartOptions["scope"] | undefined): string | undefined {
   for (const [index, base] of bases.entries()) {
     const other = bases.find((each, at) => {

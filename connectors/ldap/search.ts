@@ -13,40 +13,40 @@ import type { LdapUrl, Options, Reference } from "./options.ts";
 import type { Session } from "./session.ts";
 import { openSessionTo } from "./session.ts";
 
-/** What to look for. */
+/** One search (RFC 4511, 4.5). */
 export interface Query {
   readonly base: string;
   readonly scope: "sub" | "one" | "base";
   readonly filter: string;
   readonly attributes: readonly string[];
-  /** How many entries to ask for at a time; undefined: all at once. */
-  readonly pageSize?: number;
+  /** Entries per page; undefined: no paging. */
+  readonly pageSize?: number | undefined;
   /** For messages: `users below ou=people,dc=example,dc=com`. */
   readonly what: string;
 }
 
-/** How many entries of groups are asked for at a time: one may have thousands of members. */
+/** Groups are read in smaller pages: one may have thousands of members. */
 const groupsPerPage = 200;
 
-/** What to ask a server for, in one place. */
+/** The search for users or groups below one base. */
 export function queryOf(kind: Kind, options: Options, base: string, attributes: readonly string[]): Query {
   const { filter, scope } = partOptions(kind, options);
   const pageSize = kind === "group" ? Math.min(groupsPerPage, options.pageSize) : options.pageSize;
   return { base, scope, filter, attributes, pageSize, what: `${kind}s below ${base}` };
 }
 
-/** The entries of one search, as the messages they came in, or where else the rest of them is. */
-export type Found = { readonly entries: readonly Buffer[] } | { readonly elsewhere: readonly string[] };
+/** Entries of a search, as the messages they came in, or the URLs of servers that hold more of them. */
+export type Found = { readonly entries: readonly Buffer[] } | { readonly references: readonly string[] };
 
-/** A server that sends nothing but empty pages will not end. */
+/** So many empty pages in a row mean that the server will never end. */
 const emptyPages = 100;
 
 /**
- * Everything that a query finds on one server, page by page. The next page is on its way while one is worked on. It ends
- * only when the server has said that there are no more pages; what it says is elsewhere is delivered as that.
- * @throws {IncompleteReadError} when a limit of the server was hit, the base does not exist, or pages repeat
- * @throws {RefusedError} when the server does not let this account search
- * @throws {UnavailableError} when the connection is lost, or takes too long
+ * Everything that a query finds on one server, page by page; the next page is requested while one is processed. Ends
+ * only when the server has said that there are no more pages. References are delivered, not followed.
+ * @throws {IncompleteReadError} a limit of the server, a base that does not exist, or pages that repeat
+ * @throws {RefusedError} the account may not search there
+ * @throws {UnavailableError} the connection is lost, or takes too long
  */
 async function* search(session: Session, query: Query): AsyncGenerator<Found> {
   const { pageSize } = query;
@@ -54,14 +54,14 @@ async function* search(session: Session, query: Query): AsyncGenerator<Found> {
   if (received === pageSize && !paged) await proveUnpaged(session, query, pageSize);
 }
 
-/** What the server sends for a query, until it says that it is done. */
+/** What the server sends, up to its SearchResultDone without a cookie. */
 async function* allPages(session: Session, query: Query): AsyncGenerator<Found, Pick<Pages, "received" | "paged">> {
   const { signal } = session.origin.context;
   const pages = requestPages(session, query);
   const timer = setTimeout(() => {
     const { search } = session.options.limits;
     pages.fail(
-      new IncompleteReadError(`${doing(session, query)}: not done after ${formatDuration(search)} (limits.search)`),
+      new IncompleteReadError(`${titleOf(session, query)}: not done after ${formatDuration(search)} (limits.search)`),
     );
   }, session.options.limits.search);
   try {
@@ -75,31 +75,31 @@ async function* allPages(session: Session, query: Query): AsyncGenerator<Found, 
     signal.throwIfAborted();
     throw error instanceof RollcallError
       ? error
-      : connectionError(`${doing(session, query)}, after ${pages.received} entries`, error, session.url);
+      : connectionError(`${titleOf(session, query)}, after ${pages.received} entries`, error, session.url);
   } finally {
     clearTimeout(timer);
   }
 }
 
 /**
- * Just as many entries as a page has, and not a word about pages: there is no paging and this is all, or something in
- * between swallows what the server says about it.
+ * The answer had exactly a page of entries and no paging control. Either the server does not page and this is all, or a
+ * proxy removed the control and there is more: a page that is larger by one tells.
  */
 async function proveUnpaged(session: Session, query: Query, size: number): Promise<void> {
   const more = await collect(session, allPages(session, { ...query, attributes: ["1.1"], pageSize: size + 1 }));
   if (more.length === size) return;
   throw new IncompleteReadError(
-    `${doing(session, query)}: answered with a page of ${size} entries, and not whether there are more`,
+    `${titleOf(session, query)}: answered with a page of ${size} entries, and not whether there are more`,
   );
 }
 
-/** All that a query finds, when that is little: not held back by other searches on the connection. */
+/** The few entries that a query finds, whatever other searches hold back on the connection. */
 export async function lookUp(session: Session, query: Query): Promise<readonly Buffer[]> {
   return collect(session, search(session, query));
 }
 
 function collect(session: Session, pages: AsyncIterable<Found>): Promise<readonly Buffer[]> {
-  return session.connection.urgently(async () => {
+  return session.connection.withoutBackpressure(async () => {
     const entries: Buffer[] = [];
     for await (const found of pages) if ("entries" in found) entries.push(...found.entries);
     return entries;
@@ -107,11 +107,11 @@ function collect(session: Session, pages: AsyncIterable<Found>): Promise<readonl
 }
 
 interface Pages {
-  /** What has come since; undefined after the last. */
+  /** What arrived since the last call; undefined at the end. */
   next(): Promise<Found | undefined>;
-  /** How many entries. */
+  /** The number of entries so far. */
   readonly received: number;
-  /** Whether the server said anything about pages. */
+  /** Whether the server sent a paging control. */
   readonly paged: boolean;
   fail(error: unknown): void;
 }
@@ -127,11 +127,11 @@ function requestPages(session: Session, query: Query): Pages {
     filter: parseFilter(query.filter),
     attributes: [...query.attributes],
     timeLimit: 0,
-    ...(control === undefined ? {} : { controls: [control] }),
+    ...(control && { controls: [control] }),
   });
   let entries: Buffer[] = [];
   let bytes = 0;
-  let elsewhere: string[] = [];
+  let references: string[] = [];
   let received = 0;
   let receivedBefore = 0;
   let empty = 0;
@@ -145,16 +145,18 @@ function requestPages(session: Session, query: Query): Pages {
     wake?.();
   };
   const repeated = (dn: string): void => {
-    const message = `${doing(session, query)}: the server sent the page that begins with ${dn} twice; was the directory changed meanwhile?`;
+    const message = `${titleOf(session, query)}: the server sent the page that begins with ${dn} twice; was the directory changed meanwhile?`;
     fail(new IncompleteReadError(message));
   };
   const end = (result: Result): void => {
-    if (result.code === codes.referral) elsewhere.push(...result.referrals);
+    if (result.code === codes.referral) references.push(...result.referrals);
     else if (result.code !== codes.success) throw searchError(session, query, result, received);
     const { cookie } = result;
     if (control === undefined || cookie === undefined || cookie.length === 0) {
       if (paged && cookie === undefined) {
-        throw new IncompleteReadError(`${doing(session, query)}: the server stopped paging after ${received} entries`);
+        throw new IncompleteReadError(
+          `${titleOf(session, query)}: the server stopped paging after ${received} entries`,
+        );
       }
       paged ||= cookie !== undefined;
       state = "done";
@@ -163,7 +165,7 @@ function requestPages(session: Session, query: Query): Pages {
     paged = true;
     empty = received === receivedBefore ? empty + 1 : 0;
     if (empty > emptyPages) {
-      throw new IncompleteReadError(`${doing(session, query)}: the server sends empty pages without end`);
+      throw new IncompleteReadError(`${titleOf(session, query)}: the server sends empty pages without end`);
     }
     receivedBefore = received;
     control.value = { size: size ?? 0, cookie };
@@ -183,7 +185,7 @@ function requestPages(session: Session, query: Query): Pages {
         bytes += cursor.bytes.length;
         connection.hold(cursor.bytes.length);
       } else if (operation === tags.searchReference) {
-        elsewhere.push(...readTexts(cursor, tags.searchReference));
+        references.push(...readTexts(cursor, tags.searchReference));
       } else if (operation === tags.searchDone) {
         try {
           end(readResult(cursor));
@@ -209,9 +211,9 @@ function requestPages(session: Session, query: Query): Pages {
           bytes = 0;
           return found;
         }
-        if (elsewhere.length > 0) {
-          const found = { elsewhere };
-          elsewhere = [];
+        if (references.length > 0) {
+          const found = { references };
+          references = [];
           return found;
         }
         if (state === "done") return undefined;
@@ -230,19 +232,19 @@ function requestPages(session: Session, query: Query): Pages {
   };
 }
 
-/** @param cursor at the operation; it is left where it is */
+/** @param cursor at the operation; not moved */
 function dnOf({ bytes, at }: Cursor): string {
   const cursor = { bytes, at };
   enter(cursor, tags.searchEntry);
   return readText(cursor);
 }
 
-function doing({ place }: Session, { what }: Query): string {
+function titleOf({ place }: Session, { what }: Query): string {
   return `${place}: search for ${what}`;
 }
 
 function searchError(session: Session, query: Query, result: Result, received: number): RollcallError {
-  const what = doing(session, query);
+  const what = titleOf(session, query);
   if (result.code === codes.noSuchObject) {
     const upTo = result.matchedDn === "" ? "" : `; what exists is ${result.matchedDn}`;
     return new IncompleteReadError(`${what}: ${query.base} does not exist, or may not be seen by this login${upTo}`);
@@ -250,22 +252,21 @@ function searchError(session: Session, query: Query, result: Result, received: n
   return resultError(received === 0 ? what : `${what}, after ${received} entries`, result);
 }
 
-/** Entries, and the session that further questions about them belong to. */
+/** Entries, and the session with the server that holds them. */
 export interface Batch {
   readonly session: Session;
   readonly entries: readonly Buffer[];
 }
 
-/** From server to server, and no further. */
-const deepest = 5;
+/** A chain of references through more servers than this fails the read. */
+const longestChain = 5;
 
 /**
- * Everything that a query finds, also what the server says is on others: those that are listed are asked, with the same
- * login.
- * @throws {IncompleteReadError} when a part is on a server that is not listed
+ * Everything that a query finds, following references to the servers in `referrals.follow`, with the same login.
+ * @throws {IncompleteReadError} a reference to a server that is not listed
  * @throws what `search` and `openSessionTo` throw
  */
-export async function* searchEverywhere(
+export async function* searchWithReferrals(
   session: Session,
   query: Query,
   visited: ReadonlySet<string> = new Set(),
@@ -275,21 +276,21 @@ export async function* searchEverywhere(
       yield { session, entries: found.entries };
       continue;
     }
-    for (const text of found.elsewhere) {
+    for (const text of found.references) {
       const reference = parseReference(text);
-      if (reference !== undefined && isLeftOut(reference, session)) continue;
-      const server = reference === undefined ? undefined : listed(reference, session);
-      if (reference === undefined || server === undefined) throw unlisted(text, session, query);
+      if (reference !== undefined && isIgnored(reference, session)) continue;
+      const server = reference === undefined ? undefined : serverToFollow(reference, session);
+      if (reference === undefined || server === undefined) throw unknownReferral(text, session, query);
       const next = { ...query, base: reference.base === "" ? query.base : reference.base, ...scopeOf(reference) };
       const place = `${server.text} ${next.scope} ${dnKey(next.base)}`;
-      if (visited.has(place) || visited.size >= deepest) {
+      if (visited.has(place) || visited.size >= longestChain) {
         throw new IncompleteReadError(
           `${session.place}: search for ${query.what}: the references to ${text} go in a circle`,
         );
       }
       const other = await openSessionTo(server, session.origin);
       try {
-        yield* searchEverywhere(other, next, new Set([...visited, place]));
+        yield* searchWithReferrals(other, next, new Set([...visited, place]));
       } finally {
         await other.close();
       }
@@ -301,23 +302,23 @@ function scopeOf({ scope }: Reference): Partial<Pick<Query, "scope">> {
   return scope === undefined ? {} : { scope };
 }
 
-/** Parts of every Active Directory that are on all its servers and hold neither users nor groups. */
+/** Partitions of Active Directory that hold neither users nor groups. */
 const administrative = /^(?:cn=configuration|cn=schema,cn=configuration|dc=(?:domain|forest)dnszones),dc=/;
 
-function isLeftOut({ server, base }: Reference, { options }: Session): boolean {
+function isIgnored({ server, base }: Reference, { options }: Session): boolean {
   const host = server.host.toLowerCase();
   return administrative.test(dnKey(base)) || options.referrals.ignore.some((one) => one.toLowerCase() === host);
 }
 
-/** The address in the options is used, not the server's: it says how to protect the login. */
-function listed({ server }: Reference, { options }: Session): LdapUrl | undefined {
+/** The URL in the options, not the reference's: it says how to protect the login. */
+function serverToFollow({ server }: Reference, { options }: Session): LdapUrl | undefined {
   return options.referrals.follow.find(
     ({ scheme, host, port }) =>
       host.toLowerCase() === server.host.toLowerCase() && (scheme !== server.scheme || port === server.port),
   );
 }
 
-function unlisted(text: string, session: Session, query: Query): IncompleteReadError {
+function unknownReferral(text: string, session: Session, query: Query): IncompleteReadError {
   return new IncompleteReadError(
     `${session.place}: search for ${query.what}: a part is at ${text}; add its server to referrals.follow (or its host to referrals.ignore, if nothing there is in scope)`,
   );

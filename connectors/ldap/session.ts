@@ -9,19 +9,19 @@ import type { Connection, TlsMaterial } from "./connection.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
 import type { LdapUrl, Options } from "./options.ts";
 
-/** A connection that is logged in, and what it is used for. */
+/** A connection after its bind. */
 export interface Session {
   readonly connection: Connection;
   readonly url: LdapUrl;
   readonly options: Options;
-  /** How a message begins: `source corp, ldaps://ldap.example.com`. */
+  /** The start of messages: `source corp, ldaps://ldap.example.com`. */
   readonly place: string;
-  /** What a session to another server needs. */
+  /** For sessions with further servers. */
   readonly origin: Origin;
   close(): Promise<void>;
 }
 
-/** What the sessions of one read have in common. */
+/** What the sessions of one read share. */
 export interface Origin {
   readonly options: Options;
   readonly name: string;
@@ -30,10 +30,10 @@ export interface Origin {
 }
 
 /**
- * Logs in to the first of the source's servers that answers.
- * @throws {UnavailableError} when none does
- * @throws {RefusedError} when the login or the certificate is refused
- * @throws {InputError} when a file of the options cannot be read
+ * Binds to the first of the source's servers that answers.
+ * @throws {UnavailableError} none answers
+ * @throws {RefusedError} the bind or the certificate is refused
+ * @throws {InputError} a file of the options cannot be read
  */
 export async function openSession(options: Options, open: OpenContext, context: ReadContext): Promise<Session> {
   context.signal.throwIfAborted();
@@ -45,7 +45,7 @@ export async function openSession(options: Options, open: OpenContext, context: 
       return await openSessionTo(url, origin);
     } catch (error) {
       context.signal.throwIfAborted();
-      // Who is refused by one server is refused by the others, and locked out in the end.
+      // The other servers would refuse too, and lock the account in the end.
       if (!(error instanceof UnavailableError)) throw error;
       failures.push(error);
       if (options.url.length > 1) context.warn(error.message);
@@ -56,7 +56,7 @@ export async function openSession(options: Options, open: OpenContext, context: 
   throw new UnavailableError(`source ${open.name}: no server answers: ${failures.map(messageOf).join("; ")}`);
 }
 
-/** A session to one server. @throws as `openSession` does */
+/** A session with one server. @throws what `openSession` throws */
 export async function openSessionTo(url: LdapUrl, origin: Origin): Promise<Session> {
   const { options, context } = origin;
   const { signal } = context;
@@ -80,14 +80,14 @@ export async function openSessionTo(url: LdapUrl, origin: Origin): Promise<Sessi
     if (connection === undefined) socket?.destroy();
     else await connection.close();
   };
-  warnOf(url, options, place, context);
+  warnAboutProtection(url, options, place, context);
   try {
     const opened = await openSocket(url, origin.tls, (one) => {
       socket = one;
     });
     connection = connectionOn(opened, options.limits.read);
     if (options.tls.starttls && url.scheme === "ldap") await startTls(connection, url, origin.tls, place);
-    await logIn(connection, options.bind, place);
+    await bindTo(connection, options.bind, place);
     return { connection, url, options, place, origin, close };
   } catch (error) {
     await close();
@@ -111,17 +111,17 @@ function otherPort({ scheme }: LdapUrl): string {
 const startTlsName = "1.3.6.1.4.1.1466.20037";
 
 async function startTls(connection: Connection, url: LdapUrl, tls: TlsMaterial, place: string): Promise<void> {
-  const result = await connection.ask(new ExtendedRequest({ messageId: 0, oid: startTlsName }));
+  const result = await connection.request(new ExtendedRequest({ messageId: 0, oid: startTlsName }));
   if (result.code !== codes.success) {
     throw resultError(`${place}: StartTLS was refused; perhaps the server has ldaps:// instead`, result);
   }
-  await connection.exchange((plain) => secure(plain, url, tls));
+  await connection.upgrade((plain) => secure(plain, url, tls));
 }
 
-async function logIn(connection: Connection, bind: Options["bind"], place: string): Promise<void> {
-  // Without a bind a connection is anonymous.
+async function bindTo(connection: Connection, bind: Options["bind"], place: string): Promise<void> {
+  // An LDAP connection is anonymous until a bind.
   if (bind === undefined) return;
-  const result = await connection.ask(bindRequest(bind));
+  const result = await connection.request(bindRequest(bind));
   if (result.code === codes.success) return;
   throw resultError(`${place}: login as ${loginName(bind)}`, result);
 }
@@ -132,15 +132,15 @@ function bindRequest(bind: NonNullable<Options["bind"]>): BindRequest {
   return new BindRequest({ messageId: 0, mechanism: "PLAIN", password: `\0${bind.username}\0${bind.password}` });
 }
 
-/** As whom a session is, for a message. */
+/** The identity of a session, for messages. */
 export function loginName(bind: Options["bind"]): string {
   if (bind === undefined) return "nobody (anonymous)";
   if ("dn" in bind) return bind.dn;
   return bind.sasl === "EXTERNAL" ? "who the connection says (SASL EXTERNAL)" : `${bind.username} (SASL PLAIN)`;
 }
 
-/** What a person should know at every run about how a connection is protected. */
-function warnOf(url: LdapUrl, { tls, bind }: Options, place: string, { warn }: ReadContext): void {
+/** Warns at every read about a connection that is not protected. */
+function warnAboutProtection(url: LdapUrl, { tls, bind }: Options, place: string, { warn }: ReadContext): void {
   const isSecured = url.scheme === "ldaps" || tls.starttls;
   if (isSecured && tls.insecure) {
     warn(

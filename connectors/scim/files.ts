@@ -7,19 +7,19 @@ import { itemsOf, JsonError } from "./json.ts";
 import { envelopeOf } from "./list.ts";
 import type { Envelope } from "./list.ts";
 import type { Options } from "./options.ts";
-import type { Making, Resource } from "./resource.ts";
+import type { EntryOptions, Resource } from "./resource.ts";
 import { entryOf, idOf, objectOf, typeOf } from "./resource.ts";
-import { makingOf } from "./server.ts";
+import { entryOptionsOf } from "./server.ts";
 
 export type FileOptions = Options & { readonly files: NonNullable<Options["files"]> };
 
-/** What a file holds; undefined: its resources say it. */
+/** The kind of resources in a file; undefined: each resource says. */
 type Content = Kind | undefined;
 
 /**
- * Every resource of every file. All files are open from the start and must be the same at the end.
- * @throws {IncompleteReadError} when a file is missing, cut off or changing, or holds fewer than its total says
- * @throws {InputError} when a file is malformed; the message names file and line
+ * Every resource of every file. All files are opened at the start and must be unchanged at the end.
+ * @throws {IncompleteReadError} a file is missing, cut off or changing, or holds fewer resources than its total
+ * @throws {InputError} a file is malformed; the message names file and line
  */
 export async function* readFiles(
   options: FileOptions,
@@ -29,7 +29,7 @@ export async function* readFiles(
   const { signal } = context;
   const { users, groups, mixed } = options.files;
   const opened: { content: Content; set: OpenFiles }[] = [];
-  const making = makingOf(options, context);
+  const entryOptions = entryOptionsOf(options, context);
   const others = new Map<string, number>();
   try {
     signal.throwIfAborted();
@@ -44,10 +44,10 @@ export async function* readFiles(
     for (const { content, set } of opened) {
       for (const file of set.files) {
         try {
-          yield* recordsOf(file, content, making, { signal, others });
+          yield* recordsOf(file, content, entryOptions, { signal, others });
         } catch (error) {
           signal.throwIfAborted();
-          // A file that changed may look malformed; that it changed is then what to say.
+          // A file that changed may look malformed; then report the change.
           await file.assertUnchanged();
           throw error;
         }
@@ -65,7 +65,7 @@ export async function* readFiles(
 async function* recordsOf(
   file: OpenFile,
   content: Content,
-  making: Making,
+  entryOptions: EntryOptions,
   { signal, others }: { signal: AbortSignal; others: Map<string, number> },
 ): AsyncGenerator<readonly SourceRecord[]> {
   const totals = createTotals(file.name);
@@ -86,7 +86,7 @@ async function* recordsOf(
         const kind = kindOf(resource, content, at(line), others);
         if (kind === undefined) continue;
         const id = idOf(resource);
-        records.push(entryOf(kind, resource, id === undefined ? at(line) : `${at(line)}, id ${id}`, making));
+        records.push(entryOf(kind, resource, id === undefined ? at(line) : `${at(line)}, id ${id}`, entryOptions));
       }
       yield records;
     }
@@ -118,7 +118,7 @@ function kindOf(resource: Resource, content: Content, place: string, others: Map
   return undefined;
 }
 
-/** Holds the lists of a file to their totals. A list that starts at 1 is another one; the others go on with it. */
+/** Compares the lists in a file with their totals. A page that starts at 1 begins a new list, any other continues it. */
 function createTotals(file: string) {
   let open: { readonly total: number; readonly line: number; received: number } | undefined;
   let received = 0;
@@ -141,7 +141,7 @@ function createTotals(file: string) {
       }
       if (totalResults !== undefined) {
         open ??= { total: totalResults, line, received: 0 };
-        // The first page may itself be a later one; its total then tells.
+        // The first page may start later than 1; then the total does not match.
         open.received += received;
       }
       received = 0;

@@ -10,10 +10,10 @@ import type { FileOptions } from "./files.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
-import { pagingOf, readLive } from "./server.ts";
-import type { LiveOptions } from "./server.ts";
+import { pagingOf, readServer } from "./server.ts";
+import type { ServerOptions } from "./server.ts";
 
-/** Users and groups from SCIM 2.0 servers and from files of SCIM resources. Its options: `README.md` beside this file. */
+/** Users and groups from SCIM 2.0 servers and from files of SCIM resources. Its options: `README.md` in this folder. */
 const scim: Connector<Options> = {
   name: "scim",
   options,
@@ -29,7 +29,7 @@ const scim: Connector<Options> = {
 export default scim;
 
 /**
- * Everything of the server, or of the files.
+ * Everything on the server, or in the files.
  * @throws {IncompleteReadError} also when there are fewer users or groups than configured
  */
 export async function* read(
@@ -39,9 +39,10 @@ export async function* read(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const counts = { user: 0, group: 0, membership: 0 };
-  for await (const batch of inBatches(recordsOf(options, authorization, open, context))) {
-    for (const { kind } of batch) counts[kind]++;
-    yield batch;
+  for await (const records of recordsOf(options, authorization, open, context)) {
+    for (const { kind } of records) counts[kind]++;
+    // Page by page: the next request may take long, or fail.
+    yield* inBatches([records]);
   }
   for (const [kind, least, setting] of [
     ["user", options.minUsers, "minUsers"],
@@ -60,12 +61,12 @@ async function* recordsOf(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  if (isLive(options)) yield* readLive(options, authorization, open, context);
+  if (isServer(options)) yield* readServer(options, authorization, open, context);
   else if (isFiles(options)) yield* readFiles(options, open, context);
 }
 
 /** Whether a server is read. */
-export function isLive(options: Options): options is LiveOptions {
+export function isServer(options: Options): options is ServerOptions {
   return options.url !== undefined;
 }
 
@@ -75,8 +76,8 @@ export function isFiles(options: Options): options is FileOptions {
 }
 
 /**
- * What is reached, how it is protected, as whom, and how it is read.
- * @throws what `ask` throws; {IncompleteReadError} when a file is missing
+ * The server, its protection, the login and the paging; or the files.
+ * @throws what `Server.get` throws; {IncompleteReadError} a file is missing
  */
 export async function describe(
   options: Options,
@@ -84,12 +85,12 @@ export async function describe(
   open: OpenContext,
   context: ReadContext,
 ): Promise<readonly string[]> {
-  if (isLive(options)) return describeServer(options, authorization, open, context);
+  if (isServer(options)) return describeServer(options, authorization, open, context);
   return isFiles(options) ? describeFiles(options, open, context) : [];
 }
 
 async function describeServer(
-  options: LiveOptions,
+  options: ServerOptions,
   authorization: Authorization,
   open: OpenContext,
   context: ReadContext,

@@ -1,14 +1,14 @@
 import { TokenizerError, Tokenizer, TokenParser, TokenParserError, TokenType } from "@streamparser/json";
 
-/** What stands in JSON that is being read, in its order. Lines count from 1. */
+/** A piece of the JSON, in its order. Lines count from 1. */
 export type Item =
   | { readonly kind: "resource"; readonly value: unknown; readonly line: number }
-  /** The end of a ListResponse: all of it but its resources, which come before. */
+  /** The end of a ListResponse: all of it but its resources, which came before. */
   | { readonly kind: "list"; readonly envelope: Readonly<Record<string, unknown>>; readonly line: number };
 
-/** What is read is not JSON, or not all of it. */
+/** The bytes are not JSON, or not all of it. */
 export class JsonError extends Error {
-  /** `truncated`: it ends too early. */
+  /** `truncated`: it ends early. */
   readonly reason: "malformed" | "truncated";
   readonly line: number;
 
@@ -19,14 +19,13 @@ export class JsonError extends Error {
   }
 }
 
-/** In bytes. What is held in memory must not grow with the file. */
+/** In bytes: a resource is held in memory as a whole. */
 const longestResource = 256 * 1024 * 1024;
 const listNames = ["Resources", "resources"];
 
 /**
- * The resources of a ListResponse, of several, of an array, or one after the other (NDJSON); those of one piece of
- * bytes at once.
- * @throws {JsonError} when it is not that, or ends early
+ * The resources of one or several ListResponses, of an array, or one per line (NDJSON), in groups as the bytes arrive.
+ * @throws {JsonError} it is none of these, or ends early
  */
 export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<readonly Item[]> {
   let read: Reader | undefined;
@@ -55,7 +54,7 @@ interface Reader {
 
 function readerOf(isArray: boolean): Reader {
   let items: Item[] = [];
-  // Where the objects begin that are open now, as far as they may be resources or lists.
+  // The starts of open objects that may be resources or lists.
   const starts: { line: number; offset: number }[] = [];
   let depth = 0;
   let isList = false;
@@ -76,7 +75,7 @@ function readerOf(isArray: boolean): Reader {
       return;
     }
     if (Array.isArray(parent) && !isArray) {
-      // The library keeps what it has told of, since the list as a whole is asked for too.
+      // The parser collects the array because `$` is also requested; emptied, it does not grow.
       parent.length = 0;
     }
     items.push({ kind: "resource", value, line });
@@ -90,7 +89,7 @@ function readerOf(isArray: boolean): Reader {
       depth++;
     } else if (type === TokenType.RIGHT_BRACE || type === TokenType.RIGHT_BRACKET) depth--;
     else if (type === TokenType.STRING && depth === 1) lastString = token.value;
-    // An empty list tells of no resource.
+    // An empty list has no resource to recognise it by.
     else if (type === TokenType.COLON && depth === 1 && isListName(lastString)) isList = true;
     lastOffset = token.offset;
     parser.write(token);
@@ -131,18 +130,18 @@ function isListName(value: unknown): boolean {
   return typeof value === "string" && listNames.includes(value);
 }
 
-/** A list without resources need not say so. */
+/** A list without resources may leave out `Resources`. */
 function isEmptyList(value: unknown): boolean {
   return typeof value === "object" && value !== null && "totalResults" in value && !("id" in value);
 }
 
-/** The lines of bytes that come piece by piece. */
+/** Counts lines in bytes that arrive in pieces. */
 function lineCounter() {
   let chunk: Uint8Array = new Uint8Array();
   let start = 0;
   let nextBreak = -1;
   let line = 1;
-  /** The line of an offset that is not before the last one asked for. */
+  /** The line of an offset; offsets must not decrease. */
   const at = (offset: number): number => {
     while (nextBreak !== -1 && nextBreak < offset - start) {
       line++;
@@ -152,7 +151,7 @@ function lineCounter() {
   };
   return {
     at,
-    /** The offset of the end of what came so far. */
+    /** The offset after the last byte so far. */
     end: () => start + chunk.length,
     next(following: Uint8Array): void {
       at(start + chunk.length);
@@ -169,7 +168,7 @@ function withoutMark(bytes: Uint8Array): Uint8Array {
 
 /** The first character that is neither white space nor the byte order mark. */
 function firstCharacter(bytes: Uint8Array): string | undefined {
-  // A part of the mark is not yet a character.
+  // The byte order mark has not arrived completely.
   if (bytes[0] === 0xef && bytes.length < 3) return undefined;
   const first = withoutMark(bytes).find((byte) => byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13);
   return first === undefined ? undefined : String.fromCharCode(first);

@@ -7,43 +7,43 @@ import type { Options } from "./options.ts";
 import type { Resource } from "./resource.ts";
 import { idOf, objectOf } from "./resource.ts";
 
-/** A list that is read page by page. */
+/** A list to read page by page. */
 export interface List {
   /** Below the server's base. */
   readonly path: string;
-  /** Besides those of paging. */
+  /** Without those for paging. */
   readonly parameters: Readonly<Record<string, string>>;
   readonly paging: Omit<Options["paging"], "by"> & { readonly by: "index" | "cursor" };
 }
 
-/** The resources that are new, and at the end why the pass does not prove that they are all; undefined: they are. */
+/** The resources that no earlier pass delivered, then why this pass does not prove that the list is complete; undefined: it does. */
 type Pass = AsyncGenerator<readonly Resource[], string | undefined>;
 
-/** What a pass has seen. */
-interface Sight {
-  /** What was delivered, in this pass or an earlier one. */
+/** The ids that have come so far. */
+interface Progress {
+  /** Delivered, in this pass or an earlier one. */
   readonly delivered: Seen;
-  /** What this pass came by. */
-  readonly inPass: Seen;
+  /** Seen in this pass. */
+  readonly seen: Seen;
 }
 
 /**
  * Every resource of a list, once.
  *
- * A list may change while it is read. By index, a resource that is deleted lets what follows move up, and one of them
- * slips through between two pages. So every page starts with the last resource of the page before; where another one
- * stands there, or the total is another one, or what came is not as many as the total says, the list is read again,
- * of which only what is new is delivered. A pass to which none of this happened has come by everything that was there
- * all the time: what earlier passes delivered besides is what was deleted meanwhile.
- * @throws {IncompleteReadError} when no pass of `attempts` proves that it is complete
- * @throws what `ask` throws
+ * A list may change while it is read. By index, a deleted resource moves everything behind it up by one, and one resource
+ * slips through between two pages. So every page starts with the last resource of the page before. If a different one is
+ * there, the total changes, or the number of resources is not the total, the list is read again, and only what is new is
+ * delivered. A pass without any of this has seen everything that was there all the time; what only earlier passes
+ * delivered was deleted meanwhile.
+ * @throws {IncompleteReadError} none of `attempts` passes proves that it is complete
+ * @throws what `Server.get` throws
  */
 export async function* resourcesOf(server: Server, list: List): AsyncGenerator<readonly Resource[]> {
   const { attempts, by } = list.paging;
   const delivered = createSeen();
   for (let attempt = 1; ; attempt++) {
-    const sight = { delivered, inPass: attempt === 1 ? delivered : createSeen() };
-    const problem = yield* by === "cursor" ? byCursor(server, list, sight) : byIndex(server, list, sight);
+    const progress = { delivered, seen: attempt === 1 ? delivered : createSeen() };
+    const problem = yield* by === "cursor" ? byCursor(server, list, progress) : byIndex(server, list, progress);
     if (problem === undefined) return;
     const title = `${server.subject}: GET ${titleOf(new URL(list.path, server.base))}`;
     if (attempt >= attempts) {
@@ -54,7 +54,7 @@ export async function* resourcesOf(server: Server, list: List): AsyncGenerator<r
   }
 }
 
-async function* byIndex(server: Server, { path, parameters, paging }: List, sight: Sight): Pass {
+async function* byIndex(server: Server, { path, parameters, paging }: List, progress: Progress): Pass {
   const { count, overlap } = paging;
   let total: number | undefined;
   let last: string | undefined;
@@ -66,13 +66,13 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, sigh
     let received = 0;
     let step = await page.next();
     for (; step.done !== true; step = await page.next()) {
-      if (received === 0 && expected !== undefined && idIn(step.value[0], path, server) !== expected) {
+      if (received === 0 && expected !== undefined && requiredId(step.value[0], path, server) !== expected) {
         await page.return({});
         return `at ${startIndex} there is another one than before, so it changed while it was read (or the server does not page as it was asked: paging: { overlap: false })`;
       }
       received += step.value.length;
-      last = idIn(step.value.at(-1), path, server);
-      const news = newOf(step.value, sight, path, server);
+      last = requiredId(step.value.at(-1), path, server);
+      const news = unseen(step.value, progress, path, server);
       if (news.length > 0) yield news;
     }
     const { totalResults, startIndex: given } = envelope(step.value);
@@ -90,40 +90,40 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, sigh
       return `the total was ${total} and is now ${totalResults}: it changed while it was read`;
     }
     total = totalResults;
-    const progress: number = received - (next - startIndex);
-    next += progress;
-    if (progress > 0 || next > total) continue;
+    const advance: number = received - (next - startIndex);
+    next += advance;
+    if (advance > 0 || next > total) continue;
     const hint = received === 0 ? "" : "; a server that gives one at a time needs paging: { overlap: false }";
     return `it ends after ${next - 1} of ${total}${hint}`;
   }
-  return total === sight.inPass.size ? undefined : mismatch(sight.inPass.size, total);
+  return total === progress.seen.size ? undefined : mismatch(progress.seen.size, total);
 }
 
-/** More pages than these without anything new, and the server goes round in circles. */
+/** After so many pages without anything new, the server is going round in circles. */
 const emptyPages = 100;
 
-async function* byCursor(server: Server, { path, parameters, paging }: List, sight: Sight): Pass {
+async function* byCursor(server: Server, { path, parameters, paging }: List, progress: Progress): Pass {
   let cursor = "";
   let total: number | undefined;
   let idle = 0;
   for (;;) {
-    const before = sight.inPass.size;
+    const before = progress.seen.size;
     const page = pageOf(server, { path, parameters: { ...parameters, cursor, count: `${paging.count}` } });
     let step = await page.next();
     for (; step.done !== true; step = await page.next()) {
-      const news = newOf(step.value, sight, path, server);
+      const news = unseen(step.value, progress, path, server);
       if (news.length > 0) yield news;
     }
     if (step.value === lostCursor) return lostCursor;
     const { nextCursor, totalResults } = step.value;
     total = totalResults ?? total;
     if (nextCursor === undefined) break;
-    idle = sight.inPass.size === before ? idle + 1 : 0;
+    idle = progress.seen.size === before ? idle + 1 : 0;
     if (nextCursor === cursor || idle >= emptyPages) return "its pages go round in circles";
     cursor = nextCursor;
   }
-  if (total === undefined || paging.totals === "estimated" || total === sight.inPass.size) return undefined;
-  return `${mismatch(sight.inPass.size, total)} (where the server only estimates it: paging: { totals: estimated })`;
+  if (total === undefined || paging.totals === "estimated" || total === progress.seen.size) return undefined;
+  return `${mismatch(progress.seen.size, total)} (where the server only estimates it: paging: { totals: estimated })`;
 }
 
 function mismatch(received: number, total: number): string {
@@ -134,32 +134,32 @@ function envelope(value: Envelope | typeof lostCursor): Envelope {
   return value === lostCursor ? {} : value;
 }
 
-/** What no pass has delivered yet. */
-function newOf(resources: readonly Resource[], sight: Sight, path: string, server: Server): readonly Resource[] {
+/** The resources that no pass has delivered yet. */
+function unseen(resources: readonly Resource[], progress: Progress, path: string, server: Server): readonly Resource[] {
   return resources.filter((resource) => {
-    const id = idIn(resource, path, server);
-    const isNew = sight.delivered.add(id);
-    if (sight.inPass !== sight.delivered) sight.inPass.add(id);
+    const id = requiredId(resource, path, server);
+    const isNew = progress.delivered.add(id);
+    if (progress.seen !== progress.delivered) progress.seen.add(id);
     return isNew;
   });
 }
 
-/** @throws {InputError} when a resource has no id */
-function idIn(resource: Resource | undefined, path: string, server: Server): string {
+/** @throws {InputError} the resource has no id */
+function requiredId(resource: Resource | undefined, path: string, server: Server): string {
   const id = resource === undefined ? undefined : idOf(resource);
   if (id !== undefined) return id;
   throw new InputError(`${server.subject}: ${path}: a resource without an id; every resource has one (RFC 7643, 3.1)`);
 }
 
-/** What a list says of itself. */
+/** What a ListResponse says about itself. */
 export interface Envelope {
-  readonly totalResults?: number;
-  /** The place of the first resource, from 1. */
-  readonly startIndex?: number;
-  readonly nextCursor?: string;
+  readonly totalResults?: number | undefined;
+  /** The index of the first resource, from 1. */
+  readonly startIndex?: number | undefined;
+  readonly nextCursor?: string | undefined;
 }
 
-/** The server has forgotten, or does not know, the cursor. */
+/** Instead of a page: the server no longer accepts the cursor. */
 export const lostCursor = "the server no longer knows the cursor";
 
 /** A page with more resources than this is delivered while it arrives; when it breaks off, it is too late to repeat the request. */
@@ -244,15 +244,15 @@ async function* resourcesIn(body: AsyncIterable<Buffer>, title: string): Page {
   return envelopeOf(envelope, title);
 }
 
-/** @throws {InputError} when a number is none */
+/** @throws {InputError} `totalResults` or `startIndex` is not a number */
 export function envelopeOf(list: Resource, title: string): Envelope {
   const { nextCursor } = list;
   const totalResults = whole(list, "totalResults", title);
   const startIndex = whole(list, "startIndex", title);
   return {
-    ...(totalResults === undefined ? {} : { totalResults }),
-    ...(startIndex === undefined ? {} : { startIndex }),
-    ...(typeof nextCursor === "string" && nextCursor !== "" ? { nextCursor } : {}),
+    totalResults,
+    startIndex,
+    nextCursor: typeof nextCursor === "string" && nextCursor !== "" ? nextCursor : undefined,
   };
 }
 
@@ -265,18 +265,18 @@ function whole(list: Resource, name: string, title: string): number | undefined 
 }
 
 /**
- * Which ids have been seen. It knows them by 128 bits of their hash, outside of the heap: about 32 bytes for each, so
- * that a million take 32 MB. That is the one thing here that grows with the directory; without it, a resource that
- * moved between two pages could not be told from one that is missing.
+ * A set of ids. It holds 128 bits of each id's hash, outside the heap: about 32 bytes per id, 32 MB for a million. This
+ * is the only thing here that grows with the directory; without it, a resource that moved between two pages could not be
+ * told from a missing one.
  */
 export interface Seen {
   readonly size: number;
-  /** False when it was seen before. */
+  /** Returns false for an id that is already in the set. */
   add(id: string): boolean;
 }
 
 const words = 4;
-/** Many small tables rather than a large one: growing it would let nothing else run. */
+/** Many small tables: growing one large table would block the event loop. */
 const tables = 256;
 
 interface Table {
@@ -295,7 +295,7 @@ export function createSeen(): Seen {
       const digest = hash("sha256", id, "buffer");
       const key = new Uint32Array(words);
       for (let word = 0; word < words; word++) key[word] = digest.readUInt32LE(word * 4);
-      // All zeros is a free slot.
+      // A slot that starts with zero is free.
       key[0] = (key[0] ?? 0) | 1;
       const shard = shards[digest[16] ?? 0];
       if (shard === undefined || !insert(shard, key, 0)) return false;
@@ -306,7 +306,7 @@ export function createSeen(): Seen {
   };
 }
 
-/** Whether the key at `from` in `keys` was new. */
+/** Inserts the key at `from` in `keys`. Returns false when it is already there. */
 function insert(table: Table, keys: Uint32Array, from: number): boolean {
   const { slots } = table;
   const count = slots.length / words;

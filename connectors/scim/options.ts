@@ -6,7 +6,7 @@ const text = (expected: string) => z.string({ error: `expected ${expected}` }).m
 const count = (least: number) =>
   z.int({ error: "expected a whole number" }).min(least, { error: `expected ${least} or more` });
 
-/** What a header can hold, and no more: a line end at the end of a secret's file is none of it. */
+/** What a header can hold: not the newline at the end of a secret's file. */
 const token = text("a token").regex(/^[\x21-\x7e]+$/, { error: "expected a token, without spaces or line ends" });
 
 const url = text("a URL like https://idp.example.com/scim/v2").superRefine((value, context) => {
@@ -22,13 +22,13 @@ const url = text("a URL like https://idp.example.com/scim/v2").superRefine((valu
 });
 
 const oauth = z.strictObject({
-  tokenUrl: url.describe("Where tokens are given out."),
-  clientId: text("a client id").describe("As which client."),
+  tokenUrl: url.describe("The token endpoint."),
+  clientId: text("a client id").describe("The client id."),
   clientSecret: text("a secret").describe("The client's secret; better ${env:NAME} or ${file:/path}."),
   scope: text("scopes, with spaces between them")
     .optional()
-    .describe("What to ask for. Default: what the server gives."),
-  audience: text("an audience").optional().describe("For servers that want one."),
+    .describe("The scopes to request. Default: whatever the server grants."),
+  audience: text("an audience").optional().describe("The audience, for servers that require one."),
   send: z
     .enum(["header", "body"], { error: "expected header or body" })
     .default("header")
@@ -36,7 +36,7 @@ const oauth = z.strictObject({
 });
 
 const basic = z.strictObject({
-  username: text("a user name").describe("As which user."),
+  username: text("a user name").describe("The user name."),
   password: text("a password").describe("The user's password; better ${env:NAME} or ${file:/path}."),
 });
 
@@ -58,7 +58,7 @@ const auth = z
     },
   )
   .describe(
-    "As whom to read: bearer (a token), basic, oauth (client credentials), or headers for servers that want a header of their own.",
+    "The credentials: bearer (a token), basic, oauth (client credentials), or headers for servers that require a header of their own.",
   );
 
 const paging = z
@@ -71,27 +71,25 @@ const paging = z
       ),
     count: count(2)
       .default(500)
-      .describe("How many resources to ask for at a time; the server may give fewer. Default 500."),
+      .describe("How many resources to request at a time; the server may send fewer. Default 500."),
     overlap: z
       .boolean()
       .default(true)
       .describe(
-        "With index: every page starts with the last resource of the one before, which proves that nothing moved meanwhile. Default true.",
+        "With index: every page starts with the last resource of the page before, which proves that nothing moved in between. Default true.",
       ),
     totals: z
       .enum(["exact", "estimated"], { error: "expected exact or estimated" })
       .default("exact")
-      .describe("With cursor: estimated does not compare what came with totalResults. Default exact."),
+      .describe("With cursor: estimated does not compare the number of resources with totalResults. Default exact."),
     attempts: count(1)
       .default(3)
-      .describe("How often a list is read when it changes meanwhile or does not add up. Default 3."),
+      .describe("How often to read a list that changes meanwhile or does not add up. Default 3."),
   })
   .prefault({})
   .describe("How long lists are read.");
 
-const filter = text('a filter, such as userType eq "Employee"')
-  .optional()
-  .describe("Which ones, in SCIM's filter language. Default: all.");
+const filter = text('a filter, such as userType eq "Employee"').optional().describe("A SCIM filter. Default: all.");
 
 const users = z
   .strictObject({
@@ -105,7 +103,7 @@ const memberPages = z
   .strictObject({
     startIndex: text("a parameter").default("startIndex").describe("The parameter for the first member, from 1."),
     count: text("a parameter").default("count").describe("The parameter for how many."),
-    size: count(1).default(1_000).describe("How many to ask for. Default 1000."),
+    size: count(1).default(1_000).describe("How many to request. Default 1000."),
   })
   .describe("How the server pages the members of one group. Default: it does not.");
 
@@ -120,12 +118,12 @@ const groups = z
           .enum(["list", "each"], { error: "expected list or each" })
           .default("list")
           .describe(
-            "list: members come with the list of groups. each: every group is asked for by itself. Default list.",
+            "list: members come with the list of groups. each: every group is requested on its own. Default list.",
           ),
         memberLimit: count(1)
           .optional()
           .describe(
-            "How many members the server gives of a group in a list: one with as many is asked for by itself. Default: it has no limit.",
+            "The most members of a group that the server includes in a list: a group with that many is requested on its own. Default: no limit.",
           ),
         memberPages: memberPages.optional(),
       }),
@@ -144,29 +142,29 @@ const files = z
   .strictObject({
     users: several.optional().describe("Files of users: a path, a pattern like users-*.json, or a list."),
     groups: several.optional().describe("Files of groups."),
-    mixed: several.optional().describe("Files of both, told apart by meta.resourceType or schemas."),
+    mixed: several.optional().describe("Files of both; meta.resourceType or schemas says which."),
     ...checks,
   })
   .refine(({ users, groups, mixed }) => users !== undefined || groups !== undefined || mixed !== undefined, {
     error: "expected users, groups or mixed",
   })
-  .describe("Read files instead of a server: lists, arrays or one resource a line, also packed with gzip.");
+  .describe("Read files instead of a server: lists, arrays or one resource per line, also compressed with gzip.");
 
 const timeouts = z
   .strictObject({
-    connect: patience.prefault("10s").describe("Until a connection stands, with TLS. Default 10s."),
-    answer: patience.prefault("2m").describe("Until an answer begins, and between two pieces of it. Default 2m."),
+    connect: patience.prefault("10s").describe("Time to connect, TLS included. Default 10s."),
+    answer: patience.prefault("2m").describe("Time until an answer begins, and between two pieces of it. Default 2m."),
     pause: patience
       .prefault("1m")
-      .describe("The longest pause to keep when the server asks for one (Retry-After). Default 1m."),
+      .describe("The longest pause to accept when the server asks for one (Retry-After). Default 1m."),
   })
   .prefault({})
-  .describe("How long things may take.");
+  .describe("Time limits.");
 
-/** What stands beside `connector: scim`. */
+/** The options beside `connector: scim`. */
 export const options = z
   .strictObject({
-    url: url.optional().describe("Where the server's /Users and /Groups are: https://idp.example.com/scim/v2."),
+    url: url.optional().describe("The URL above the server's /Users and /Groups: https://idp.example.com/scim/v2."),
     files: files.optional(),
     auth: auth.optional(),
     ca: text("a path")
@@ -175,7 +173,7 @@ export const options = z
     allowPlainHttp: z
       .boolean()
       .default(false)
-      .describe("Allow http:// to other machines: whoever stands between may read and change everything."),
+      .describe("Allow http:// to other machines: anybody in between can read and change everything."),
     users,
     groups,
     paging,
@@ -183,7 +181,7 @@ export const options = z
       .enum(["members", "groups", "both"], { error: "expected members, groups or both" })
       .default("both")
       .describe(
-        "Where memberships are taken from: members of groups, groups of users, or both: groups then only count where they say that they are direct. Default both.",
+        "Where memberships come from: members of groups, groups of users, or both; with both, groups of users count only if marked as direct. Default both.",
       ),
     attributes: z
       .union([z.enum(["auto", "all"]), z.array(text("the name of an attribute")).min(1)], {
@@ -191,7 +189,7 @@ export const options = z
       })
       .default("auto")
       .describe(
-        "What to ask the server for: auto leaves out the bulky ones that no rule uses, all asks for everything, a list for just these. Default auto.",
+        "Which attributes to request: auto leaves out large ones that no rule uses, all requests everything, a list just these. Default auto.",
       ),
     timeouts,
     minUsers: count(0).default(1).describe("Fewer users fail the read. Default 1."),

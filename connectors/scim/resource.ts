@@ -3,24 +3,24 @@ import { InputError } from "#errors.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import type { Kind } from "#principals/principal.ts";
 
-/** How entries are made of resources. */
-export interface Making {
-  /** Which attributes to keep, by kind; undefined: all. */
+/** How resources become entries. */
+export interface EntryOptions {
+  /** The attributes to keep, by kind; undefined: all. */
   readonly wanted: Readonly<Record<Kind, ReadonlySet<string> | undefined>>;
-  /** Where memberships are taken from. */
+  /** The option `memberships`. */
   readonly memberships: "members" | "groups" | "both";
 }
 
 /**
- * The entry that a resource is.
+ * The entry for a resource.
  * @param origin where the resource was found
- * @throws {InputError} when it lacks an id, or a member does not say who it is
+ * @throws {InputError} it has no id, or a member has neither value nor $ref
  */
-export function entryOf(kind: Kind, resource: Resource, origin: string, making: Making): Entry {
+export function entryOf(kind: Kind, resource: Resource, origin: string, entryOptions: EntryOptions): Entry {
   const id = idOf(resource);
   if (id === undefined)
     throw new InputError(`${origin}: a ${kind} without an id; every resource has one (RFC 7643, 3.1)`);
-  const { memberships, wanted } = making;
+  const { memberships, wanted } = entryOptions;
   return {
     kind,
     id,
@@ -39,7 +39,7 @@ export function idOf(resource: Resource): string | undefined {
   return typeof id === "string" && id !== "" ? id : undefined;
 }
 
-/** What a resource says it is; undefined when it does not say, the word when it is neither. */
+/** The kind of a resource; undefined when it does not say, `other` when it is neither user nor group. */
 export function typeOf(resource: Resource): Kind | { readonly other: string } | undefined {
   const meta = resource["meta"];
   const type = typeof meta === "object" && meta !== null && "resourceType" in meta ? meta.resourceType : undefined;
@@ -56,8 +56,8 @@ function kindOf(word: string): Kind | undefined {
 }
 
 /**
- * The groups a user is directly in. A membership that does not say whether it is direct may be one through another
- * group: it counts only where nothing else tells.
+ * The groups a user is directly in. A membership without a type may be indirect: it counts only where groups of users
+ * are the only source of memberships.
  */
 function groupsOf(resource: Resource, untold: boolean): string[] {
   return valuesOf(resource["groups"]).flatMap((group) => {
@@ -68,7 +68,7 @@ function groupsOf(resource: Resource, untold: boolean): string[] {
   });
 }
 
-/** @throws {InputError} when a member does not say who it is */
+/** @throws {InputError} a member has neither value nor $ref */
 export function membersOf(resource: Resource, origin: string): MemberReference[] {
   return valuesOf(resource["members"]).map((member) => {
     const key = keyOf(member);
@@ -96,7 +96,7 @@ function keyOf({ value, $ref }: Resource): string | undefined {
   }
 }
 
-/** The items of a multi-valued attribute: objects, or values by themselves. */
+/** The items of a multi-valued attribute; plain values become `{ value }`. */
 function valuesOf(attribute: unknown): readonly Resource[] {
   if (attribute === undefined || attribute === null) return [];
   return [attribute]
@@ -104,19 +104,19 @@ function valuesOf(attribute: unknown): readonly Resource[] {
     .map((item) => (typeof item === "object" && item !== null ? (item as Resource) : { value: item }));
 }
 
-/** A resource as it stands in JSON. */
+/** A resource as parsed from JSON. */
 export type Resource = Readonly<Record<string, unknown>>;
 
 const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 
-/** Names under which rules also find what has a longer one. */
+/** Short names for rules. */
 const shortNames: Readonly<Record<string, string>> = {
   mail: "emails.primary",
   givenName: "name.givenName",
   familyName: "name.familyName",
 };
 
-/** Of these the attributes of an entry say nothing: they are memberships. */
+/** Memberships are not attributes of an entry. */
 const memberships = new Set(["members", "groups"]);
 
 /**
@@ -181,7 +181,7 @@ function flattenValues(name: string, values: readonly unknown[], into: Map<strin
   }
 }
 
-/** Of several values of one type the first counts. */
+/** Of several values with one type, the first counts. */
 function flattenValue(name: string, item: Resource, into: Map<string, AttributeValue>): void {
   const own = new Map<string, AttributeValue>();
   for (const [key, value] of Object.entries(item)) {
@@ -203,7 +203,7 @@ function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
   return typeof value === "object" && value !== null ? Object.entries(value) : [];
 }
 
-/** The attributes of RFC 7643 and 7644, as they are written there. */
+/** The attributes of RFC 7643, 7644 and 9865, as written there. */
 const names = `
   schemas id externalId meta resourceType created lastModified location version
   userName name formatted familyName givenName middleName honorificPrefix honorificSuffix
@@ -220,7 +220,7 @@ const written = new Map(
     .map((name) => [name.toLowerCase(), name]),
 );
 
-/** The value with the names of its attributes written as in the standard, where case does not tell them apart. */
+/** The value with its attribute names spelled as in the standard: they are case-insensitive. */
 function normalised(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(normalised);
   if (typeof value !== "object" || value === null) return value;
@@ -229,7 +229,7 @@ function normalised(value: unknown): unknown {
   );
 }
 
-/** A resource or an envelope; undefined when it is no object. */
+/** A resource or a ListResponse; undefined when it is not an object. */
 export function objectOf(value: unknown): Resource | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (normalised(value) as Resource)

@@ -8,18 +8,18 @@ import { itemsOf } from "./json.ts";
 import { createSeen, resourcesOf } from "./list.ts";
 import type { List } from "./list.ts";
 import type { GroupsOptions, Options } from "./options.ts";
-import type { Making, Resource } from "./resource.ts";
+import type { EntryOptions, Resource } from "./resource.ts";
 import { entryOf, idOf, membersOf, objectOf, typeOf } from "./resource.ts";
 
-export type LiveOptions = Options & { readonly url: string };
+export type ServerOptions = Options & { readonly url: string };
 
 /**
  * Users, then groups, from a server.
- * @throws {IncompleteReadError} when a list does not prove to be complete
- * @throws what `ask` throws
+ * @throws {IncompleteReadError} a list does not prove that it is complete
+ * @throws what `Server.get` throws
  */
-export async function* readLive(
-  options: LiveOptions,
+export async function* readServer(
+  options: ServerOptions,
   authorization: Authorization,
   open: OpenContext,
   context: ReadContext,
@@ -28,23 +28,23 @@ export async function* readLive(
   const server = await openServer(options, authorization, open, context);
   try {
     const paging = await pagingOf(options, server);
-    const making = makingOf(options, context);
+    const entryOptions = entryOptionsOf(options, context);
     const list = (kind: Kind, part: { path: string; filter?: string | undefined }): List => ({
       path: part.path,
       parameters: {
-        ...(part.filter === undefined ? {} : { filter: part.filter }),
-        ...selectionOf(kind, options, making),
+        ...(part.filter !== undefined && { filter: part.filter }),
+        ...selectionOf(kind, options, entryOptions),
       },
       paging,
     });
     let isLinked = false;
     for await (const resources of resourcesOf(server, list("user", options.users))) {
-      const users = resources.map((resource) => entryIn(server, "user", options.users.path, resource, making));
+      const users = resources.map((resource) => entryIn(server, "user", options.users.path, resource, entryOptions));
       isLinked ||= users.some(({ memberOf }) => memberOf.length > 0);
       yield users;
     }
     if (options.groups !== false) {
-      const hasMembers = yield* readGroups(server, options.groups, list("group", options.groups), making);
+      const hasMembers = yield* readGroups(server, options.groups, list("group", options.groups), entryOptions);
       if (!hasMembers && !isLinked) throw withoutMembers(server, options.groups);
     }
     context.signal.throwIfAborted();
@@ -53,28 +53,28 @@ export async function* readLive(
   }
 }
 
-/** How to page: as configured, or as the server announces, in pages no larger than it gives. */
+/** Paging as configured, or as the server announces, in pages no larger than its limit. */
 export async function pagingOf({ paging }: Options, server: Server): Promise<List["paging"]> {
-  const provider = await providerOf(server);
+  const provider = await serviceProviderConfig(server);
   const by = paging.by === "auto" ? (provider.hasCursors ? "cursor" : "index") : paging.by;
   return { ...paging, by, count: Math.min(paging.count, provider.largestPage ?? paging.count) };
 }
 
-/** @returns whether groups have members, or there is nothing to tell that they should: an attribute that no group has may be one that the server does not send */
+/** @returns false when no group has the attribute `members`: the server may leave it out of lists */
 async function* readGroups(
   server: Server,
   options: GroupsOptions,
   list: List,
-  making: Making,
+  entryOptions: EntryOptions,
 ): AsyncGenerator<readonly SourceRecord[], boolean> {
-  const isApart = making.memberships !== "groups" && options.members === "each";
-  let hasMembers = isApart || making.memberships === "groups";
+  const isApart = entryOptions.memberships !== "groups" && options.members === "each";
+  let hasMembers = isApart || entryOptions.memberships === "groups";
   let hasGroups = false;
   for await (const resources of resourcesOf(server, list)) {
     const entries: Entry[] = [];
     const apart: { entry: Entry; given: number | undefined }[] = [];
     for (const resource of resources) {
-      const entry = entryIn(server, "group", options.path, resource, making);
+      const entry = entryIn(server, "group", options.path, resource, entryOptions);
       hasMembers ||= "members" in resource;
       hasGroups = true;
       const isCut = options.memberLimit !== undefined && entry.members.length >= options.memberLimit;
@@ -102,21 +102,21 @@ function membership({ id, origin }: Entry, member: MemberReference): SourceRecor
   return { kind: "membership", group: id, member, origin };
 }
 
-/** @throws {InputError} when the resource is of another kind */
-function entryIn(server: Server, kind: Kind, path: string, resource: Resource, making: Making): Entry {
+/** @throws {InputError} the resource is of another kind */
+function entryIn(server: Server, kind: Kind, path: string, resource: Resource, entryOptions: EntryOptions): Entry {
   const origin = new URL(`${path.replace(/^\/+/, "")}/${encodeURIComponent(idOf(resource) ?? "")}`, server.base).href;
   const type = typeOf(resource);
-  if (type === undefined || type === kind) return entryOf(kind, resource, origin, making);
+  if (type === undefined || type === kind) return entryOf(kind, resource, origin, entryOptions);
   const found = typeof type === "string" ? type : type.other;
   throw new InputError(`${server.subject}: ${origin}: is a ${found}, in the list of ${kind}s; check the path`);
 }
 
 /**
- * The members of one group, asked for by itself: at once, or page by page where the server has pages of members. There
- * is no total to compare them with: they are complete when a further page holds none.
- * @param given how many of them the list of groups held, when it may have been cut off there
- * @throws {IncompleteReadError} when it is still cut off, or the pages are all the same
- * @throws {InputError} when the answer is no group
+ * The members of one group, requested on its own: at once, or page by page where the server pages members. There is no
+ * total to compare with: they are complete when a further page is empty.
+ * @param given how many of them the list of groups held, if it may have cut them off
+ * @throws {IncompleteReadError} they are still cut off, or all pages are the same
+ * @throws {InputError} the answer is not a group
  */
 async function* membersOfGroup(
   server: Server,
@@ -130,7 +130,7 @@ async function* membersOfGroup(
   const seen = createSeen();
   for (let next = 1; ;) {
     const paging = pages === undefined ? {} : { [pages.startIndex]: `${next}`, [pages.count]: `${pages.size}` };
-    const members = await membersIn(server, path, { attributes: "members", ...paging }, title);
+    const members = await memberPage(server, path, { attributes: "members", ...paging }, title);
     const news = members.filter(({ kind, key }) => seen.add(`${kind ?? ""} ${key}`));
     if (news.length > 0) yield news;
     if (pages === undefined) {
@@ -150,7 +150,7 @@ async function* membersOfGroup(
   }
 }
 
-function membersIn(
+function memberPage(
   server: Server,
   path: string,
   parameters: Readonly<Record<string, string>>,
@@ -161,7 +161,7 @@ function membersIn(
     parameters,
     async use({ body }) {
       let group: Resource | undefined;
-      // To its end, which keeps the connection.
+      // To the end, so that the connection can be used again.
       for await (const [item] of itemsOf(body)) {
         if (item?.kind === "resource") group ??= objectOf(item.value);
       }
@@ -171,24 +171,22 @@ function membersIn(
   });
 }
 
-/** What a server announces that it can do (RFC 7643, 5; RFC 9865). */
-export interface Provider {
-  /** Whether it announces anything. */
-  readonly isKnown: boolean;
+/** What a server says that it supports (RFC 7643, 5; RFC 9865). */
+interface ServiceProvider {
   readonly hasCursors: boolean;
-  /** The most resources that it gives at a time; undefined: it does not say. */
+  /** The most resources in one page; undefined: it does not say. */
   readonly largestPage: number | undefined;
 }
 
-const unknown: Provider = { isKnown: false, hasCursors: false, largestPage: undefined };
+const unknown: ServiceProvider = { hasCursors: false, largestPage: undefined };
 
-/** Asks for the server's configuration; one that does not tell is taken for one without any of it. */
-async function providerOf(server: Server): Promise<Provider> {
+/** The server's ServiceProviderConfig; where there is none, nothing is supported. */
+async function serviceProviderConfig(server: Server): Promise<ServiceProvider> {
   const text = await server.get({
     path: "ServiceProviderConfig",
     parameters: {},
     use: (answer) => textOf(answer),
-    refused: ({ status }) => (isUntold(status) ? { value: "" } : undefined),
+    refused: ({ status }) => (isUnavailable(status) ? { value: "" } : undefined),
   });
   let value: unknown;
   try {
@@ -202,22 +200,21 @@ async function providerOf(server: Server): Promise<Provider> {
   const sizes = [objectOf(config["filter"])?.["maxResults"], pagination?.["maxPageSize"]];
   const known = sizes.filter((size): size is number => typeof size === "number" && Number.isInteger(size) && size > 0);
   return {
-    isKnown: true,
     hasCursors: pagination?.["cursor"] === true,
     largestPage: known.length === 0 ? undefined : Math.min(...known),
   };
 }
 
-/** Some servers want other privileges for it, some do not have it. */
-function isUntold(status: number): boolean {
+/** Some servers require other privileges for it, some do not have it. */
+function isUnavailable(status: number): boolean {
   return status === 501 || (status >= 400 && status < 500 && status !== 401 && status !== 429);
 }
 
-/** Attributes that take much room, of which it is certain that no rule's name can mean anything else. */
+/** Large attributes. No other attribute has a name in rules that begins like one of these. */
 const bulky = ["photos", "x509Certificates", "ims", "addresses", "entitlements", "roles", "phoneNumbers"];
 
-/** What entries are made of. */
-export function makingOf({ memberships }: Options, { attributes }: ReadContext): Making {
+/** What to make entries of. */
+export function entryOptionsOf({ memberships }: Options, { attributes }: ReadContext): EntryOptions {
   return {
     memberships,
     wanted: {
@@ -227,8 +224,12 @@ export function makingOf({ memberships }: Options, { attributes }: ReadContext):
   };
 }
 
-/** The parameters that spare the server from sending what nobody asks for. */
-function selectionOf(kind: Kind, options: Options, { wanted, memberships }: Making): Readonly<Record<string, string>> {
+/** The parameters that keep the server from sending attributes that nobody uses. */
+function selectionOf(
+  kind: Kind,
+  options: Options,
+  { wanted, memberships }: EntryOptions,
+): Readonly<Record<string, string>> {
   const { attributes, groups } = options;
   const apart = groups !== false && groups.members === "each";
   if (attributes === "all") return kind === "group" && apart ? { excludedAttributes: "members" } : {};

@@ -6,20 +6,19 @@ import { z } from "zod";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import { patience } from "#values.ts";
 
-/** What a file's state is compared by. Times in milliseconds. */
+/** The part of a file's stat that is compared. Times in milliseconds. */
 export interface State {
   readonly size: bigint;
   readonly mtimeMs: bigint;
   readonly ctimeMs: bigint;
 }
 
-/** After so many times the wait a file that still changes is given up. */
+/** A file that still changes after so many times the wait fails the read. */
 const longestWait = 10;
 
 /**
- * Waits until a file has not changed for `wait` milliseconds, by its own times or while it was watched.
- * @param state asks for the file's state now
- * @throws {IncompleteReadError} when it does not come to rest
+ * Waits until a file has not changed for `wait` milliseconds, by its own timestamps or while it was watched.
+ * @throws {IncompleteReadError} it keeps changing
  */
 export async function settle(
   name: string,
@@ -32,7 +31,7 @@ export async function settle(
   let watchedSince = performance.now();
   for (;;) {
     const newest = Number(seen.mtimeMs > seen.ctimeMs ? seen.mtimeMs : seen.ctimeMs);
-    // A clock that is ahead of ours tells nothing; watching does.
+    // If the file system's clock is ahead of ours, only watching helps.
     const quiet = Math.max(Date.now() - newest, performance.now() - watchedSince);
     if (quiet >= wait) return;
     if (performance.now() - start >= wait * longestWait) {
@@ -52,18 +51,18 @@ export async function settle(
   }
 }
 
-/** How it is told that whoever writes a file has finished. All of it is optional. */
+/** How to know that a file is complete. All optional. */
 export interface Checks {
-  /** A file that was written to more recently is waited for. In milliseconds. */
+  /** Waits until the file has not been written to for so long. In milliseconds. */
   readonly settled?: number | undefined;
-  /** Beside every file is one with its checksum: `people.csv.sha256`. */
+  /** Each file has a file with its checksum beside it: `people.csv.sha256`. */
   readonly checksum?: Algorithm | undefined;
 }
 
 const algorithms = { md5: 32, sha1: 40, sha256: 64, sha512: 128 } as const;
 type Algorithm = keyof typeof algorithms;
 
-/** The options that stand for `Checks`. */
+/** The schemas of `Checks`. */
 export const checks = {
   settled: patience
     .optional()
@@ -73,12 +72,10 @@ export const checks = {
   checksum: z
     .enum(["md5", "sha1", "sha256", "sha512"], { error: "expected md5, sha1, sha256 or sha512" })
     .optional()
-    .describe(
-      "Beside every file stands one with its checksum, named after it: people.csv.sha256. Default: there are none.",
-    ),
+    .describe("Each file has one with its checksum beside it, such as people.csv.sha256. Default: none has."),
 };
 
-/** Passes on the bytes of a file, which must have the checksum that the file beside it holds. */
+/** Passes the bytes of a file on. @throws {IncompleteReadError} at the end, when they do not have the expected checksum */
 export async function* checked(
   bytes: AsyncIterable<Buffer>,
   { name, algorithm, expected }: { name: string; algorithm: Algorithm; expected: string },
@@ -95,9 +92,9 @@ export async function* checked(
 }
 
 /**
- * The checksum that stands beside a file, in lower case: alone, or before a file's name as `sha256sum` writes it.
- * @throws {IncompleteReadError} when there is no such file
- * @throws {InputError} when it holds no checksum
+ * The checksum in the file beside a file, in lower case: alone, or before a file name as `sha256sum` writes it.
+ * @throws {IncompleteReadError} there is no such file
+ * @throws {InputError} it holds no checksum
  */
 export async function expectedChecksum(name: string, folder: string, algorithm: Algorithm): Promise<string> {
   const place = `${name}.${algorithm}`;

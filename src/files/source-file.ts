@@ -8,29 +8,29 @@ import { IncompleteReadError, InputError, messageOf, type RollcallError, Unavail
 import { codeOf, fileLike } from "./disk.ts";
 import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
 
-/** In bytes. Small enough that parsing a chunk takes a few milliseconds, in which nothing else can run. */
+/** In bytes. Parsing a chunk blocks the event loop, so it must take only a few milliseconds. */
 const chunkSize = 32 * 1024;
 
 /** A file that is open for one read. */
 export interface OpenFile {
-  /** As it stands in the configuration. */
+  /** As in the configuration. */
   readonly name: string;
   /** Its first bytes: `length`, or fewer when the file is shorter. */
   head(length: number): Promise<Buffer>;
   /**
    * Its bytes, from the start. Throws the signal's reason when aborted.
-   * @throws {IncompleteReadError} at their end, when they do not have the checksum they were to have
+   * @throws {IncompleteReadError} at the end, when the checksum does not match
    */
   bytes(signal: AbortSignal): AsyncGenerator<Buffer>;
-  /** @throws {IncompleteReadError} when the file is no longer what it was when it was opened */
+  /** @throws {IncompleteReadError} the file has changed since it was opened */
   assertUnchanged(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
  * Opens a file for one read.
- * @throws {IncompleteReadError} when there is no such file, it may not be read, or it does not come to rest
- * @throws {UnavailableError} when the system cannot tell
+ * @throws {IncompleteReadError} the file does not exist, may not be read, or keeps changing
+ * @throws {UnavailableError} any other error of the system
  */
 async function openFile(
   name: string,
@@ -46,7 +46,7 @@ async function openFile(
       throw unreadable(name, path, error);
     }
   };
-  // Asked first: opening a pipe would wait for its writer.
+  // Before opening: opening a pipe would wait for its writer.
   if (!(await attempt(() => stat(path))).isFile()) throw new IncompleteReadError(`${name} is not a file`);
   if (settled !== undefined) await settle(name, settled, () => attempt(() => stat(path, { bigint: true })), signal);
   const expected = checksum === undefined ? undefined : await expectedChecksum(name, folder, checksum);
@@ -65,7 +65,7 @@ async function openFile(
       return checked(bytes, { name, algorithm: checksum, expected });
     },
     async assertUnchanged() {
-      // The path too: a file that was replaced leaves the open one as it was.
+      // The path too: replacing a file does not change the open one.
       const after = await attempt(() => Promise.all([handle.stat({ bigint: true }), stat(path, { bigint: true })]));
       if (after.every((now) => isSame(before, now))) return;
       throw new IncompleteReadError(
@@ -109,7 +109,7 @@ function missingHint(path: string): string {
     : `there is ${meant}`;
 }
 
-/** The system's own messages hold the absolute path; these name the file as the configuration does. */
+/** Names the file as in the configuration; the system's messages hold the absolute path. */
 function unreadable(name: string, path: string, cause: unknown): RollcallError {
   const code = codeOf(cause) || messageOf(cause);
   const reason = code === "ENOENT" ? `does not exist; ${missingHint(path)}` : reasons[code];
@@ -120,15 +120,14 @@ function unreadable(name: string, path: string, cause: unknown): RollcallError {
 /** The files of one or several patterns, open for one read. */
 export interface OpenFiles {
   readonly files: readonly OpenFile[];
-  /** @throws {IncompleteReadError} when a file is no longer what it was, or the patterns match others */
+  /** @throws {IncompleteReadError} a file has changed, or the patterns match other files */
   assertUnchanged(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens files for one read: each name, or all that match it when it has `*`, `?`, `[…]` or `{…}` in it, in the order
- * of their names.
- * @throws {IncompleteReadError} when a name matches nothing, or what `openFile` says
+ * Opens files for one read. A name with `*`, `?`, `[…]` or `{…}` is a pattern: all files that match it, sorted by name.
+ * @throws {IncompleteReadError} a name matches nothing, or what `openFile` says
  */
 export async function openFiles(
   names: readonly string[],
@@ -166,7 +165,7 @@ export async function openFiles(
 async function matches(names: readonly string[], folder: string, { checksum }: Checks): Promise<readonly string[]> {
   const found: string[] = [];
   for (const name of names) {
-    // A file may have such a name itself.
+    // A file itself may have such a name.
     if (!/[*?[{]/.test(name) || existsSync(resolve(folder, name))) {
       found.push(name);
       continue;
@@ -184,10 +183,10 @@ async function matches(names: readonly string[], folder: string, { checksum }: C
 }
 
 /**
- * The bytes of a file, unpacked where they are gzip, which the first of them or the file's name tell.
- * @param at where the reader stands when something is wrong, for the message
- * @throws {IncompleteReadError} when compressed data ends early
- * @throws {InputError} when something that is not gzip follows
+ * The bytes of a file, decompressed if the first bytes or the name say gzip.
+ * @param at the current position of the reader, for messages
+ * @throws {IncompleteReadError} compressed data ends early
+ * @throws {InputError} something that is not gzip follows
  */
 export async function* contentOf(file: OpenFile, at: () => string, signal: AbortSignal): AsyncGenerator<Buffer> {
   const head = await file.head(2);
@@ -197,7 +196,7 @@ export async function* contentOf(file: OpenFile, at: () => string, signal: Abort
 }
 
 async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): AsyncGenerator<Buffer> {
-  // The pipeline hands every error of `bytes` to the iteration below.
+  // The pipeline passes every error of `bytes` to the iteration below.
   const gunzip = pipeline(Readable.from(bytes), createGunzip({ chunkSize }), () => {});
   try {
     yield* gunzip as AsyncIterable<Buffer>;

@@ -29,7 +29,7 @@ test("finds what is above, through diamonds once, and nothing for who is no grou
   expect(warnings).toEqual([]);
 });
 
-test("says where circles are, and is not caught in them", () => {
+test("says where cycles are, and is not caught in them", () => {
   const { nesting, warnings } = nestingOf(
     ["a", "b", "c", "self"],
     [
@@ -47,7 +47,7 @@ test("says where circles are, and is not caught in them", () => {
   ]);
 });
 
-test("does not name hundreds of circles", () => {
+test("does not name hundreds of cycles", () => {
   const names = Array.from({ length: 100 }, (_, index) => `g${index}`);
   const { warnings } = nestingOf(
     names,
