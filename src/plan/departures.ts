@@ -4,26 +4,26 @@ import type { Connection } from "#duckdb/database.ts";
 import { findRenames, holdRenames } from "./renames.ts";
 import type { Found, NamePolicies, Rename, ReusedName } from "./renames.ts";
 
-/** When principals of a sync leave the target, and which never do. */
+/** When principals leave the target, and which never do. */
 export interface DepartureRules extends NamePolicies {
-  /** How long one that is gone from the sources stays, in milliseconds. */
+  /** The grace period of a principal that is gone from the sources, in milliseconds. */
   readonly after: number;
-  /** Groups that carry the administration privilege: who is in one, also through others, is never deleted. */
+  /** Groups with the administration privilege: their members, direct or nested, are never deleted. */
   readonly administrators: readonly string[];
 }
 
-/** A principal that the sources do not have, and that stays all the same. */
+/** A principal that is gone from the sources and is never deleted. */
 export interface Kept {
   readonly kind: Kind;
   readonly name: string;
   readonly because: "administrator" | "last member";
 }
 
-/** A principal that is gone from the sources, and the day it leaves the target. */
+/** A principal that is gone from the sources and within its grace period. */
 export interface Leaving {
   readonly kind: Kind;
   readonly name: string;
-  /** ISO 8601. */
+  /** The day it leaves the target, ISO 8601. */
   readonly on: string;
 }
 
@@ -34,15 +34,14 @@ export interface Departures {
   readonly leaving: Found<Leaving>;
 }
 
-/** How many examples of each are given. */
+/** The most examples of each. */
 const examples = 20;
 
 /**
- * Decides on those who would leave the target: freezes who never does, who is not gone for long enough, and who has only
- * changed the name, where that is held. Between `freeze` and `combine`; expects the tables of both, `contributor` and
- * `leaving_since`. Makes `gone (kind, name, since)`: who is not in the sources, and since when in epoch milliseconds.
+ * Decides about those who would leave the target: freezes those who never do, those within their grace period, and held
+ * renames. Runs between `freeze` and `combine`, and makes `gone`.
  *
- * A renamed principal does not wait: it is known where it is. A group that is gone keeps its members while it stays.
+ * A renamed principal has no grace period, since it is known where it is. A group keeps its members for as long as it stays.
  * @param now in epoch milliseconds
  */
 export async function depart(connection: Connection, rules: DepartureRules, now: number): Promise<Departures> {
@@ -62,7 +61,7 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
   return { renames, reused, kept: await keptOnes(connection), leaving: await leavingOnes(connection, rules.after) };
 }
 
-/** Whoever is in such a group, or in a group that is, and the groups themselves. */
+/** Freezes the groups, the groups in them, and their members. */
 async function keepAdministrators(connection: Connection, groups: readonly string[]): Promise<void> {
   if (groups.length === 0) return;
   await connection.run(`
@@ -77,7 +76,7 @@ async function keepAdministrators(connection: Connection, groups: readonly strin
       OR list_has_any(a.group_names, (SELECT coalesce(list(name), []) FROM privileged))`);
 }
 
-/** Where nobody else would be left in a protected group, no choice is made between those who are. */
+/** Where a protected group would lose its last members, all of them stay: there is no reason to choose one. */
 async function keepLastMembers(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE leaver AS

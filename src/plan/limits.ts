@@ -2,7 +2,7 @@ import { ownSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 
-/** What can be limited, by its key in the configuration; an override names it so. */
+/** What can be limited, by its key in the configuration. An override uses the same name. */
 export const limitNames = [
   "deletes",
   "updates",
@@ -16,41 +16,41 @@ export const limitNames = [
 ] as const;
 export type LimitName = (typeof limitNames)[number];
 
-/** What a person can let pass for one plan. */
+/** What a person can override for one plan. */
 export const overridable = [...limitNames, "renames", "reusedNames"] as const;
 export type Overridable = (typeof overridable)[number];
 
-/** What of a plan is counted, and summed up over 24 hours. */
+/** The limits on what a plan does; they are added up over 24 hours. */
 export const measures = ["deletes", "updates", "creates", "membershipsLost", "blanked"] as const satisfies LimitName[];
 export type Measure = (typeof measures)[number];
 
-/** A bound on what may happen. With both, the smaller one holds. */
+/** A bound on a measure. With both `count` and `percent`, the smaller one holds. */
 export interface Bound {
   readonly count?: number | undefined;
-  /** Of what the sync manages in the target; up to `Limits.floor` it does not hold. */
+  /** Of what the sync manages in the target. Never less than `Limits.floor`. */
   readonly percent?: number | undefined;
-  /** `day`: on this plan and what was applied in the 24 hours before it, together. */
+  /** `day`: this plan together with what was applied in the 24 hours before it. */
   readonly per: "run" | "day";
 }
 
-/** The limits of a sync. One that is absent does not exist. */
+/** The limits of a sync. An absent one does not apply. */
 export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "quarantined", Bound>>> {
   /** The fewest users and groups that all sources together must have in scope. */
   readonly minUsers?: number | undefined;
   readonly minGroups?: number | undefined;
-  /** The fewest of single sources, by name. */
+  /** The same for single sources, by name. */
   readonly sources: Readonly<Record<string, { readonly minUsers?: number; readonly minGroups?: number }>>;
-  /** So many changes never trip a percentage: in a small directory one person is many percent. */
+  /** This many changes never trip a percentage: in a small directory one person is many percent. */
   readonly floor: number;
-  /** `hold`: a limit that is tripped stops the run. `apply-the-rest`: what it is about waits, and the rest is applied. */
+  /** `hold`: a tripped limit stops the run. `apply-the-rest`: the changes it counts wait, and the rest is applied. */
   readonly action: "hold" | "apply-the-rest";
 }
 
-/** What earlier runs did, as far as limits ask for it. */
+/** What limits need to know of earlier runs. */
 export interface History {
-  /** What was applied within 24 hours, without what was overridden. */
+  /** What was applied within 24 hours, except what was overridden. */
   readonly applied: readonly { readonly measure: Measure; readonly of: string; readonly amount: number }[];
-  /** What each source had in scope at its last good read, and at most within 24 hours. */
+  /** What each source had in scope at its last good read, and the most it had within 24 hours. */
   readonly reads: readonly (SourceSize & { readonly most: number })[];
 }
 
@@ -59,11 +59,11 @@ export interface SourceSize {
   readonly source: string;
   readonly kind: "user" | "group";
   readonly size: number;
-  /** Those of them that are in doubt. */
+  /** How many of them are quarantined. */
   readonly quarantined?: number | undefined;
 }
 
-/** One limit, and what it says of a plan. */
+/** One limit and its verdict on a plan. */
 export interface LimitCheck {
   readonly limit: LimitName;
   /** What is counted: `users`, `groups`, `memberships`, `attributes`, `users of corp`. */
@@ -72,16 +72,16 @@ export interface LimitCheck {
   readonly value: number;
   /** The part of `value` that was applied within 24 hours before. */
   readonly earlier: number;
-  /** `value` may be at most, of `minUsers` and `minGroups` at least, this. */
+  /** The most that `value` may be; for `minUsers` and `minGroups` the least. */
   readonly bound: number;
-  /** What the bound is made of: `10% of 400`. */
+  /** Where the bound comes from: `10% of 400`. */
   readonly basis: string;
   readonly tripped: boolean;
-  /** It is tripped, and a person has said for this plan that it does not count. */
+  /** It is tripped, and a person has overridden it for this plan. */
   readonly overridden: boolean;
 }
 
-/** What a plan does, each for what it is counted of, and how much of that there is. */
+/** One measure of a plan: how much it does, of what, and how much of that there is. */
 export interface Amount {
   readonly measure: Measure;
   readonly of: string;
@@ -90,9 +90,8 @@ export interface Amount {
 }
 
 /**
- * Measures the plan in the table `changes`: users and groups apart; memberships and attributes of those that stay.
- * The base is what the sync manages in the target: everything but what is protected or somebody else's. Expects
- * `actual`, `desired` and `frozen`.
+ * Measures the plan: users and groups separately; memberships and attributes of those that stay. The base is what the
+ * sync manages in the target, that is everything except what is protected or unmanaged.
  */
 export async function measure(connection: Connection): Promise<Amount[]> {
   const rows = await connection.rows<{ measure: Measure; of: string; amount: bigint; base: bigint }>(`
@@ -118,8 +117,7 @@ export async function measure(connection: Connection): Promise<Amount[]> {
 }
 
 /**
- * How many records of each source are in scope, those in doubt among them: unknown is not absent. Expects the tables
- * of `assemble`.
+ * How many records of each source are in scope. Quarantined ones count: unknown is not absent.
  * @param sources those that were read
  */
 export async function sizesOf(connection: Connection, sources: readonly string[]): Promise<SourceSize[]> {
@@ -137,7 +135,7 @@ export async function sizesOf(connection: Connection, sources: readonly string[]
   );
 }
 
-/** How many principals the sources make, those in doubt among them; without the configuration's own groups. */
+/** How many principals the sources make, quarantined ones included; without the groups of the configuration itself. */
 export async function scopeOf(connection: Connection): Promise<{ users: number; groups: number }> {
   const [row] = await connection.rows<{ users: bigint; groups: bigint }>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups
@@ -145,17 +143,17 @@ export async function scopeOf(connection: Connection): Promise<{ users: number; 
   return { users: Number(row?.users ?? 0), groups: Number(row?.groups ?? 0) };
 }
 
-/** What limits are held against. */
+/** What limits are checked against. */
 export interface Facts {
   readonly amounts: readonly Amount[];
   readonly sizes: readonly SourceSize[];
-  /** Users and groups in scope, those in doubt among them; absent where a source could not be read. */
+  /** Users and groups in scope, quarantined ones included; absent where a source could not be read. */
   readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
   readonly history: History;
   readonly overrides: readonly Overridable[];
 }
 
-/** Every limit that there is, in the order of `limitNames`, and whether it is tripped. */
+/** Checks every limit that is set, in the order of `limitNames`. */
 export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
   const checks = [
     ...amountChecks(limits, facts),
@@ -170,7 +168,7 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
 
 type Unjudged = Omit<LimitCheck, "overridden">;
 
-/** What is taken away grows less by it: what was there when the 24 hours began is what a percentage is of. */
+/** These shrink what they are a percentage of: so they are measured against what was there when the 24 hours began. */
 const takesAway: ReadonlySet<Measure> = new Set(["deletes", "membershipsLost", "blanked"]);
 
 function amountChecks(limits: Limits, { amounts, history }: Facts): Unjudged[] {
@@ -204,8 +202,8 @@ function shrinkChecks({ shrink, floor }: Limits, { sizes, history }: Facts): Unj
 }
 
 /**
- * What the target has of records in doubt stays, so that no other limit says a word when all of them are: a column with
- * another name, and the sync would go on finding nothing to do.
+ * Quarantined records keep what the target has, so no other limit would notice when all of them are: after a column was
+ * renamed in the source, the sync would go on finding nothing to do.
  */
 function quarantineChecks({ quarantined: bound, floor }: Limits, { sizes }: Facts): Unjudged[] {
   if (bound === undefined) return [];
@@ -234,7 +232,7 @@ function atLeast(limit: LimitName, bound: number | undefined, of: string, value:
   return [{ limit, of, value, earlier: 0, bound, basis: "in scope", tripped: value < bound }];
 }
 
-/** The most that may happen to `base` things; undefined where nothing bounds it: there is no part of nothing. */
+/** The most that may happen to `base` things; undefined where nothing bounds it, since a percentage of zero means nothing. */
 function boundOf({ count, percent }: Bound, base: number, floor: number): { most: number | undefined; basis: string } {
   const part = percent === undefined || base === 0 ? undefined : Math.floor((base * percent) / 100 + 1e-9);
   const share = part === undefined ? undefined : Math.max(floor, part);

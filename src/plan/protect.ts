@@ -4,41 +4,39 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { tables } from "./tables.ts";
 
-/** What must not be touched, and why. */
+/** What a sync must not touch. */
 export interface Protection {
-  /** `owned`: what is neither in the source nor in the ledger stays as it is. `everything`: it is deleted. */
+  /** `owned`: what is in neither the sources nor the ledger stays as it is. `everything`: it is deleted. */
   readonly manage: "owned" | "everything";
-  /** False: the rules make no groups. Then nothing is known of the groups of the target, and all of them stay. */
+  /** False: the rules make no groups. Then nothing is known about the groups of the target, and all of them stay. */
   readonly makesGroups: boolean;
   /** Names, with `*` for any characters, that are never created, changed or deleted. */
   readonly users: readonly string[];
   readonly groups: readonly string[];
 }
 
-/** How many principals of the target were carried over unchanged, by the reason. */
+/** How many principals of the target stay unchanged, by reason. */
 export interface Frozen {
   readonly protected: number;
   readonly quarantined: number;
   readonly unmanaged: number;
   /** They came from a source that could not be read. */
   readonly unread: number;
-  /** Principals of the sources that a protected name kept from being created or changed. */
+  /** Principals of the sources that are not created or changed because their name is protected. */
   readonly withheld: number;
 }
 
 /**
- * Finds what must not be touched. Expects the tables `assembled`, `quarantined`, `actual` and `ledger (kind, name, source,
- * source_id)`; makes `frozen (kind, name, reason)`, to which more may be added before `combine`; `held_back (kind, name)`,
- * of what the sources have that is not created nor changed; and `renamed (kind, was, becomes)`, which is empty.
+ * Finds what must not be touched: makes `frozen`, `held_back` and an empty `renamed`, for `depart` and `combine`.
  *
- * A principal of the target is frozen when its name is protected, when its record is quarantined (unknown is not
- * absent), or when it is unmanaged. While it is unknown which principal a quarantined record is, every one of its kind
- * that is not known by the ledger to be another may be it.
+ * A principal of the target is frozen when its name is protected, its record is quarantined (unknown is not absent), or
+ * it is unmanaged. While a quarantined record cannot be told apart, it could be any principal of its kind that the
+ * ledger does not know to be another one.
  *
- * What the ledger says came from a source that could not be read is frozen as well, also where another source tells of
- * it: what it is made of is not all there. So is, where everything is managed, whatever nobody knows to come from
- * elsewhere. A record whose principal is frozen so under another name becomes no second one.
- * @param unread names of sources
+ * What came from an unread source, by the ledger, is frozen as well, even where another source has it too: a part of it
+ * is missing. Where the sync manages everything, so is every principal that the ledger does not know. A record whose
+ * principal is frozen for that under another name is held back, so that no second one is created.
+ * @param unread names of the sources that could not be read
  */
 export async function freeze(
   connection: Connection,
@@ -78,13 +76,12 @@ export async function freeze(
 }
 
 /**
- * Makes `desired` of what the sources say (`assembled`) and of what must not be touched (from `actual`), so that the
- * plan shown, the list sent and the service's own preview are one thing. Expects the tables of `freeze`.
+ * Makes `desired` of `assembled`, and of what must not be touched from `actual`, so that the plan shown, the list sent
+ * and the service's own preview are one thing.
  *
- * Memberships in a frozen group stay as they are, those of a renamed principal go along with it; the rules may add some
- * to a group that is not protected, nor is kept although another one has its name now. What is frozen loses only its
- * memberships in groups that are deleted. Of what is managed, the attributes that the rules keep (`assembled.kept`) are
- * the target's.
+ * Memberships in frozen groups stay; a renamed principal takes its own along. The rules may add members to a frozen group
+ * unless it is protected or held back. Frozen principals lose only their memberships in groups that are deleted. The
+ * attributes that the rules keep (`assembled.kept`) come from the target.
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
  */
 export async function combine(connection: Connection): Promise<Frozen> {
@@ -132,9 +129,8 @@ export async function combine(connection: Connection): Promise<Frozen> {
 }
 
 /**
- * An SQL condition: the principal `a` of the target, which the sources do not have, is not the sync's to delete; the
- * ledger has it where `is_owned` says so. Where
- * the rules make no groups, the configuration's own are all that the sync has.
+ * An SQL condition: the principal `a`, which is in the target and not in the sources, is not for the sync to delete.
+ * `is_owned` says whether the ledger has it. Where the rules make no groups, the sync owns only the configuration's.
  */
 function unmanaged({ manage, makesGroups }: Protection): string {
   const notOwned = manage === "owned" ? "NOT a.is_owned" : "false";
@@ -147,7 +143,7 @@ function isKept(attribute: keyof typeof keptBits): string {
   return `(s.kept & ${keptBits[attribute]}) > 0`;
 }
 
-/** In `managed`: adds each principal's memberships in frozen groups, and drops new ones in protected groups. */
+/** In `managed`: adds memberships in frozen groups, and drops new ones in protected groups. */
 async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE kept_membership AS
@@ -196,13 +192,13 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
   });
 }
 
-/** An SQL condition: the column matches one of the names, in which `*` stands for any characters. */
+/** An SQL condition: the column matches one of the names; `*` stands for any characters. */
 export function matches(column: string, names: readonly string[]): string {
   if (names.length === 0) return "false";
   return `regexp_full_match(${column}, ${literal(names.map(expressionOf).join("|"))}, 's')`;
 }
 
-/** The first of the names, in which `*` stands for any characters, that a name matches. */
+/** The first pattern that a name matches; `*` stands for any characters. */
 export function patternMatching(name: string, names: readonly string[]): string | undefined {
   return names.find((pattern) => new RegExp(`^${expressionOf(pattern)}$`, "s").test(name));
 }

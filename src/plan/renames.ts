@@ -3,21 +3,21 @@ import type { Connection } from "#duckdb/database.ts";
 import { tables } from "./tables.ts";
 import type { Table } from "./tables.ts";
 
-/** What becomes of changed names. */
+/** What happens when names change. */
 export interface NamePolicies {
-  /** Of a principal whose record has another name now. */
+  /** A principal's record has another name now. */
   readonly renames: "hold" | "apply";
-  /** Of a principal whose name another record has now. */
+  /** A principal's name now belongs to another record. */
   readonly reusedNames: "hold" | "apply";
 }
 
-/** Some of what was found, and how much there is. */
+/** How many were found, and the first few. */
 export interface Found<Item> {
   readonly count: number;
   readonly examples: readonly Item[];
 }
 
-/** A principal whose record has another name now. The interface has no renames: one is deleted, another one created. */
+/** A principal whose record has another name now. The interface has no renames: one is deleted, another is created. */
 export interface Rename {
   readonly kind: Kind;
   readonly from: string;
@@ -29,12 +29,12 @@ export interface Rename {
   readonly held: boolean;
 }
 
-/** A principal of the target whose name another record of the same source has now: somebody else. */
+/** A principal of the target whose name now belongs to another record of the same source: somebody else. */
 export interface ReusedName {
   readonly kind: Kind;
   readonly name: string;
   readonly source: string;
-  /** The immutable id of the record that it was made of, and of the one that has the name now. */
+  /** The immutable ids of the record that it was made of, and of the one that has the name now. */
   readonly was: string;
   readonly is: string;
   /** It stays as it is for now. */
@@ -42,9 +42,8 @@ export interface ReusedName {
 }
 
 /**
- * Finds out by the ledger's immutable ids who has another name than before. Makes `move (kind, was, becomes, …)` and
- * `reused`. A principal of which any record still has the name is who it was; one whose record has become a part of
- * another one that was there has not moved: it is gone.
+ * Finds changed names by the immutable ids in the ledger: makes `move` and `reused`. A principal is still itself while
+ * any of its records has the name. One whose record is now part of another existing principal is gone, not renamed.
  */
 export async function findRenames(connection: Connection): Promise<void> {
   await connection.run(`
@@ -54,7 +53,7 @@ export async function findRenames(connection: Connection): Promise<void> {
     SELECT * FROM ledger SEMI JOIN actual USING (kind, name) ANTI JOIN assembled_origin USING (kind, name, source, source_id);
     CREATE OR REPLACE TEMP TABLE move (${tables.move});
     CREATE OR REPLACE TEMP TABLE reused (${tables.reused})`);
-  // Mostly every record has the name that it had: then the ledger is not gone through again for those who have not.
+  // In most runs no name has changed; then there is nothing to look for in the ledger.
   if ((await countOf(connection, "unmatched")) === 0) return;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE strayed AS
@@ -77,9 +76,8 @@ export async function findRenames(connection: Connection): Promise<void> {
 }
 
 /**
- * Freezes those of whom a change of the name is held, by the rules, or because they must not be deleted; and with them
- * everybody whose name hangs together with theirs: where two have swapped names, one cannot change alone. Makes
- * `renamed (kind, was, becomes)`, the renames that are not held. Expects `doomed`, with those who never leave frozen.
+ * Freezes held renames: by policy, or because the principal must not be deleted. With them everyone whose name depends on
+ * theirs is held, since of two who have swapped names neither can change alone. Fills `renamed` with all others.
  */
 export async function holdRenames(
   connection: Connection,

@@ -6,23 +6,22 @@ import type { Action } from "./change.ts";
 import { measures } from "./limits.ts";
 import type { LimitCheck, Measure } from "./limits.ts";
 
-/** A principal, named. */
+/** A principal by its name. */
 export interface Subject {
   readonly kind: Kind;
   readonly name: string;
 }
 
-/** A part of a plan: only these actions, and all but these principals. Absent: not narrowed by it. */
+/** A part of a plan: only these actions, without these principals. What is absent does not narrow it. */
 export interface Selection {
   readonly only?: readonly Action[] | undefined;
   readonly except?: readonly Subject[] | undefined;
 }
 
 /**
- * Takes what is not selected out of `desired`, so that the difference made again is a part of the plan in `changes`. A
- * group of which a member stays as it is stays too: without it, that member would have changed. Expects the tables of
- * `createPlan` and `combine`.
- * @throws {InputError} when a principal is named that the plan does not change
+ * Takes what is not selected out of `desired`, so that planning again gives a part of the plan in `changes`. A group stays
+ * when one of its members is to stay as it is: deleting the group would change that member.
+ * @throws {InputError} when `except` names a principal that the plan does not change
  */
 export async function narrow(connection: Connection, { only, except = [] }: Selection): Promise<void> {
   if (only === undefined && except.length === 0) return;
@@ -58,8 +57,8 @@ async function refuseUnplanned(connection: Connection, named: readonly string[])
 }
 
 /**
- * What waits because of limits. A source that has shrunk, or has too little, may be one that was not read as it should
- * be: what would be taken away then is what waits.
+ * The measures that wait because of limits. A source that has shrunk, or has too few records, may not have been read
+ * properly: then everything waits that takes something away.
  */
 export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> {
   const waiting = new Set<Measure>();
@@ -72,10 +71,9 @@ export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> 
 }
 
 /**
- * Copies what waits from `actual` back into `desired`, before the difference is made again: then the plan shown, the
- * list sent and the service's preview are still one thing. Nothing else becomes more by it. What keeps its groups keeps
- * them whole: while updates or lost memberships wait, no group is deleted, since that would take memberships away.
- * What is not created is not `managed` either.
+ * Copies what waits from `actual` back into `desired`, before planning again: so the plan shown, the list sent and the
+ * service's preview stay one thing, and no other change is added. While updates or lost memberships wait no group is
+ * deleted either, since that would take memberships away. What is not created leaves `managed` too.
  */
 export async function withhold(connection: Connection, waiting: ReadonlySet<Measure>): Promise<void> {
   const steps: Record<Measure, string> = {
@@ -98,7 +96,7 @@ export async function withhold(connection: Connection, waiting: ReadonlySet<Meas
 }
 
 /**
- * SQL that leaves out principals that are to be created, and the memberships of others in the groups among them.
+ * SQL that leaves out principals that would be created, and the memberships of others in such groups.
  * @param which an SQL condition on a row of `desired`
  */
 function uncreate(which: string): string {
@@ -113,7 +111,7 @@ function uncreate(which: string): string {
 }
 
 /**
- * SQL that brings principals back that are to be deleted; those that stay keep their memberships in the groups among them.
+ * SQL that brings back principals that would be deleted, and the memberships of others in such groups.
  * @param which an SQL condition on a row of `actual`
  */
 function restore(which: string): string {
