@@ -3,8 +3,8 @@ import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
 import { patternMatching } from "#plan/protect.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
-import { readTraces } from "#plan/stored.ts";
-import type { Trace } from "#plan/stored.ts";
+import { readPastChanges } from "#plan/stored.ts";
+import type { PastChange } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
@@ -47,7 +47,7 @@ export async function history(context: Context, name: string, sync: string | und
     let found = 0;
     const now = Date.now();
     if (output.json) await output.write(`{"name":${JSON.stringify(name)},"entries":[`);
-    for await (const entry of entriesOf(runs, readTraces(stored.connection, files, name), name)) {
+    for await (const entry of entriesOf(runs, readPastChanges(stored.connection, files, name), name)) {
       interruption.stop.throwIfAborted();
       await output.write(
         output.json ? `${found === 0 ? "" : ","}\n${JSON.stringify(documentOf(entry))}` : linesOf(entry, context, now),
@@ -69,7 +69,7 @@ export async function history(context: Context, name: string, sync: string | und
  */
 async function* entriesOf(
   runs: readonly RunRecord[],
-  traces: AsyncIterable<Trace>,
+  traces: AsyncIterable<PastChange>,
   name: string,
 ): AsyncIterable<Entry> {
   const said = runs.map((run) => notesAbout(name, run));

@@ -11,18 +11,18 @@ export type Parameter = DuckDBValue;
 
 /** One connection: statements run one after the other, and a transaction is its own. */
 export interface Connection {
-  /** Runs one or several statements and forgets what they return. */
+  /** Runs one or more statements and ignores what they return. */
   run(sql: string, parameters?: readonly Parameter[]): Promise<void>;
-  /** All rows, as objects by column name: for results known to be small. BIGINT comes as `bigint`, a list as an array. */
+  /** All rows as objects by column name, for results known to be small. BIGINT gives `bigint`, a list an array. */
   rows<Row extends object>(sql: string, parameters?: readonly Parameter[]): Promise<Row[]>;
-  /** The rows in batches of up to 2,048, as they are computed. Ending early stops the query. */
+  /** The rows in batches of up to 2,048, as they are computed. Stopping early stops the query. */
   batches<Row extends object>(sql: string, parameters?: readonly Parameter[]): AsyncIterable<Row[]>;
   /** Runs `work` in a transaction: committed when it returns, rolled back when it throws. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Stops the statement that is running: it fails with an error that says `interrupted`. */
   interrupt(): void;
   close(): void;
-  /** The library's own connection, for appenders. */
+  /** The library's own connection, for bulk inserts and results with their own types. */
   readonly raw: DuckDBConnection;
 }
 
@@ -42,9 +42,9 @@ export interface DatabaseOptions {
   readonly spill: string;
   /** Opens an existing file beside other readers. */
   readonly readOnly?: boolean | undefined;
-  /** The only folders whose files SQL can reach, from here on; absent: every file. Nothing can widen it later. */
+  /** The only folders whose files SQL can reach; absent: all. Nothing can widen this later. */
   readonly folders?: readonly string[] | undefined;
-  /** Of the databases that are attached for as long as this one is open: their files, in one folder. */
+  /** The files of all attached databases, in one folder, at the moment of the call. */
   readonly attached?: () => readonly string[];
 }
 
@@ -65,7 +65,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   if (options.folders !== undefined) await confine(instance, options.folders);
   const { path, attached = (): string[] => [path] } = options;
   const isWritten = options.attached !== undefined || (path !== ":memory:" && options.readOnly !== true);
-  const beforeCommit = isWritten ? whereThereIsRoom(attached) : undefined;
+  const beforeCommit = isWritten ? delayCheckpoints(attached) : undefined;
   return {
     connect: async () => connection(await instance.connect(), readRows, beforeCommit),
     close: () => {
@@ -90,8 +90,8 @@ export async function createDatabase(path: string): Promise<void> {
 }
 
 /**
- * Which process has the file that could not be opened or attached: read out of the library's message, also where that is
- * the cause of the error. `pid` is absent where the system does not tell it.
+ * The process that has locked a file that could not be opened or attached, from the message of the error or of its
+ * causes. `pid` is absent where the system does not tell it.
  * @returns undefined when the error is about something else
  */
 export function lockHolder(error: unknown): { readonly pid?: number } | undefined {
@@ -103,7 +103,7 @@ export function lockHolder(error: unknown): { readonly pid?: number } | undefine
   return error instanceof Error && error.cause !== undefined ? lockHolder(error.cause) : undefined;
 }
 
-/** Neither can be given to `create`: the binding passes strings alone, and the list must be there before the lock. */
+/** `create` takes neither setting: the binding only passes strings, and the list has to come before the lock. */
 async function confine(instance: DuckDBInstance, folders: readonly string[]): Promise<void> {
   const connection = await instance.connect();
   await connection.run(`SET allowed_directories = [${folders.map(literal).join(", ")}]`);
@@ -170,52 +170,51 @@ export function identifier(name: string): string {
 }
 
 /**
- * DuckDB's threads share out a table by row groups of 122,880 rows: while there are few of them, several threads spend
- * more time on each other than they gain, and memory as well. Of 500,000 memberships, two threads make principals in twice
- * the time that one takes.
+ * DuckDB's threads divide a table by row groups of 122,880 rows. With few row groups several threads cost more time and
+ * memory than they gain: two threads take twice as long as one to make principals of 500,000 memberships.
  */
-const worthSharing = 750_000;
+const rowsWorthThreads = 750_000;
 
 /**
- * Has DuckDB work with as many threads as are worth while for the largest table there is, or for so many rows that are
- * to come. It holds for the whole database until it is called again: what else runs is as right with any number.
+ * Sets DuckDB's number of threads to what suits the largest table, or the number of rows that will come. It holds for the
+ * whole database until the next call; results are the same with any number.
  */
 export async function useThreads(connection: Connection, toCome = 0): Promise<void> {
   const [largest] = await connection.rows<{ rows: number }>(
     "SELECT coalesce(max(estimated_size), 0)::DOUBLE AS rows FROM duckdb_tables()",
   );
-  const threads = Math.max(largest?.rows ?? 0, toCome) < worthSharing ? 1 : availableParallelism();
+  const threads = Math.max(largest?.rows ?? 0, toCome) < rowsWorthThreads ? 1 : availableParallelism();
   await connection.run(`SET threads = ${threads}`);
 }
 
 /**
- * Called before a commit, or what may be one.
- * @param isLarge what is committed may just have taken a lot of the disk
+ * Called before a commit, or a statement that may be one.
+ * @param isLarge the transaction may just have filled much of the disk
  */
 export type BeforeCommit = (connection: DuckDBConnection, isLarge: boolean) => Promise<void>;
 
-/** From how many bytes on the log is moved into its file: as DuckDB has it by itself, and as never happens. */
+/** The size of the log at which DuckDB moves it into its file: the default, and one that is never reached. */
 const thresholds = { usual: "16MiB", never: "1024GiB" };
 
-/** What must be free, in bytes: what is there, should all of it be written anew, or so much, and something to go on with. */
+/** What must be free, in bytes: as much as the databases have, in case all of it is rewritten, at most this; plus a rest. */
 const reserve = { most: 2 ** 30, rest: 16 * 2 ** 20 };
 
-/** How long it is believed that there is room, or none, in milliseconds. */
-const belief = 1000;
+/** How long the result of the last check is used, in milliseconds. */
+const checkInterval = 1000;
 
 /**
- * With a commit, DuckDB moves what is in the log into the database's file when the log is large. Where the disk is full
- * meanwhile, all databases of the instance are of no use until the process has ended. So it does not while there is little
- * room: the log grows, and a commit for which that has no room is rolled back.
- * @param files of the databases, as they are at the moment: all of them in one folder
+ * On a commit DuckDB moves a large log into the database's file. If the disk fills up while it does, all databases of the
+ * instance are unusable until the process ends. So while there is little room it does not: the log grows, and a commit that
+ * does not fit is rolled back.
+ * @param files the current files of the databases, all in one folder
  */
-function whereThereIsRoom(files: () => readonly string[]): BeforeCommit {
-  let looked = -Infinity;
+function delayCheckpoints(files: () => readonly string[]): BeforeCommit {
+  let checked = -Infinity;
   let current: string | undefined;
   return async (connection, isLarge) => {
     const now = performance.now();
-    if (!isLarge && now - looked < belief) return;
-    looked = now;
+    if (!isLarge && now - checked < checkInterval) return;
+    checked = now;
     const wanted = (await hasRoom(files())) ? thresholds.usual : thresholds.never;
     if (wanted === current) return;
     await connection.run(`SET GLOBAL checkpoint_threshold = '${wanted}'`);
@@ -228,7 +227,7 @@ async function hasRoom(files: readonly string[]): Promise<boolean> {
   if (first === undefined) return true;
   const sizes = await Promise.all(files.flatMap((file) => [sizeOf(file), sizeOf(`${file}.wal`)]));
   const all = sizes.reduce((sum, size) => sum + size, 0);
-  // Where the folder is gone, what is to be written says so.
+  // If the folder is gone, the write itself will say so.
   const free = await statfs(dirname(first)).then(
     ({ bavail, bsize }) => bavail * bsize,
     () => Infinity,

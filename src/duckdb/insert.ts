@@ -2,28 +2,28 @@ import type { DuckDBConnection, DuckDBPreparedStatement } from "@duckdb/node-api
 
 type Value = string | number | null;
 
-/** Puts rows into tables, the quickest way from here into DuckDB: many at a time, each column as one text. */
+/** Inserts rows the fastest way from JavaScript into DuckDB: many at a time, each column as one JSON text. */
 export interface Rows<Table extends string> {
-  /** Numbers are integers; of a text, half a character becomes U+FFFD. */
+  /** Numbers must be integers. A lone surrogate in a text becomes U+FFFD. */
   append(table: Table, ...values: readonly Value[]): void;
-  /** Resolves when there is room for more. Whoever appends has to wait for it from time to time. */
+  /** Resolves when there is room for more; await it from time to time. */
   room(): Promise<void>;
-  /** Resolves when everything that has been appended shows; the last thing before `close`. */
+  /** Resolves when all appended rows are visible; call it last before `close`. */
   flush(): Promise<void>;
-  /** Drops what has not been handed over. Nothing runs any more when it resolves. */
+  /** Drops rows that were not flushed. Nothing is running when it resolves. */
   close(): Promise<void>;
 }
 
-/** After so many rows a table's are handed over: the fewer, the shorter the event loop waits. */
+/** The size of an insert: the fewer rows, the shorter the event loop is held. */
 const rowsPerInsert = 4096;
 
-/** How many texts of rows may wait for the database, besides those that it is taking in. */
+/** How many inserts may wait besides the one that is running. */
 const mostWaiting = 2;
 
 /**
- * Opens tables for rows; the connection is for them alone until `flush` has resolved.
+ * Opens tables for inserts. Nothing else may use the connection until `flush` resolves.
  *
- * A call into the library for each value takes five times as long as JSON does, and leaves the event loop no time.
+ * A library call for each value would take five times as long as JSON, and block the event loop.
  * @param tables their columns as DDL: `seq INTEGER, name VARCHAR`
  */
 export async function openRows<Table extends string>(
@@ -35,7 +35,7 @@ export async function openRows<Table extends string>(
   for (const table of names) {
     const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
     const columns = types.map((type, index) => `unnest(from_json(c${index}, '["${type}"]'))`);
-    // A parameter that stands in the expression itself makes a constant of the whole list, which takes three times as long.
+    // A parameter inside the expression makes the whole list a constant, which takes three times as long.
     const texts = `(VALUES (${types.map((_, index) => `$${index + 1}`).join(", ")})) t(${types.map((_, index) => `c${index}`).join(", ")})`;
     open[table] = {
       statement: await connection.prepare(`INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`),
@@ -57,7 +57,7 @@ export async function openRows<Table extends string>(
       await statement.run();
     };
     inserting = work();
-    // `room` and `flush` find out.
+    // `room` and `flush` report it.
     inserting.catch(() => undefined);
   }
 
@@ -67,7 +67,7 @@ export async function openRows<Table extends string>(
       const { columns } = pending;
       for (let index = 0; index < values.length; index++) {
         const value = values[index] as Value;
-        // Half a character would be no JSON.
+        // A lone surrogate is not valid JSON.
         columns[index]?.push(typeof value === "string" ? value.toWellFormed() : value);
       }
       if ((columns[0]?.length ?? 0) >= rowsPerInsert) insert(pending);
@@ -88,6 +88,6 @@ export async function openRows<Table extends string>(
 
 interface Pending {
   readonly statement: DuckDBPreparedStatement;
-  /** The values of the rows that were not handed over yet, column by column. */
+  /** The values of the rows that were not inserted yet, column by column. */
   readonly columns: readonly Value[][];
 }

@@ -6,17 +6,18 @@ import { isAlive } from "#files/durable.ts";
 import { openDatabase, useThreads } from "./database.ts";
 import type { Connection } from "./database.ts";
 
-/** Where one plan is made: a database in memory that spills to disk, and a folder for lists. Gone when it is closed. */
+/** Where one plan is made: a database in memory that spills to disk, and a folder for lists. `close` removes both. */
 export interface Workbench {
   readonly connection: Connection;
   /** The path of a file of this workbench. */
   file(name: string): string;
-  /** Ends what is running and removes everything. */
+  /** Stops what is running and removes everything. */
   close(): Promise<void>;
 }
 
 /**
- * Opens a workbench, for one thread until `useThreads` says otherwise, in a new folder below `folder`, and removes those that a killed process left there.
+ * Opens a workbench in a new folder below `folder`, and removes those that killed processes have left there. It uses one
+ * thread until `useThreads`.
  * @param options.memory DuckDB's memory limit in bytes
  */
 export async function openWorkbench(options: { folder: string; memory: number }): Promise<Workbench> {
@@ -26,7 +27,7 @@ export async function openWorkbench(options: { folder: string; memory: number })
   await mkdir(place, { mode: 0o700 });
   const database = await openDatabase({ path: ":memory:", memory: options.memory, spill: join(place, "spill") });
   const connection = await database.connect();
-  // What a statement has freed goes back to the system after it, not only when it was 128 MiB: a plan takes dozens of them.
+  // Return freed memory to the system after each statement, not only from 128 MiB on: a plan takes dozens of statements.
   await connection.run(
     "SET allocator_flush_threshold = '1MiB'; SET allocator_bulk_deallocation_flush_threshold = '1MiB'",
   );

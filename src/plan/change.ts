@@ -4,7 +4,7 @@ import type { Kind, Principal } from "#principals/principal.ts";
 /** What happens to a principal. */
 export type Action = "create" | "update" | "delete";
 
-/** One attribute that differs. `from` is absent where it was unset (or the principal is created), `to` where it is cleared. */
+/** One attribute that differs. No `from`: it was unset, or the principal is created. No `to`: it is cleared or deleted. */
 export interface AttributeChange {
   readonly attribute: "displayName" | "description" | "mail";
   readonly from?: string | undefined;
@@ -39,7 +39,7 @@ export interface KindCounts {
   readonly delete: number;
 }
 
-/** What a plan amounts to. Memberships are counted per principal and group. */
+/** The totals of a plan. Memberships are counted per principal and group. */
 export interface Counts {
   readonly users: KindCounts;
   readonly groups: KindCounts;
@@ -47,14 +47,14 @@ export interface Counts {
   readonly membershipsRemoved: number;
 }
 
-/** What a run would change. The changes themselves are read where they are needed, in the order of `changes`. */
+/** What a run would change. The changes themselves are read when they are needed. */
 export interface Plan {
-  /** SHA-256 in hexadecimal over the changes: two plans with one digest do the same. Independent of order. */
+  /** SHA-256 of the changes in hexadecimal, whatever their order: plans with the same digest do the same. */
   readonly digest: string;
   readonly counts: Counts;
-  /** How many of the changes `changes` gives, where that is not all of them. */
+  /** The counts of what `changes` gives, where that is not everything. */
   readonly shown?: Counts | undefined;
-  /** Groups before users; create, update, delete; by name. With `only`, those of one part alone. */
+  /** Groups before users; create, update, delete; by name. `only`: just that part. */
   changes(only?: Part): AsyncIterable<Change>;
 }
 
@@ -66,8 +66,7 @@ export function changes(counts: Counts): number {
 const attributes = ["displayName", "description", "mail"] as const satisfies readonly AttributeChange["attribute"][];
 
 /**
- * What turns `before` into `after`, two sides of one principal. An absent side is one that does not exist: of a
- * creation `before`, of a deletion `after`.
+ * The change from `before` to `after`, the two sides of one principal. A creation has no `before`, a deletion no `after`.
  */
 export function changeOf(action: Action, before: Principal | undefined, after: Principal | undefined): Change {
   const principal = after ?? before;
@@ -89,10 +88,9 @@ export function changeOf(action: Action, before: Principal | undefined, after: P
 }
 
 /**
- * A principal as deep-diff compares it: what is unset has no key (deep-diff takes a key that holds `undefined` for a
- * value), and the groups are the keys of an object. The mark before a name keeps every name an ordinary key in its
- * place: deep-diff passes over an empty key, and JavaScript puts keys that look like numbers first. An object without
- * a prototype is a dictionary from the start, not a new shape for each set of names.
+ * A principal as deep-diff compares it. Unset attributes have no key, since deep-diff takes `undefined` for a value. The
+ * groups are keys of an object, with a mark in front: deep-diff skips an empty key, and JavaScript moves keys that look
+ * like numbers to the front. An object without a prototype is a dictionary, not a new shape for each set of names.
  */
 function comparable(principal: Principal | undefined): object {
   const groups = Object.create(null) as Record<string, true>;

@@ -5,7 +5,7 @@ import { changeOf } from "./change.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 
-/** A principal as the database returns it, with `principalColumns` but its kind. */
+/** A principal as the database returns it: `principalColumns` without the kind. */
 export interface PrincipalRow {
   readonly name: string;
   readonly display_name: string;
@@ -23,12 +23,12 @@ export interface ChangeRow {
 }
 
 /**
- * Plans the difference between the tables `actual` and `desired` of a workbench; makes the table `changes`.
- * The plan reads the workbench as long as it is used.
+ * Plans the difference between `actual` and `desired`: makes `changes` and `change_sides`. The plan reads the workbench for
+ * as long as it is used.
  */
 export async function createPlan(connection: Connection): Promise<Plan> {
   await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
-  // Most runs change nothing: then nobody is to be looked for among all there are, which each reader would do again.
+  // Most runs change nothing: then no reader has to search all principals for changes.
   const [any] = await connection.rows("SELECT true FROM changes LIMIT 1");
   const all = (table: string): string => (any === undefined ? `(FROM ${table} LIMIT 0)` : table);
   await connection.run(`
@@ -46,7 +46,7 @@ export async function createPlan(connection: Connection): Promise<Plan> {
 }
 
 /**
- * The changes of a relation with the columns of `change_sides`.
+ * The changes in `change_sides`.
  * @param which an SQL condition
  */
 export async function* readChanges(connection: Connection, only?: Part, which = "true"): AsyncIterable<Change> {
@@ -80,7 +80,7 @@ export function principalOf(kind: Kind, row: PrincipalRow): Principal {
   };
 }
 
-/** SHA-256 over the SHA-256 of each change, sorted: what a change is made of counts, the order it was found in does not. */
+/** SHA-256 over the sorted SHA-256 of each change, so that their order does not matter. */
 async function digestOf(connection: Connection): Promise<string> {
   const [row] = await connection.rows<{ digest: string }>(`
     SELECT sha256(coalesce(string_agg(line, '' ORDER BY line), '')) AS digest
@@ -118,7 +118,7 @@ async function countChanges(connection: Connection): Promise<Counts> {
 }
 
 /**
- * Counts the memberships that change, in a relation with the columns of `change_sides`.
+ * Counts the memberships that change in `change_sides`.
  * @param which an SQL condition
  */
 export async function countMemberships(

@@ -5,9 +5,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import { principalColumns } from "#principals/tables.ts";
 
-/**
- * The answer of `user/sync` (specification 2.8) as rows: its six arrays, and what each says of the principals it names.
- */
+/** The six arrays in the answer of `user/sync` (2.8), each with the action and the kind that it stands for. */
 export const syncArrays = [
   ["usersAdded", "create", "user"],
   ["usersDeleted", "delete", "user"],
@@ -223,7 +221,7 @@ export async function readList(
 
 /**
  * Reads the answer of `user/list` (B.9) from a file into a table.
- * @throws {InputError} when the file is no such list; nothing may be concluded from it then
+ * @throws {InputError} when the file is not such a list: then nothing may be concluded from it
  */
 export async function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
   try {
@@ -251,17 +249,14 @@ export async function readPrincipals(connection: Connection, file: string, table
     throw new InputError(`the list of principals holds the ${double.kind} ${double.name} twice`);
 }
 
-/**
- * An SQL condition: a list of names is sorted by code point,
- * without duplicates. Checking takes half as long as sorting.
- */
+/** An SQL condition: a list of names is sorted by code point without duplicates. Checking takes half as long as sorting. */
 function isSet(list: string): string {
   return `coalesce(list_bool_and(list_transform(range(1, len(${list})), lambda i: coalesce(${list}[i] < ${list}[i + 1], false))), len(${list}) < 2 AND ${list}[1] IS NOT NULL)`;
 }
 
 /**
- * Writes the relation `from` as a JSON array of principal objects (specification 2.7) to a file: users first, then
- * groups, each by name, so that equal relations give equal files.
+ * Writes a relation to a file as a JSON array of principal objects (2.7): users first, each kind by name. The same
+ * principals always give the same bytes, so a service can compare one list with the one before.
  */
 export async function writePrincipals(connection: Connection, from: PrincipalTable, file: string): Promise<void> {
   await connection.run(`
@@ -278,7 +273,7 @@ export async function writePrincipals(connection: Connection, from: PrincipalTab
 
 /**
  * Reads a file that holds the answer of `user/sync` into a temporary table.
- * @throws {InputError} when the file is no such answer
+ * @throws {InputError} when the file is not such an answer
  */
 export async function readSyncAnswer(connection: Connection, file: string, into: ChangeTable): Promise<void> {
   const columns = syncArrays.map(([array]) => `"${array}":["VARCHAR"]`).join(",");

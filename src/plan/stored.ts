@@ -6,27 +6,27 @@ import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
 import { matches } from "./protect.ts";
 
-/** What of a principal can be asked for. */
+/** The parts of a principal that a filter can name. */
 export const aspects = ["displayName", "description", "mail", "groups"] as const satisfies readonly (
   | AttributeChange["attribute"]
   | "groups"
 )[];
 export type Aspect = (typeof aspects)[number];
 
-/** Which changes of a plan are asked for: those that are everything that is said. Absent: not narrowed by it. */
+/** Selects changes of a plan: those that meet every condition. */
 export interface Filter {
   readonly kind?: Kind | undefined;
   readonly actions?: readonly Action[] | undefined;
-  /** In which `*` stands for any characters. */
+  /** `*` stands for any characters. */
   readonly names?: readonly string[] | undefined;
-  /** Of those, at least one is different afterwards; a creation has all that it sets. */
+  /** At least one of them changes. A creation changes everything that it sets. */
   readonly aspects?: readonly Aspect[] | undefined;
 }
 
 /**
- * The plan of a file of changes, which has the columns of the view `change_sides`. It is read as long as the plan is.
- * @param whole what is known of all changes in it
- * @throws the library's error when the file is not there, or damaged
+ * The plan in a file of changes, with the columns of `change_sides`. The file is read for as long as the plan is used.
+ * @param whole the digest and the counts of all its changes
+ * @throws the library's error when the file is missing or damaged
  */
 export async function openStored(
   connection: Connection,
@@ -91,7 +91,7 @@ function conditionOf({ kind, actions, names, aspects }: Filter): string {
   return conditions.length === 0 ? "true" : conditions.join(" AND ");
 }
 
-/** SQL conditions: it is not the same on both sides. Groups are sorted, and no group is as good as no principal. */
+/** SQL conditions: the two sides differ. Groups are sorted, and no groups count as much as no principal. */
 const differs: Record<Aspect, string> = {
   displayName: "before.display_name IS DISTINCT FROM after.display_name",
   description: "before.description IS DISTINCT FROM after.description",
@@ -111,23 +111,22 @@ async function countShown(connection: Connection, which: string, whole: Counts):
   return { users: of("user"), groups: of("group"), ...(await countMemberships(connection, which)) };
 }
 
-/** What a file of changes has of a principal. */
-export interface Trace {
+/** A change of a principal, and the file that has it. */
+export interface PastChange {
   readonly file: string;
   readonly change: Change;
 }
 
 /**
- * The changes of every principal with a name, users and groups, in files with the columns of `change_sides`: in the
- * order of the files' names, the last first.
- * @param name in which `*` stands for any characters
- * @throws the library's error when a file is not there, or damaged
+ * The changes of users and groups of a name, from files with the columns of `change_sides`, by file name, latest first.
+ * @param name `*` stands for any characters
+ * @throws the library's error when a file is missing or damaged
  */
-export async function* readTraces(
+export async function* readPastChanges(
   connection: Connection,
   files: readonly string[],
   name: string,
-): AsyncIterable<Trace> {
+): AsyncIterable<PastChange> {
   if (files.length === 0) return;
   const batches = connection.batches<ChangeRow & { filename: string }>(`
     SELECT filename, action::VARCHAR AS action, kind::VARCHAR AS kind, before, after FROM ${parquet(files)}
