@@ -8,7 +8,7 @@ import type { Words } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import { compare as compareSyncs } from "#sync/explain/compare.ts";
 import type { Comparison } from "#sync/explain/compare.ts";
-import { notesOf, told } from "#sync/planning/notes.ts";
+import { notesOf, withSubjects } from "#sync/planning/notes.ts";
 import type { Sync } from "#sync/sync.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
@@ -39,7 +39,7 @@ export async function compare(
     let code: ExitCode = exitCodes.done;
     try {
       await compareOne(context, old, sync, async ({ plan, desired }) => {
-        const { notes } = told(notesOf(desired));
+        const { notes } = withSubjects(notesOf(desired));
         const { users, groups } = plan.counts;
         const differs = [users, groups].some((kind) => kind.create + kind.update + kind.delete > 0);
         if (differs) code = exitCodes.changes;

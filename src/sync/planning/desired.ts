@@ -17,30 +17,28 @@ export interface DesiredOptions {
   readonly signal: AbortSignal;
   /** Called when a stage begins, and while records are read. */
   readonly progress?: ((stage: Stage, records?: number) => void) | undefined;
-  /** Called with what a source wants a person to know. */
+  /** Called with the warnings of sources. */
   readonly warn: (message: string) => void;
   readonly observer?: Observer | undefined;
-  /** What does not count for this plan. */
+  /** What is overridden for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
   /** In epoch milliseconds; absent: now. */
   readonly now?: number | undefined;
-  /** Where the last full read is kept; `write`: keep this one. Absent: the sources are read whatever they tell. */
+  /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
   readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
 }
 
-/** What was made. */
 export interface Desired {
   readonly assembly: Assembly;
   readonly frozen: Frozen;
   readonly departures: Departures;
-  /** When the sources were read: they tell that nothing has changed since, and were not read again. */
+  /** When the sources were last read: they report no changes since, and were not read again. */
   readonly unchangedSince?: Date | undefined;
 }
 
 /**
- * Reads the sources (unless they tell that nothing has changed, see `beginReading`), lists the target, and makes of both
- * what the target shall be: the tables `assembled`, `quarantined`, `actual`, `desired` and `frozen` of the workbench.
- * Every command does it in this one way. Expects the tables of `openLedger`.
+ * Reads the sources (unless they report that nothing has changed, see `beginReading`), lists the target, and makes of
+ * both what the target should be: `desired`. Every command does it this way. Runs after `openLedger`.
  */
 export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
   const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
@@ -50,7 +48,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
       ? undefined
       : await beginReading(sync, workbench.connection, reads.folder, { signal, warn, now });
   const assembly = reading?.known?.assembly ?? (await readSources(sync, workbench, options));
-  if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.keep(assembly);
+  if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.store(assembly);
   progress?.("list");
   await listTarget(sync.target, workbench, "actual", signal);
   await useThreads(workbench.connection);

@@ -10,13 +10,13 @@ import type { Assembly } from "#principals/assembly.ts";
 import { assembledTables } from "#principals/tables.ts";
 import type { Sync } from "#sync/sync.ts";
 
-/** What the last full read of a sync came to, and what tells whether that is still so. */
+/** The result of the last full read of a sync, and what shows whether it still holds. */
 interface Stored {
-  /** `Sync.digest`: everything besides the sources that a read depends on. */
+  /** `Sync.digest`: everything that a read depends on besides the sources. */
   readonly digest: string;
   /** When the read began, ISO 8601. */
   readonly readAt: string;
-  /** What each source told before it was read. */
+  /** The version that each source reported before it was read. */
   readonly versions: Readonly<Record<string, string>>;
   readonly assembly: Omit<Assembly, "unread">;
   /** The folder of the tables. */
@@ -25,19 +25,17 @@ interface Stored {
 
 const tables = Object.keys(assembledTables);
 
-/** What a read begins with. */
 export interface Reading {
-  /** What the last full read came to, with its tables: nothing has changed since. Absent: the sources must be read. */
+  /** The result of the last full read, with its tables: nothing has changed since. Absent: the sources must be read. */
   readonly known?: { readonly assembly: Assembly; readonly since: Date } | undefined;
-  /** Keeps what was read for the next time, where that is of use. */
-  keep(assembly: Assembly): Promise<void>;
+  /** Stores what was read for the next time, where that is of use. */
+  store(assembly: Assembly): Promise<void>;
 }
 
 /**
- * Asks every source of a sync whether anything has changed since the last full read. That is taken for proven only when
- * each of them has a `fullReadEvery` that has not passed, and tells the version that it told before that read; when
- * everything else that the read depends on is the same; and when no rule asks what time it is. Whatever else is the
- * matter, the sources are read.
+ * Asks every source of a sync whether anything has changed since the last full read. The answer is no only when each has
+ * a `fullReadEvery` that has not passed and reports the version it reported before that read; everything else that the
+ * read depends on is the same; and no rule uses the time. In every other case the sources are read.
  * @param context `now`: in epoch milliseconds
  */
 export async function beginReading(
@@ -51,8 +49,8 @@ export async function beginReading(
   const mayKnow = sync.digest !== undefined && !sync.rules.asksTime && limits.every((limit) => limit > 0);
   const versions = mayKnow ? await versionsOf(sync, context) : undefined;
   const { digest } = sync;
-  if (versions === undefined || digest === undefined) return { keep: async () => {} };
-  const keep = async ({ unread, ...assembly }: Assembly): Promise<void> => {
+  if (versions === undefined || digest === undefined) return { store: async () => {} };
+  const storeRead = async ({ unread, ...assembly }: Assembly): Promise<void> => {
     if (unread.length === 0)
       await store(sync, connection, folder, { digest, readAt: began.toISOString(), versions, assembly });
   };
@@ -63,11 +61,11 @@ export async function beginReading(
     sync.sources.every(({ name }) => stored.versions[name] === versions[name]) &&
     age >= 0 &&
     age < Math.min(...limits);
-  if (!isSame || !(await load(connection, join(folder, stored.folder)))) return { keep };
-  return { known: { assembly: { ...stored.assembly, unread: [] }, since: new Date(stored.readAt) }, keep };
+  if (!isSame || !(await load(connection, join(folder, stored.folder)))) return { store: storeRead };
+  return { known: { assembly: { ...stored.assembly, unread: [] }, since: new Date(stored.readAt) }, store: storeRead };
 }
 
-/** What every source tells; undefined when one cannot tell. What keeps it from telling shows when it is read. */
+/** The version of every source; undefined when one cannot report it. An error will show when it is read. */
 async function versionsOf({ sources }: Sync, context: ReadContext): Promise<Record<string, string> | undefined> {
   const versions: Record<string, string> = {};
   for (const { name, source } of sources) {
@@ -100,7 +98,7 @@ async function load(connection: Connection, folder: string): Promise<boolean> {
   }
 }
 
-/** The tables come first, in a folder of their own, and the file that names it last: there is never half of one. */
+/** Writes the tables first, into a folder of their own, and the file that names it last: so a read is stored whole or not at all. */
 async function store(
   { name }: Sync,
   connection: Connection,

@@ -9,18 +9,18 @@ import { describeCheck } from "#plan/render/shared.ts";
 import { waitingFor, withhold } from "#plan/selection.ts";
 import type { Sync } from "#sync/sync.ts";
 
-/** What the sources had, for the limits that are about it. */
+/** How much the sources have in scope. */
 export interface Scope {
   readonly sizes: readonly SourceSize[];
   /** Absent where a source could not be read. */
   readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
 }
 
-/** A plan that was held against the limits of its sync. */
+/** A plan that was checked against the limits of its sync. */
 export interface LimitedPlan {
   readonly plan: Plan;
   readonly checks: readonly LimitCheck[];
-  /** What is left out of the plan because of limits. Empty where a limit that is tripped holds the run. */
+  /** What is left out of the plan because of limits. Empty where a tripped limit holds the run. */
   readonly waiting: readonly Measure[];
   /** What the plan does. */
   readonly amounts: readonly Amount[];
@@ -28,7 +28,7 @@ export interface LimitedPlan {
 }
 
 /**
- * What the sources of a sync had. Expects the tables of `assemble`.
+ * What the sources of a sync have in scope.
  * @param unread names of sources that could not be read: nothing is concluded from how little they have
  */
 export async function scopeOfSources(
@@ -42,8 +42,8 @@ export async function scopeOfSources(
 }
 
 /**
- * Plans the difference between `actual` and `desired`, and holds it against the limits. Where those say so, what a limit
- * is about is taken out of `desired`, and the plan is what is left. Expects the tables of `combine`.
+ * Plans the difference between `actual` and `desired`, and checks it against the limits. With `apply-the-rest` the
+ * changes that tripped limits count are taken out of `desired`, and the plan is what is left.
  */
 export async function planWithinLimits(
   connection: Connection,
@@ -61,14 +61,14 @@ export async function planWithinLimits(
   return { plan: rest, checks, waiting: [...waiting], amounts: await measure(connection), scope };
 }
 
-/** The limits that stop a plan: tripped, and not overridden. None where the rest is applied. */
+/** The limits that hold a plan: tripped, and not overridden. None where the rest is applied. */
 export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">): readonly LimitCheck[] {
   return sync.limits.action === "hold" ? checks.filter(({ tripped, overridden }) => tripped && !overridden) : [];
 }
 
 /**
- * @param run the id under which the plan is kept, where it is
- * @throws {HeldError} naming every limit that is tripped, and how a person lets exactly this plan pass
+ * @param run the id under which the plan is stored, where it is
+ * @throws {HeldError} naming every tripped limit, and how to apply exactly this plan all the same
  */
 export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string): void {
   const { plan, checks } = limited;

@@ -7,14 +7,14 @@ import type { NoteSubject } from "#sync/record.ts";
 import { pluralize, formatNumber, formatName } from "#text.ts";
 import type { Desired } from "./desired.ts";
 
-/** What limits say of the plan of a sync. */
+/** What the limits make of the plan of a sync. */
 interface Limited {
   readonly sync: string;
   readonly limits: readonly LimitCheck[];
   readonly waiting: readonly Measure[];
 }
 
-/** What a person should know beside the changes: what was left out, left alone or not understood. One line each. */
+/** What a person should know besides the changes: what was left out, left alone or not understood. One line each. */
 export function notesOf({
   assembly,
   frozen,
@@ -40,9 +40,9 @@ export function notesOf({
     );
     for (const finding of assembly.quarantined.examples) {
       const { kind, name, sourceId, origin, reason } = finding;
-      notes.push(about(kind, [name ?? sourceId], `  ${kind} ${name ?? sourceId} (${origin}): ${reason}`));
+      notes.push(noteAbout(kind, [name ?? sourceId], `  ${kind} ${name ?? sourceId} (${origin}): ${reason}`));
     }
-    notes.push(...unnamed(assembly.quarantined));
+    notes.push(...andMore(assembly.quarantined));
   }
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   if (assembly.unresolved.count > 0) {
@@ -50,7 +50,7 @@ export function notesOf({
       `${pluralize(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`,
     );
     for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);
-    notes.push(...unnamed(assembly.unresolved));
+    notes.push(...andMore(assembly.unresolved));
   }
   notes.push(...departureNotes(departures, sync));
   if (frozen.withheld > 0)
@@ -60,7 +60,7 @@ export function notesOf({
   return notes;
 }
 
-/** What a limit has left out of a plan, and how a person lets it pass. */
+/** What the limits have left out of a plan, and how to override them. */
 function waitingNote({ sync, limits, waiting }: Limited): string {
   const names = new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit));
   return (
@@ -77,7 +77,7 @@ const waitingWords: Record<Measure, string> = {
   blanked: "attributes that become empty",
 };
 
-/** What is said of those who leave later or never, and of changed names: a line each, examples below it. */
+/** Notes on changed names and on those who leave later or never: a line for each, followed by examples. */
 export function departureNotes({ renames, reused, kept, leaving }: Departures, sync: string): Note[] {
   const notes: Note[] = [];
   if (renames.count > 0) {
@@ -88,14 +88,14 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     for (const { kind, from, to, source, sourceId, held } of renames.examples) {
       const waits = held ? "; it keeps its name for now" : "";
       notes.push(
-        about(
+        noteAbout(
           kind,
           [from, to],
           `  ${kind} ${formatName(from)} is now ${formatName(to)} (${source} ${formatName(sourceId)})${waits}`,
         ),
       );
     }
-    notes.push(...unnamed(renames));
+    notes.push(...andMore(renames));
     if (renames.examples.some(({ held }) => held))
       notes.push(
         `  what \`renames: hold\` holds is applied with --override renames: \`${command("plan", sync, "--override", "renames")}\``,
@@ -111,27 +111,27 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     );
     for (const { kind, name, source, was, is } of reused.examples)
       notes.push(
-        about(
+        noteAbout(
           kind,
           [name],
           `  ${kind} ${formatName(name)}: ${source} ${formatName(was)} before, ${formatName(is)} now`,
         ),
       );
-    notes.push(...unnamed(reused));
+    notes.push(...andMore(reused));
   }
   if (kept.count > 0) {
     notes.push(`${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
     for (const { kind, name, because } of kept.examples) {
       const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
-      notes.push(about(kind, [name], `  ${kind} ${formatName(name)}: ${why}`));
+      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)}: ${why}`));
     }
-    notes.push(...unnamed(kept));
+    notes.push(...andMore(kept));
   }
   if (leaving.count > 0) {
     notes.push(`${pluralize(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
     for (const { kind, name, on } of leaving.examples)
-      notes.push(about(kind, [name], `  ${kind} ${formatName(name)} is leaving on ${on}`));
-    notes.push(...unnamed(leaving));
+      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)} is leaving on ${on}`));
+    notes.push(...andMore(leaving));
   }
   return notes;
 }
@@ -139,13 +139,13 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
 /** What a person should know: a line, or one about a single principal. */
 export type Note = string | { readonly text: string; readonly kind: Kind; readonly names: readonly string[] };
 
-/** @param names the principal's; of one with another name, both */
-function about(kind: Kind, names: readonly string[], text: string): Note {
+/** @param names the principal's; both, when it is renamed */
+function noteAbout(kind: Kind, names: readonly string[], text: string): Note {
   return { text, kind, names };
 }
 
-/** The line below examples that says how many there are beside them; nothing where there is none. */
-export function unnamed({
+/** The line below examples that says how many more there are, if any. */
+export function andMore({
   count,
   examples,
 }: {
@@ -155,8 +155,8 @@ export function unnamed({
   return count > examples.length ? [`  … and ${formatNumber(count - examples.length)} more`] : [];
 }
 
-/** The lines, and which of them are about whom. */
-export function told(notes: readonly Note[]): {
+/** The lines of notes, and who they are about. */
+export function withSubjects(notes: readonly Note[]): {
   readonly notes: readonly string[];
   readonly subjects: readonly NoteSubject[];
 } {

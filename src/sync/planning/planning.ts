@@ -10,34 +10,33 @@ import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
 import { planWithinLimits, scopeOfSources } from "./limits.ts";
 import type { LimitedPlan } from "./limits.ts";
-import { notesOf, told } from "./notes.ts";
+import { notesOf, withSubjects } from "./notes.ts";
 
-/** A plan, and what there is to say about it. */
+/** A plan with its notes. */
 export interface Planned extends LimitedPlan {
-  /** What a person should know beside the changes, one line each. */
+  /** What a person should know besides the changes, one line each. */
   readonly notes: readonly string[];
   /** Which of them are about single principals. */
   readonly subjects?: readonly NoteSubject[] | undefined;
-  /** Absent where it was decided when the plan was made. */
+  /** Absent for a stored plan, where they were decided when it was made. */
   readonly departures?: Departures | undefined;
 }
 
 /**
- * Makes the tables `actual` and `desired` of a workbench, with those that the ledger is written from, and the plan.
- * Expects the tables of `openLedger`.
+ * Makes a plan in a workbench, with all the tables that applying it and writing the ledger need. Runs after `openLedger`.
  */
 export type Planner = (sync: Sync, workbench: Workbench, options: PlanningOptions) => Promise<Planned>;
 
 export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observer"> {
   /** The daemon's folder. */
   readonly folder: string;
-  /** False: nothing is kept for the next run. */
+  /** False: nothing is stored for the next run. */
   readonly apply: boolean;
   readonly history: History;
   readonly overrides?: readonly Overridable[] | undefined;
 }
 
-/** Plans what the sources and the rules say. */
+/** Plans from the sources and the rules. */
 export const planFromSources: Planner = async (sync, workbench, options) => {
   const { connection } = workbench;
   const { history, overrides = [] } = options;
@@ -49,15 +48,15 @@ export const planFromSources: Planner = async (sync, workbench, options) => {
   const { checks: limits, waiting } = limited;
   return {
     ...limited,
-    ...told(notesOf({ ...desired, sync: sync.name, limits, waiting })),
+    ...withSubjects(notesOf({ ...desired, sync: sync.name, limits, waiting })),
     departures: desired.departures,
   };
 };
 
 /**
- * Compares the plan (table `changes`) with what the service answered to the same list (a file that holds the object of
- * specification 2.8). The two are computed apart and must name the same principals.
- * @returns what differs, one line each, the first twenty; empty when they agree
+ * Compares the plan with the service's answer to the same list (the object of 2.8). The two are computed independently and
+ * must name the same principals.
+ * @returns the first twenty differences, one line each; empty when they agree
  */
 export async function compareOpinions(
   connection: Connection,
