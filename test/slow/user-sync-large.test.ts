@@ -31,7 +31,6 @@ async function* form(parameters: string, changed: number): AsyncGenerator<string
     const memberOf = Array.from({ length: 5 }, (_, place) => `group ${(index * 7 + place * 31) % groups}`);
     const mail = `user${index}@${changed > 0 && index % changed === 0 ? "new.example.com" : "example.com"}`;
     const description = `Employee number ${index}`;
-    // A list that brings passwords is not kept, and would be read as a whole every time.
     const principal = { ...user(`user ${index}`, memberOf), password: undefined, mail, description };
     yield `,${encodeURIComponent(JSON.stringify(principal))}`;
     // Others get a turn.
