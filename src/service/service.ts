@@ -12,10 +12,8 @@ import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import { openLoads } from "#service/loads/loads.ts";
-import { parse } from "#service/loads/rows.ts";
-import type { Pinboard } from "#service/pinboards/pinboard.ts";
+import type { Pinboard, Pinboards } from "#service/pinboards/pinboards.ts";
 import { openPinboards } from "#service/pinboards/pinboards.ts";
-import type { Pinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
 import { createCallers } from "#service/server/callers.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
@@ -110,7 +108,6 @@ async function open(options: ServiceOptions): Promise<Service> {
     ...options.loads,
     folder: loadFolder,
     engine,
-    parse,
     log,
     observe: observe.load,
   });

@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { parseQuery } from "./syntax.ts";
-import type { Node } from "./syntax.ts";
+import { parseQuery } from "./statements.ts";
+import type { Node } from "./statements.ts";
 
 /** What a query may name: read once from DuckDB's own catalogue. */
 export interface Vocabulary {

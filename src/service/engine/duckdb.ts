@@ -1,17 +1,15 @@
 import { availableParallelism } from "node:os";
-import { InputError, UnavailableError } from "#errors.ts";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { InputError, UnavailableError } from "#errors.ts";
+import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { ledgerName, openDatabases } from "./databases.ts";
-import { define } from "./define.ts";
 import type { Engine, Query, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
-import { createKeyedQueue, createQueue } from "#queue.ts";
-import { interruptible, meaningOf } from "./interrupt.ts";
-import { readPage, soleStatement } from "./query.ts";
-import { findTable } from "./tables.ts";
+import { interruptible, meaningOf, readPage, soleStatement } from "./query.ts";
+import { define, findTable } from "./tables.ts";
 import { writeTable } from "./write.ts";
 
 export interface DuckDbOptions {

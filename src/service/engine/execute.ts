@@ -1,11 +1,10 @@
 import { ResultReturnType } from "@duckdb/node-api";
-import { InputError } from "#errors.ts";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { InputError } from "#errors.ts";
 import type { Databases } from "./databases.ts";
 import type { Page } from "./engine.ts";
-import { meaningOf } from "./interrupt.ts";
-import { convert } from "./query.ts";
+import { convert, meaningOf } from "./query.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 

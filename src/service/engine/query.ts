@@ -1,12 +1,26 @@
 import { setImmediate } from "node:timers/promises";
-import type { DuckDBResult } from "@duckdb/node-api";
-import { InputError } from "#errors.ts";
+import type { DuckDBResult, DuckDBType, DuckDBValue } from "@duckdb/node-api";
+import {
+  DuckDBArrayValue,
+  DuckDBDateValue,
+  DuckDBListValue,
+  DuckDBMapValue,
+  DuckDBStructValue,
+  DuckDBTimestampMillisecondsValue,
+  DuckDBTimestampNanosecondsValue,
+  DuckDBTimestampSecondsValue,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  DuckDBTimeTZValue,
+  DuckDBTimeValue,
+  DuckDBTypeId,
+  DuckDBUnionValue,
+} from "@duckdb/node-api";
 import { readColumns } from "#duckdb/chunk.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import type { Page } from "./engine.ts";
-import { splitStatements } from "./statements.ts";
-import { unordered } from "./syntax.ts";
-import { converterOf } from "./values.ts";
+import { splitStatements, unordered } from "./statements.ts";
 
 /** The one statement of a query, as it can stand in parentheses: without its semicolon and what follows. */
 export function soleStatement(sql: string): string {
@@ -57,4 +71,112 @@ export async function convert(result: DuckDBResult, limit: number): Promise<{ ro
       rows.push(columns.map((values, index) => converters[index]?.(values[row] ?? null)));
     await setImmediate();
   }
+}
+
+/** The function that makes of a column's values what JSON holds (B.15). */
+function converterOf(type: DuckDBType): (value: DuckDBValue) => unknown {
+  return type.typeId === DuckDBTypeId.FLOAT
+    ? (value) => (typeof value === "number" ? shortest(value) : jsonValue(value))
+    : jsonValue;
+}
+
+/** The value as JSON holds it: what it cannot hold exactly as a string, what it cannot hold at all as null. */
+function jsonValue(value: DuckDBValue): unknown {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return value;
+  if (typeof value === "number") return Number.isFinite(value) ? value : null;
+  if (typeof value === "bigint") return value >= -exact && value <= exact ? Number(value) : value.toString();
+  if (value instanceof DuckDBDateValue) return value.isFinite ? value.toString() : null;
+  if (value instanceof DuckDBTimeValue) return sixDigits(value.toString());
+  if (value instanceof DuckDBTimeTZValue) return sixDigits(new DuckDBTimeValue(value.micros).toString());
+  if (isTimestamp(value)) return value.isFinite ? sixDigits(value.toString().replace(" ", "T")) : null;
+  // Its own text would be in the process's time zone.
+  if (value instanceof DuckDBTimestampTZValue) return jsonValue(new DuckDBTimestampValue(value.micros));
+  if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return value.items.map(jsonValue);
+  if (value instanceof DuckDBStructValue) return jsonObject(Object.entries(value.entries));
+  if (value instanceof DuckDBMapValue) {
+    return jsonObject(value.entries.map((entry) => [String(entry.key), entry.value]));
+  }
+  if (value instanceof DuckDBUnionValue) return jsonValue(value.value);
+  // Decimals with their scale, UUIDs, intervals, bits and bytes.
+  return String(value);
+}
+
+const exact = 2n ** 53n;
+
+type Timestamp =
+  | DuckDBTimestampValue
+  | DuckDBTimestampSecondsValue
+  | DuckDBTimestampMillisecondsValue
+  | DuckDBTimestampNanosecondsValue;
+
+function isTimestamp(value: DuckDBValue): value is Timestamp {
+  return (
+    value instanceof DuckDBTimestampValue ||
+    value instanceof DuckDBTimestampSecondsValue ||
+    value instanceof DuckDBTimestampMillisecondsValue ||
+    value instanceof DuckDBTimestampNanosecondsValue
+  );
+}
+
+function jsonObject(entries: readonly (readonly [string, DuckDBValue])[]): unknown {
+  return Object.fromEntries(entries.map(([key, value]) => [key, jsonValue(value)]));
+}
+
+/** A fraction has six digits (B.15), so that texts compare as times do. */
+function sixDigits(text: string): string {
+  return text.replace(/\.\d+/, (fraction) => fraction.padEnd(7, "0"));
+}
+
+/** The shortest number that is this 32-bit float: 0.1, not 0.10000000149011612. */
+function shortest(value: number): number | null {
+  if (!Number.isFinite(value)) return null;
+  for (let digits = 6; digits < 9; digits += 1) {
+    const number = Number(value.toPrecision(digits));
+    if (Math.fround(number) === value) return number;
+  }
+  return Number(value.toPrecision(9));
+}
+
+/**
+ * Runs `work` on a connection until the signal stops it.
+ * @throws the signal's reason once it was given, whatever the engine made of it
+ */
+export async function interruptible<Result>(
+  connection: Connection,
+  signal: AbortSignal,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  signal.throwIfAborted();
+  let again: NodeJS.Timeout | undefined;
+  const stop = (): void => {
+    connection.interrupt();
+    // An interrupt between two statements is lost: the next one would run to its end.
+    again = setInterval(connection.interrupt, 20);
+  };
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    const result = await work();
+    signal.throwIfAborted();
+    return result;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+    clearInterval(again);
+  }
+}
+
+const wrong =
+  /^(?:Constraint|Conversion|Binder|Catalog|Parser|Not implemented|Out of Range|Invalid Input|Permission|Syntax) Error/;
+const busy = /^(?:TransactionContext|Transaction|Out of Memory) Error/;
+
+/** What DuckDB's error means to the caller: the SQL or the rows are wrong, or the engine was too busy. */
+export function meaningOf(error: unknown): unknown {
+  // The binding says so before errors of syntax.
+  const message = messageOf(error).replace(/^Failed to extract statements: /, "");
+  if (wrong.test(message) || /^Invalid|^Could not convert/.test(message)) {
+    return new InputError(message, { cause: error });
+  }
+  return busy.test(message) ? new UnavailableError(message, { cause: error }) : error;
 }

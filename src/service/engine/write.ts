@@ -3,7 +3,7 @@ import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf } from "./engine.ts";
 import type { Table, Writing } from "./engine.ts";
-import { interruptible } from "./interrupt.ts";
+import { interruptible } from "./query.ts";
 import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
 

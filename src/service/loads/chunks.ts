@@ -1,22 +1,28 @@
-import type { Scanned } from "./scan.ts";
+import { randomUUID } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { rm, truncate } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { abandon } from "#files/durable.ts";
+import { writeError } from "./capacity.ts";
+import type { Room } from "./capacity.ts";
 
-/** A chunk of a cycle that has arrived. */
+/** A complete chunk of a cycle. */
 export interface Chunk {
-  /** What its file is called: it says the two fields below. */
+  /** The name of its file, which is made of the two fields below. */
   readonly file: string;
   /** The place in the order in which uploads began. */
   readonly arrival: number;
-  /** What the client called it (A.8). */
-  readonly id?: string;
+  /** The client's id for it (A.8). */
+  readonly id?: string | undefined;
   /** In bytes. */
   readonly size: number;
   /** When it was complete, in epoch milliseconds. */
   readonly complete: number;
-  /** What was seen of it when it arrived. Of one that an earlier process received, nothing is known. */
-  readonly scanned?: Scanned;
 }
 
-/** The longest id of a chunk, in bytes: it is a part of a file's name. */
+/** The longest id of a chunk, in bytes: it becomes part of a file name. */
 export const longestId = 100;
 
 export function fileNameOf(arrival: number, id: string | undefined): string {
@@ -33,7 +39,7 @@ export function chunkOf(file: string, size: number, complete: number): Chunk | u
     arrival: Number(arrival),
     size,
     complete,
-    ...(id === undefined ? {} : { id: Buffer.from(id, "hex").toString("latin1") }),
+    id: id === undefined ? undefined : Buffer.from(id, "hex").toString("latin1"),
   };
 }
 
@@ -49,4 +55,46 @@ export function inOrder(chunks: Iterable<Chunk>): Chunk[] {
 
 function integerOf(id: string | undefined): bigint | undefined {
   return id !== undefined && /^-?\d+$/.test(id) ? BigInt(id) : undefined;
+}
+
+/** An upload under way, in a file of its own until it is complete. */
+export interface Arriving {
+  readonly path: string;
+  /** In bytes, so far. */
+  size(): number;
+  /** Writes everything and syncs it to disk (A.24). @throws {CapacityError} */
+  write(body: Readable, signal: AbortSignal): Promise<void>;
+  /** Removes the file, if it is still there, and frees its space. */
+  discard(): Promise<void>;
+}
+
+export function createArriving(folder: string, room: Room): Arriving {
+  const path = join(folder, `${randomUUID()}.part`);
+  let size = 0;
+  async function* counted(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const piece of pieces) {
+      await room(piece.length);
+      size += piece.length;
+      yield piece;
+    }
+  }
+
+  return {
+    path,
+    size: () => size,
+    write: async (body, signal) => {
+      const file = createWriteStream(path, { flags: "wx", mode: 0o600, flush: true, highWaterMark: 2 ** 20 });
+      try {
+        await pipeline(body, counted, file, { signal });
+      } catch (error) {
+        await abandon(file);
+        throw writeError(error);
+      }
+    },
+    discard: async () => {
+      // A file that is still open elsewhere keeps its space after it is removed, unless it is empty.
+      await truncate(path).catch(() => undefined);
+      await rm(path, { force: true });
+    },
+  };
 }

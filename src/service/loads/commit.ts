@@ -1,19 +1,19 @@
 import { rm } from "node:fs/promises";
-import { RollcallError, messageOf } from "#errors.ts";
+import { messageOf, RollcallError } from "#errors.ts";
 import type { Engine, Stage, Table } from "#service/engine/engine.ts";
+import { readDirectly } from "#service/loads/direct/direct.ts";
 import { dataTexts } from "#wire/errors.ts";
 import { writeError } from "./capacity.ts";
-import type { Cycle } from "./cycle.ts";
-import { readDirectly } from "./direct.ts";
-import type { LoadInput, Parse, Parsed } from "./parsing.ts";
-import type { Outcome } from "./record.ts";
+import type { Cycle, Outcome } from "./cycle.ts";
+import { parse } from "./parse.ts";
+import type { LoadInput, Parsed } from "./parse.ts";
 import { formatOf, maxErrorsOf, targetOf } from "./start-request.ts";
 
 /**
  * Loads a committed cycle: everything, or nothing and the outcome says why.
  * @throws the signal's reason when it is given up, in which case nothing was written
  */
-export async function load(cycle: Cycle, engine: Engine, parse: Parse, signal: AbortSignal): Promise<Outcome> {
+export async function load(cycle: Cycle, engine: Engine, signal: AbortSignal): Promise<Outcome> {
   const { parameters } = cycle;
   const { max_ignored_rows: tolerated, empty_target: empty } = parameters.load_options;
   // A crash may have left the file of a commit that did not end.

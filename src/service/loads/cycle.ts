@@ -1,22 +1,13 @@
-import { mkdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { syncFolder } from "#files/durable.ts";
 import type { Readable } from "node:stream";
+import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
-import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
+import type { InternalStage, LoadParameters, LoadStatus, StatusCode } from "#wire/loads.ts";
 import { createRoom, writeError } from "./capacity.ts";
 import type { Limits, Room } from "./capacity.ts";
-import { fileNameOf, inOrder } from "./chunks.ts";
-import type { Chunk } from "./chunks.ts";
-import { writeRecord } from "./record.ts";
-import type { CycleRecord, Outcome, Received } from "./record.ts";
-import type { LoadChunk } from "./parsing.ts";
-import { isPlain } from "./regular.ts";
-import { formatOf } from "./start-request.ts";
-import { statusOf } from "./status.ts";
-import { createArriving } from "./upload.ts";
-import type { Arriving } from "./upload.ts";
-import { watchChunk } from "./watch.ts";
+import { createArriving, fileNameOf, inOrder } from "./chunks.ts";
+import type { Arriving, Chunk } from "./chunks.ts";
 
 /** A load cycle: its folder on disk, and what is known of it. */
 export interface Cycle {
@@ -35,17 +26,16 @@ export interface Cycle {
   /** When anything happened last, in epoch milliseconds. Infinity while something does. */
   lastActive(): number;
   /**
-   * Begins a chunk. Its place among those without an id is decided here (A.8).
-   * @param width the number of the table's columns: what it says of the rows is found out while they arrive
+   * Begins a chunk. This decides its place among those without an id (A.8).
    */
-  beginUpload(id: string | undefined, width: number): Upload;
+  beginUpload(id: string | undefined): Upload;
   /**
    * Takes no more chunks, if there are as many as expected (A.8).
    * @returns whether it now is to be loaded; false when it was before, or is done
    */
   commit(expected: number | undefined): Promise<boolean | { readonly arrived: number }>;
-  /** The chunks that are loaded, in the order of their rows. */
-  chunks(): readonly LoadChunk[];
+  /** The files of the chunks to load, in the order of their rows. */
+  chunks(): readonly string[];
   /** Ends it, unless it has ended; the chunks go. @throws when that cannot be written down: then it has not ended */
   finish(outcome: Outcome): Promise<void>;
   /** The same while it takes chunks. Returns false when it does not. */
@@ -87,7 +77,6 @@ export async function createCycle(folder: string, record: CycleRecord, limits: L
 /** A cycle as it is on disk. */
 export function openCycle(folder: string, initial: CycleRecord, arrived: readonly Chunk[], limits: Limits): Cycle {
   const { id, owner, parameters, started } = initial;
-  const format = formatOf(parameters);
   const place = chunkFolder(folder);
   const badRecords = join(folder, "bad_records");
   let record = initial;
@@ -143,12 +132,11 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
       return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : received().until;
     },
     chunks: () => {
-      const scans = new Map([...chunks.values()].map(({ file, scanned }) => [file, scanned]));
-      return (record.chunks ?? []).map((file) => ({ path: join(place, file), scanned: scans.get(file) }));
+      return (record.chunks ?? []).map((file) => join(place, file));
     },
-    beginUpload: (chunkId, width) => {
+    beginUpload: (chunkId) => {
       const arrival = ++arrivals;
-      const key = keyOf({ file: fileNameOf(arrival, chunkId), ...(chunkId === undefined ? {} : { id: chunkId }) });
+      const key = keyOf({ file: fileNameOf(arrival, chunkId), id: chunkId });
       const fits = createRoom(limits, place, () => {
         const others = [...arriving].filter((part) => part !== upload);
         return buffered() - (chunks.get(key)?.size ?? 0) + sum(others.map((part) => part.size()));
@@ -157,38 +145,26 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
         if (!isIngesting()) throw new Error("the cycle has ended while a chunk was arriving");
         await fits(bytes);
       };
-      const upload = createArriving(place, hasRoom, (piece) => watch?.take(piece));
-      const watch = isPlain(format, width) ? watchChunk(upload.path, format, width) : undefined;
+      const upload = createArriving(place, hasRoom);
       arriving.add(upload);
       return {
         write: upload.write,
-        publish: async () => {
-          const scanned = await watch?.end();
-          return alone(async () => {
+        publish: () =>
+          alone(async () => {
             if (!isIngesting()) return false;
-            // In the place of the one it replaces, if it does.
+            // It takes the place of the one it replaces.
             const { arrival: position } = chunks.get(key) ?? { arrival };
             const file = fileNameOf(position, chunkId);
             const path = join(place, file);
             await rename(upload.path, path);
             await syncFolder(place);
             const { size, mtimeMs } = await stat(path);
-            const chunk: Chunk = {
-              file,
-              arrival: position,
-              size,
-              complete: mtimeMs,
-              ...(chunkId === undefined ? {} : { id: chunkId }),
-              ...(scanned === undefined ? {} : { scanned }),
-            };
-            chunks.set(key, chunk);
+            chunks.set(key, { file, arrival: position, id: chunkId, size, complete: mtimeMs });
             arriving.delete(upload);
             return true;
-          });
-        },
+          }),
         end: async () => {
           arriving.delete(upload);
-          watch?.close();
           await upload.discard();
         },
       };
@@ -222,4 +198,80 @@ function keyOf({ id, file }: Pick<Chunk, "id" | "file">): string {
 
 function sum(sizes: readonly number[]): number {
   return sizes.reduce((total, size) => total + size, 0);
+}
+
+/** What is known of a cycle beside its chunks, as its file holds it. Times are in epoch milliseconds. */
+export interface CycleRecord {
+  readonly id: string;
+  /** The id of the account that started it. */
+  readonly owner: string;
+  readonly parameters: LoadParameters;
+  readonly started: number;
+  readonly stage: InternalStage;
+  /** The files of the chunks that are loaded, in the order of their rows: once it is committed. */
+  readonly chunks?: readonly string[] | undefined;
+  /** What the client uploaded, once the cycle is committed; before, its chunks say it. */
+  readonly received?: Received | undefined;
+  /** Once it is done. */
+  readonly outcome?: Outcome | undefined;
+}
+
+export interface Received {
+  readonly bytes: number;
+  /** When the last chunk had arrived. */
+  readonly until: number;
+}
+
+/** How a cycle ended. */
+export interface Outcome {
+  readonly code: StatusCode;
+  readonly message?: string | undefined;
+  readonly ended: number;
+  readonly rowsWritten: number;
+  readonly ignoredRows: number;
+  readonly errors: readonly string[];
+}
+
+const fileName = "cycle.json";
+
+/** Reads the record in a cycle's folder. Undefined: none was written. */
+export async function readRecord(folder: string): Promise<CycleRecord | undefined> {
+  try {
+    return JSON.parse(await readFile(join(folder, fileName), "utf8")) as CycleRecord;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Writes the record: after a crash there is this one or the one before it. */
+function writeRecord(folder: string, record: CycleRecord): Promise<void> {
+  return writeDurably(join(folder, fileName), JSON.stringify(record));
+}
+
+/** The status of a cycle (A.10, A.11). `buffered`: bytes of chunks that are kept. */
+function statusOf(record: CycleRecord, received: Received, buffered: number): LoadStatus {
+  const { id, stage, started, outcome } = record;
+  return {
+    cycle_id: id,
+    internal_stage: stage,
+    status: { code: outcome?.code ?? "OK", message: outcome?.message },
+    rows_written: String(outcome?.rowsWritten ?? 0),
+    ignored_row_count: String(outcome?.ignoredRows ?? 0),
+    bytes_written: String(received.bytes),
+    buffered_bytes_size: String(buffered),
+    ingested_network_bw: String(bandwidth(started, received)),
+    start_time: microseconds(started),
+    end_time: outcome && microseconds(outcome.ended),
+    parsing_errors: outcome === undefined || outcome.errors.length === 0 ? undefined : [...outcome.errors],
+  };
+}
+
+/** Bytes a second, from the start of the cycle to its last chunk. */
+function bandwidth(started: number, { bytes, until }: Received): number {
+  return Math.round((bytes * 1000) / Math.max(1, until - started));
+}
+
+function microseconds(milliseconds: number): string {
+  return `${Math.round(milliseconds)}000`;
 }

@@ -1,27 +1,26 @@
 import { randomUUID } from "node:crypto";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { UnavailableError, messageOf } from "#errors.ts";
-import type { EndedLoad } from "#service/hooks.ts";
-import type { Engine, Table } from "#service/engine/engine.ts";
+import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
+import type { Engine, Table } from "#service/engine/engine.ts";
+import type { EndedLoad } from "#service/hooks.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";
+import { chunkOf } from "./chunks.ts";
+import type { Chunk } from "./chunks.ts";
 import { cancelled, failed, failureOf, load } from "./commit.ts";
-import { createCycle } from "./cycle.ts";
-import type { Cycle } from "./cycle.ts";
-import type { Parse } from "./parsing.ts";
-import { recoverCycles } from "./recovery.ts";
-import type { Outcome } from "./record.ts";
+import { chunkFolder, createCycle, openCycle, readRecord } from "./cycle.ts";
+import type { Cycle, Outcome } from "./cycle.ts";
 import { targetOf } from "./start-request.ts";
 
 export interface LoadOptions extends Limits {
   /** Where the cycles lie, a folder each. */
   readonly folder: string;
   readonly engine: Engine;
-  readonly parse: Parse;
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
   readonly expireAfter: number;
   readonly log: Logger;
@@ -64,7 +63,7 @@ type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Ou
 
 /** Opens the cycles of a folder; commits that were cut off are started again (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
-  const { folder, engine, parse, expireAfter, log, observe = () => undefined } = options;
+  const { folder, engine, expireAfter, log, observe = () => undefined } = options;
   const cycles = new Map<string, Cycle>();
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const inTurn = createQueue(width);
@@ -72,7 +71,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
 
   async function outcomeOf(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
     try {
-      return await inTurn(() => load(cycle, engine, parse, signal), signal);
+      return await inTurn(() => load(cycle, engine, signal), signal);
     } catch (error) {
       if (signal.aborted) return cancelled();
       const failure = failureOf(error);
@@ -187,4 +186,45 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       await sweeps.idle();
     },
   };
+}
+
+/** The cycles in a folder, as an earlier process left them (A.24). What never became a cycle or a chunk goes. */
+async function recoverCycles(folder: string, limits: Limits, log: Logger): Promise<Cycle[]> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const cycles: Cycle[] = [];
+  for (const name of await readdir(folder)) {
+    const place = join(folder, name);
+    try {
+      const cycle = await recover(place, limits);
+      if (cycle === undefined) await rm(place, { recursive: true, force: true });
+      else cycles.push(cycle);
+    } catch (error) {
+      // It is left where it is, for a person to look at; the other cycles go on.
+      log.error({ err: error }, `the load cycle in ${place} cannot be read: ${messageOf(error)}`);
+    }
+  }
+  return cycles;
+}
+
+async function recover(place: string, limits: Limits): Promise<Cycle | undefined> {
+  const record = await readRecord(place);
+  if (record === undefined) return undefined;
+  if (record.stage === "DONE") {
+    // A crash may have come between the end and the removal of what it no longer needs.
+    await rm(chunkFolder(place), { recursive: true, force: true });
+    return openCycle(place, record, [], limits);
+  }
+  return openCycle(place, record, await recoverChunks(chunkFolder(place)), limits);
+}
+
+async function recoverChunks(place: string): Promise<Chunk[]> {
+  const chunks: Chunk[] = [];
+  for (const file of await readdir(place)) {
+    const path = join(place, file);
+    const { size, mtimeMs } = await stat(path);
+    const chunk = chunkOf(file, size, mtimeMs);
+    if (chunk === undefined) await rm(path);
+    else chunks.push(chunk);
+  }
+  return chunks;
 }

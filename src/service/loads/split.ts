@@ -1,5 +1,4 @@
-import { createUtf8Check, equal } from "./bytes.ts";
-import type { SplitOptions, Splitter } from "./splitter.ts";
+import type { LoadFormat } from "./start-request.ts";
 
 /** A row that takes more bytes is rejected. DuckDB holds a row in memory, several times. */
 const longestRow = 64 * 1024 * 1024;
@@ -291,4 +290,87 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       return unterminated;
     },
   };
+}
+
+/** What a splitter needs to know of a load. */
+export interface SplitOptions {
+  readonly format: LoadFormat;
+  /** The names of the table's columns, in its order. */
+  readonly columnNames: readonly string[];
+  /** The end of a row of the chunk: it was sent in the bytes from `from` to `to`, its end of line included. */
+  readonly onRow: (from: number, to: number) => void;
+}
+
+/**
+ * Finds the rows and fields of one chunk, exactly as A.7, A.15 to A.17 and A.23 have them, and writes them anew in a
+ * form that leaves nothing open: `flaw,"field","field"` and `\n`. Every field is in double quotes, doubled inside,
+ * unless it is null; of a row that cannot be split the flaw says why (`"column c: …"`), and its fields are null.
+ */
+export interface Splitter {
+  /** The next bytes of the chunk. */
+  scan(bytes: Uint8Array): void;
+  /** The chunk is complete. */
+  end(): void;
+  /** The complete rows written since the last call, valid until the next bytes. */
+  take(): Uint8Array;
+  /** Whether a field that was written holds a newline. */
+  readonly hasNewline: boolean;
+  /** The length of the longest row written so far, in bytes. */
+  readonly longest: number;
+  /** Whether an enclosing character was missing at the end. */
+  readonly unterminated: boolean;
+}
+
+/** Checks text byte by byte. */
+export interface Utf8Check {
+  /** Whether a character has begun and is not complete, or the text was broken before. */
+  isOpen(): boolean;
+  /** Whether the text may go on with this byte. What is behind a byte that it may not is not looked at. */
+  accepts(byte: number): boolean;
+  /** Whether the text may end here. */
+  isComplete(): boolean;
+  reset(): void;
+}
+
+/** UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+function createUtf8Check(): Utf8Check {
+  /** How many bytes the character still needs, and what the next of them may be. */
+  let missing = 0;
+  let lowest = 0x80;
+  let highest = 0xbf;
+
+  function begin(byte: number): boolean {
+    lowest = 0x80;
+    highest = 0xbf;
+    if (byte < 0x80) return true;
+    if (byte < 0xc2 || byte > 0xf4) return false;
+    missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+    if (byte === 0xe0) lowest = 0xa0;
+    if (byte === 0xed) highest = 0x9f;
+    if (byte === 0xf0) lowest = 0x90;
+    if (byte === 0xf4) highest = 0x8f;
+    return true;
+  }
+
+  return {
+    isOpen: () => missing > 0,
+    accepts: (byte) => {
+      if (missing === 0) return begin(byte);
+      const is = byte >= lowest && byte <= highest;
+      missing = is ? missing - 1 : 0;
+      lowest = 0x80;
+      highest = 0xbf;
+      return is;
+    },
+    isComplete: () => missing === 0,
+    reset: () => {
+      missing = 0;
+    },
+  };
+}
+
+/** Whether `part` stands at `at`. */
+function equal(bytes: Uint8Array, at: number, part: Uint8Array): boolean {
+  for (let i = 0; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
+  return true;
 }

@@ -2,11 +2,8 @@ import { InputError, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import type { VisualizationHeader } from "#wire/pinboards.ts";
-import { encodePage } from "./encode.ts";
-import type { EncodedPage } from "./encode.ts";
-import { createFlights } from "./flights.ts";
-import type { Pinboard, Visualization } from "./pinboard.ts";
-import type { DataRequest } from "./request.ts";
+import { encodePage } from "./request.ts";
+import type { DataRequest, EncodedPage } from "./request.ts";
 
 export interface PinboardOptions {
   readonly engine: Pick<Engine, "query" | "revision">;
@@ -149,4 +146,92 @@ function write(
     return [Buffer.from(opening), ...rows, Buffer.from(`],${after}`)];
   });
   return pieces.length === 0 ? [Buffer.from("{}")] : [...pieces, Buffer.from("}")];
+}
+
+/** Work that several wait for at once: who asks for what is already under way shares it. */
+export interface Flights<Result> {
+  /**
+   * The result of the work under way that has this key; when there is none, it is begun. Who leaves, by their signal,
+   * leaves alone: the work is stopped when nobody waits for it any more.
+   * @throws the signal's reason, or what the work throws
+   */
+  join(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>;
+  /** Resolves when nothing is under way, also nothing that was told to stop. */
+  settled(): Promise<void>;
+}
+
+interface Flight<Result> {
+  readonly result: Promise<Result>;
+  readonly stop: AbortController;
+  waiting: number;
+}
+
+export function createFlights<Result>(): Flights<Result> {
+  const byKey = new Map<string, Flight<Result>>();
+  const underWay = new Set<Promise<unknown>>();
+
+  const begin = (key: string, work: (signal: AbortSignal) => Promise<Result>): Flight<Result> => {
+    const stop = new AbortController();
+    const flight: Flight<Result> = { result: work(stop.signal), stop, waiting: 0 };
+    byKey.set(key, flight);
+    const landed = Promise.allSettled([flight.result]).finally(() => {
+      underWay.delete(landed);
+      remove(key, flight);
+    });
+    underWay.add(landed);
+    return flight;
+  };
+
+  /** Nobody can join it from now on. */
+  const remove = (key: string, flight: Flight<Result>): void => {
+    if (byKey.get(key) === flight) byKey.delete(key);
+  };
+
+  return {
+    join: async (key, signal, work) => {
+      signal.throwIfAborted();
+      const flight = byKey.get(key) ?? begin(key, work);
+      flight.waiting += 1;
+      const leaving = Promise.withResolvers<never>();
+      const leave = (): void => {
+        leaving.reject(signal.reason);
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      try {
+        return await Promise.race([flight.result, leaving.promise]);
+      } finally {
+        signal.removeEventListener("abort", leave);
+        flight.waiting -= 1;
+        if (flight.waiting === 0) {
+          remove(key, flight);
+          flight.stop.abort(signal.reason);
+        }
+      }
+    },
+    settled: async () => {
+      await Promise.all(underWay);
+    },
+  };
+}
+
+/** A pinboard: queries by name, whose answers people look at together. */
+export interface Pinboard {
+  readonly id: string;
+  readonly name: string;
+  /** The GUID of whom it is by; absent: the administrator's. */
+  readonly author?: string;
+  /** In epoch milliseconds, as `modified`. */
+  readonly created: number;
+  readonly modified: number;
+  readonly visualizations: readonly Visualization[];
+}
+
+export interface Visualization {
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly type: "TABLE" | "CHART" | "HEADLINE";
+  /** The database its SQL runs in, and does not leave. */
+  readonly database: string;
+  readonly sql: string;
 }

@@ -121,7 +121,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
     if (!cycle.isIngesting()) throw notAccepting(cycle);
     const table = await loads.table(cycle);
     if (table === undefined) throw new HttpError(400, [dataTexts.noTable]);
-    await receive(request, cycle, table.columns.length, AbortSignal.any([shutdown, disconnectOf(reply)]));
+    await receive(request, cycle, AbortSignal.any([shutdown, disconnectOf(reply)]));
     reply.code(202);
     return dataTexts.uploadComplete;
   });
@@ -189,11 +189,11 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
 }
 
 /** Receives the chunk of a request (A.6, A.8). Leaves nothing behind when it fails. */
-async function receive(request: FastifyRequest, cycle: Cycle, width: number, signal: AbortSignal): Promise<void> {
+async function receive(request: FastifyRequest, cycle: Cycle, signal: AbortSignal): Promise<void> {
   const id = chunkIdOf(request);
   signal.throwIfAborted();
   addAbortSignal(signal, request.raw);
-  const upload = cycle.beginUpload(id, width);
+  const upload = cycle.beginUpload(id);
   try {
     await withRoom(async () => {
       await readFilePart(request, (part) => upload.write(part, signal));

@@ -5,13 +5,10 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Connection, Database } from "#duckdb/database.ts";
 import type { Column, ColumnType } from "#service/engine/engine.ts";
-import type { LoadFormat } from "#service/loads/format.ts";
-import { readDirectly } from "#service/loads/direct.ts";
-import type { LoadInput } from "#service/loads/parsing.ts";
-import { isPlain } from "#service/loads/regular.ts";
-import { parse } from "#service/loads/rows.ts";
-import { createScan } from "#service/loads/scan.ts";
-import type { Scanned } from "#service/loads/scan.ts";
+import { readDirectly } from "#service/loads/direct/direct.ts";
+import type { LoadFormat } from "#service/loads/start-request.ts";
+import { parse } from "#service/loads/parse.ts";
+import type { LoadInput } from "#service/loads/parse.ts";
 
 /** The defaults of specification 2.2. */
 export const defaults: LoadFormat = {
@@ -101,7 +98,7 @@ export function useParsing(): {
       const { signal } = new AbortController();
       const complete = { ...defaults, ...format };
       const input = {
-        chunks: paths.map((path) => ({ path })),
+        chunks: paths,
         format: complete,
         columns: table,
         maxErrors: 100,
@@ -114,10 +111,7 @@ export function useParsing(): {
       );
       const bad = await readFile(badRecords, "latin1").catch(() => undefined);
       await rm(badRecords, { force: true });
-      const direct = await readOnce(connection, {
-        ...input,
-        chunks: input.chunks.map((one, i) => ({ ...one, ...scannedAs(chunks[i], complete, table.length) })),
-      });
+      const direct = await readOnce(connection, input);
       if (direct !== undefined) {
         expect(direct).toEqual(rows.map(({ row }) => row));
         expect(parsed.rejected).toBe(0);
@@ -131,16 +125,6 @@ export function useParsing(): {
       };
     },
   };
-}
-
-/** What the service makes of a chunk as it arrives, in pieces; nothing for every other chunk, as after a restart. */
-function scannedAs(chunk: string | Uint8Array = "", format: LoadFormat, width: number): { scanned?: Scanned } {
-  const bytes = Buffer.from(chunk);
-  if (!isPlain(format, width) || bytes.length % 2 === 1) return {};
-  const scan = createScan(format, width);
-  const step = Math.max(7, Math.ceil(bytes.length / 1000));
-  for (let at = 0; at < bytes.length; at += step) scan.take(bytes.subarray(at, at + step));
-  return { scanned: scan.end() };
 }
 
 /** The rows as they are read in one pass; undefined where they cannot be. */

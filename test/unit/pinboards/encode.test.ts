@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { encodePage } from "#service/pinboards/encode.ts";
-import type { Format } from "#service/pinboards/encode.ts";
+import { encodePage } from "#service/pinboards/request.ts";
+import type { Format } from "#service/pinboards/request.ts";
 
 async function encode(columnNames: readonly string[], rows: readonly (readonly unknown[])[], format: Format) {
   const page = await encodePage({ columnNames, rows, totalRowCount: 7 }, format);

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { createFlights } from "#service/pinboards/flights.ts";
+import { createFlights } from "#service/pinboards/pinboards.ts";
 
 /** Work that ends when the test says so. */
 function work() {

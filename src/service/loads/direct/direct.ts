@@ -1,15 +1,26 @@
 import { identifier, literal } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
-import { conversionOf, moment } from "./convert.ts";
-import type { LoadFormat } from "./format.ts";
-import type { LoadInput, Parsed } from "./parsing.ts";
-import { isPlain, readingTyped, regularRows } from "./regular.ts";
-import { days, digits, empties, joined, marks, minus, moments, point, shapeless, spaces } from "./row-scan.ts";
+import { conversionOf, moment } from "#service/loads/convert.ts";
+import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadInput, Parsed } from "#service/loads/parse.ts";
+import { blocks, findSections } from "#service/loads/sections.ts";
+import type { Section } from "#service/loads/sections.ts";
+import { numericFormat } from "#service/loads/strptime.ts";
+import {
+  createRowScan,
+  days,
+  digits,
+  empties,
+  joined,
+  marks,
+  minus,
+  moments,
+  point,
+  shapeless,
+  spaces,
+} from "./row-scan.ts";
 import type { RegularRows } from "./row-scan.ts";
-import { findSections } from "./sections.ts";
-import type { Section } from "./sections.ts";
-import { numericFormat } from "./strptime.ts";
 
 /**
  * Makes `accepted` a view that reads the input itself, so that the rows are read, converted and written in one pass. It
@@ -25,12 +36,11 @@ export async function readDirectly(
 ): Promise<Parsed | undefined> {
   if (!isPlain(format, columns.length)) return undefined;
   const names = columns.map(({ name }) => name);
-  const paths = chunks.map(({ path }) => path);
-  const sections = await findSections(paths, format, names, signal);
+  const sections = await findSections(chunks, format, names, signal);
   let all: RegularRows | undefined = { count: 0, kinds: new Uint16Array(columns.length) };
-  for (const [i, section] of sections.entries()) {
+  for (const section of sections) {
     if (!section.isPlain) return undefined;
-    all = joined(all, await regularRows(section, format, columns.length, chunks[i]?.scanned, signal));
+    all = joined(all, await regularRows(section, format, columns.length, signal));
     if (all === undefined) return undefined;
   }
   if (all.count === 0) return undefined;
@@ -145,4 +155,62 @@ function selectOf(
   const values = readings.map(({ value }, i) => `${value(`f${String(i)}`)} AS ${identifier(columns[i]?.name ?? "")}`);
   const number = identifier(rowNumberOf(columns));
   return `SELECT ${values.join(", ")}, NULL::BIGINT AS ${number} FROM (SELECT ${fields.join(", ")} FROM ${from})`;
+}
+
+/**
+ * Whether DuckDB's CSV reader and the splitter are of one mind on every chunk in a format like this that `isRegular`.
+ * What the reader does otherwise: it has one byte each for separator and enclosing character, no escape apart from
+ * doubling, and it matches a null after unescaping.
+ */
+export function isPlain(format: LoadFormat, width: number): boolean {
+  const { fieldSeparator, enclosingCharacter, nullValue } = format;
+  const mark = format.type === "csv" ? enclosingCharacter : "";
+  return (
+    (format.type === "csv" || format.escapeCharacter === "") &&
+    width > 1 &&
+    !format.flexible &&
+    !format.trailingFieldSeparator &&
+    /^[!-~\t]$/.test(fieldSeparator) &&
+    /^[!-~]?$/.test(mark) &&
+    /^[ -~]+$/.test(nullValue) &&
+    !nullValue.includes(fieldSeparator) &&
+    (mark === "" || !nullValue.includes(mark))
+  );
+}
+
+/**
+ * What the rows of a section are, undefined when one of them is not regular.
+ * @throws the signal's reason
+ */
+export async function regularRows(
+  section: Section,
+  format: LoadFormat,
+  width: number,
+  signal: AbortSignal,
+): Promise<RegularRows | undefined> {
+  const rows = createRowScan(format, width);
+  for await (const block of blocks(section.path, section.from, signal)) {
+    rows.take(block);
+    if (!rows.isRegular) break;
+  }
+  return rows.end();
+}
+
+/**
+ * The rows of regular sections with as many lines before them, as columns `f0`, `f1`… of the given types. DuckDB's own
+ * conversion is not as strict as A.15.
+ */
+export function readingTyped(
+  sections: readonly Section[],
+  lines: number,
+  format: LoadFormat,
+  types: readonly string[],
+  options = "",
+): string {
+  const mark = format.type === "csv" ? format.enclosingCharacter : "";
+  const columns = types.map((type, i) => `'f${String(i)}': '${type}'`).join(", ");
+  const files = sections.map(({ path }) => literal(path)).join(", ");
+  return `read_csv([${files}], auto_detect = false, header = false,
+    skip = ${String(lines)}, delim = ${literal(format.fieldSeparator)}, quote = ${literal(mark)}, escape = ${literal(mark)},
+    nullstr = ${literal(format.nullValue)}, new_line = '\\n', strict_mode = true, columns = {${columns}}${options})`;
 }

@@ -1,4 +1,4 @@
-import type { LoadFormat } from "./format.ts";
+import type { LoadFormat } from "#service/loads/start-request.ts";
 
 /** What bytes the fields of a column are made of: an or of these. Fields that stand for null do not count. */
 export const digits = 1;

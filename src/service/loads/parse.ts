@@ -1,18 +1,15 @@
-import { rm } from "node:fs/promises";
-import { messageOf } from "#errors.ts";
+import { open, rm } from "node:fs/promises";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
-import type { Column } from "#service/engine/engine.ts";
+import type { Column, Stage } from "#service/engine/engine.ts";
 import { conversionOf, shown } from "./convert.ts";
-import type { LoadFormat } from "./format.ts";
-import type { LoadInput, Parse, Parsed } from "./parsing.ts";
-import { isPlain, readingRegular, regularRows } from "./regular.ts";
 import { writeRejects } from "./rejects.ts";
-import { rewritten } from "./rewrite.ts";
-import type { RegularRows } from "./row-scan.ts";
-import { findSections } from "./sections.ts";
+import { blocks, findSections } from "./sections.ts";
 import type { Section } from "./sections.ts";
+import { createSplitter } from "./split.ts";
+import type { Splitter } from "./split.ts";
+import type { LoadFormat } from "./start-request.ts";
 
 /**
  * Parses, converts and checks the rows of a load. They are in the stage's table `parsed` then, one row each in the order
@@ -20,8 +17,7 @@ import type { Section } from "./sections.ts";
  * of the others. Files of up to 128 MiB are written beside `badRecords` meanwhile.
  * @throws {InputError} for a format of dates and times that is not understood; the signal's reason
  */
-export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
-  const { connection } = stage;
+export async function parse({ connection }: Stage, input: LoadInput, signal: AbortSignal): Promise<Parsed> {
   const { format, columns, chunks } = input;
   const interrupt = () => {
     connection.interrupt();
@@ -31,17 +27,8 @@ export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
   try {
     const names = columns.map((column) => column.name);
     await createParsed(connection, columns, format);
-    const paths = chunks.map(({ path }) => path);
-    const sections = await findSections(paths, format, names, signal);
-    for (const [i, section] of sections.entries()) {
-      if (isPlain(format, columns.length) && section.isPlain) {
-        const select = converted(columns, format, readingRegular(section, format, columns.length));
-        const rows = regularRows(section, format, columns.length, chunks[i]?.scanned, signal);
-        if (await inserted(connection, select, rows)) continue;
-        signal.throwIfAborted();
-      }
-      await insertRewritten(connection, input, section, signal);
-    }
+    const sections = await findSections(chunks, format, names, signal);
+    for (const section of sections) await insertRewritten(connection, input, section, signal);
     return await outcome(connection, input, async (rejected) => {
       await writeRejects(input.badRecords, sections, format, names, rejected, signal);
     });
@@ -51,7 +38,7 @@ export const parse: Parse = async (stage, input, signal): Promise<Parsed> => {
   } finally {
     signal.removeEventListener("abort", interrupt);
   }
-};
+}
 
 async function createParsed(connection: Connection, columns: readonly Column[], format: LoadFormat): Promise<void> {
   const types = columns.map((column, i) => `v${String(i)} ${conversionOf(column, "", format).type}`);
@@ -61,51 +48,6 @@ async function createParsed(connection: Connection, columns: readonly Column[], 
     `CREATE OR REPLACE TEMP VIEW accepted AS
      SELECT ${values.join(", ")}, rowid + 1 AS ${identifier(rowNumberOf(columns))} FROM parsed WHERE flaw IS NULL`,
   );
-}
-
-/**
- * Inserts what DuckDB reads by itself, while it is found out whether it reads it right: `regular` are the rows, or
- * undefined. False, when it does not, or will not (a row is too long for it, or not UTF-8): then nothing is inserted.
- */
-async function inserted(
-  connection: Connection,
-  select: string,
-  regular: Promise<RegularRows | undefined>,
-): Promise<boolean> {
-  const unwanted = new Error("DuckDB reads this chunk in its own way");
-  let isInserting = false;
-  let isRefused = false;
-  const isWanted = regular.then((rows) => {
-    isRefused = rows === undefined;
-    if (isRefused && isInserting) connection.interrupt();
-    return !isRefused;
-  });
-  // A failure is met where the check is waited for.
-  isWanted.catch(() => undefined);
-  try {
-    await connection.transaction(async () => {
-      const before = await countRows(connection);
-      if (isRefused) throw unwanted;
-      isInserting = true;
-      const insert = connection.run(`INSERT INTO parsed ${select}`).finally(() => {
-        isInserting = false;
-      });
-      const [ended] = await Promise.allSettled([insert, isWanted]);
-      if (!(await isWanted)) throw unwanted;
-      if (ended.status === "rejected") throw ended.reason;
-      if ((await countRows(connection)) - before !== (await regular)?.count) throw unwanted;
-    });
-    return true;
-  } catch (error) {
-    if (error === unwanted) return false;
-    if (/CSV Error|Parallel CSV Reader|not utf-8/i.test(messageOf(error))) return false;
-    throw error;
-  }
-}
-
-async function countRows(connection: Connection): Promise<number> {
-  const [row] = await connection.rows<{ rows: bigint }>("SELECT count(*) AS rows FROM parsed");
-  return Number(row?.rows ?? 0);
 }
 
 /** Inserts the rows of a section as the splitter finds them: some are inserted while the next ones are split. */
@@ -176,4 +118,81 @@ async function outcome(
 async function* rejectedRows(connection: Connection): AsyncGenerator<number[]> {
   const query = "SELECT rowid + 1 AS number FROM parsed WHERE flaw IS NOT NULL ORDER BY rowid";
   for await (const rows of connection.batches<{ number: bigint }>(query)) yield rows.map((row) => Number(row.number));
+}
+
+/** One load's input, complete on disk. */
+export interface LoadInput {
+  /** The files of the chunks, in the order of their rows. */
+  readonly chunks: readonly string[];
+  readonly format: LoadFormat;
+  readonly columns: readonly Column[];
+  /** The most parsing errors that are described (A.12). */
+  readonly maxErrors: number;
+  /** The file that gets the rejected rows exactly as they were sent (A.13); not created when there are none. */
+  readonly badRecords: string;
+}
+
+/** What became of the rows. */
+export interface Parsed {
+  readonly accepted: number;
+  /** The true count, also beyond any limit: the whole input is examined (A.10). */
+  readonly rejected: number;
+  /** `row 17, column joined: "2024-13-01" does not match %Y-%m-%d` (A.12). */
+  readonly errors: readonly string[];
+}
+
+/** A file of this size is given to DuckDB while the next one is written. */
+const segmentSize = 64 * 1024 * 1024;
+
+/**
+ * Splits a section as A.7 and A.23 have it, in files that DuckDB reads in one way only: SQL table expressions with the
+ * columns `flaw` and `f0`, `f1`… VARCHAR, in the order of the rows.
+ * @param scratch the files, used in turn: once another expression is asked for, the one before the last is written over
+ * @throws the signal's reason
+ */
+export async function* rewritten(
+  section: Section,
+  format: LoadFormat,
+  columnNames: readonly string[],
+  scratch: readonly string[],
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const source = blocks(section.path, section.from, signal);
+  const splitter = createSplitter({ format, columnNames, onRow: () => undefined });
+  let isOver = false;
+  try {
+    for (let number = 0; !isOver; number++) {
+      const path = scratch[number % scratch.length] ?? "";
+      const file = await open(path, "w");
+      let size = 0;
+      try {
+        while (size < segmentSize && !isOver) {
+          const { done, value } = await source.next();
+          if (done === true) splitter.end();
+          else splitter.scan(value);
+          isOver = done === true;
+          const rows = splitter.take();
+          if (rows.length > 0) await file.writeFile(rows);
+          size += rows.length;
+        }
+      } finally {
+        await file.close();
+      }
+      if (size > 0) yield reading(path, columnNames.length, splitter);
+    }
+  } finally {
+    await source.return(undefined);
+  }
+}
+
+function reading(path: string, width: number, { longest, hasNewline }: Splitter): string {
+  const names = ["flaw", ...Array.from({ length: width }, (_, i) => `f${String(i)}`)];
+  const columns = names.map((name) => `'${name}': 'VARCHAR'`).join(", ");
+  // With several threads DuckDB has to guess where rows begin, and gives up on some files with newlines in fields.
+  // DuckDB's own limit is 2 MB; its buffer must hold several rows of the longest.
+  const line = Math.max(2 * 1024 * 1024, longest + 1024);
+  const buffer = Math.max(32 * 1024 * 1024, line * 2);
+  return `read_csv(${literal(path)}, auto_detect = false, header = false, delim = ',', quote = '"', escape = '"',
+    nullstr = '', allow_quoted_nulls = false, new_line = '\\n', strict_mode = true,
+    parallel = ${String(!hasNewline)}, max_line_size = ${String(line)}, buffer_size = ${String(buffer)}, columns = {${columns}})`;
 }
