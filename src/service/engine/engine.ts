@@ -83,10 +83,13 @@ export interface Query {
 export interface Writing {
   /** The table is emptied first. */
   readonly empty: boolean;
-  /** The load's name for good. */
+  /** The load's permanent name. */
   readonly load: string;
-  /** Nothing is written where there are not as many rows. Only for a table without a primary key, where rows need no number. */
-  readonly rows?: number;
+  /**
+   * Fails unless exactly this many rows are written now, also when the load was written before. Only for a table without
+   * a primary key; its rows need no number.
+   */
+  readonly rows?: number | undefined;
 }
 
 /** Where the tables are. */
@@ -107,9 +110,8 @@ export interface Engine {
    * a BIGINT called as `rowNumberOf` says, in one transaction: empties the table first when asked to, replaces rows of
    * known keys, and of several rows with one key keeps the one with the highest number (A.21).
    *
-   * `load` names the load for good: that it was written is remembered in the same transaction, for at least 30 days,
-   * and a load that was written already is not written again. So a commit that a crash cut off can be started again,
-   * whatever it had done (A.24).
+   * `load` is the load's permanent name. The same transaction records it for at least 30 days, and a recorded load is
+   * not written again. So a commit that a crash cut off can be started again, whatever it had done (A.24).
    */
   write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void>;
   /**

@@ -22,7 +22,11 @@ export async function writeTable(
   await connection.transaction(async () => {
     await interruptible(connection, signal, async () => {
       const written = await connection.rows(`FROM ${ledger} WHERE load = $1`, [load]);
-      if (written.length > 0) return;
+      if (written.length > 0) {
+        // Nothing has read `accepted` now, so nothing says that it has so many rows.
+        if (rows !== undefined) throw new Error("the load was written before");
+        return;
+      }
       const count = await writeRows(connection, table, empty);
       if (rows !== undefined && count !== rows) throw new Error(`${count} rows instead of ${rows}`);
       await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [load]);
