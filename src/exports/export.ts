@@ -14,7 +14,7 @@ import type { FileStyle } from "./csv.ts";
 import { createRelations, exportedNames } from "./relations.ts";
 import type { ExportedTable } from "./relations.ts";
 
-/** What is exported, and where the work is done. */
+/** What is exported, and the resources for it. */
 export interface ExportOptions extends LoadSignals {
   /** Writes the answer of `user/list` (B.9) to a file. */
   readonly list: (destination: string, signal: AbortSignal) => Promise<void>;
@@ -22,7 +22,7 @@ export interface ExportOptions extends LoadSignals {
   readonly folder: string;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
-  /** Called as the export goes on, with what it is doing. */
+  /** Called with each step of the export. */
   readonly progress?: ((doing: string) => void) | undefined;
 }
 
@@ -31,23 +31,23 @@ export interface TableExport {
   readonly table: ExportedTable;
   readonly rows: number;
   readonly seconds: number;
-  /** Why it was not: the table has what it had before. */
+  /** Why it failed; then the table has what it had before. */
   readonly error?: unknown;
 }
 
 /**
  * Exports a target's users and groups into tables of a database: each table in a load of its own that replaces its
- * rows, so that nobody ever sees half of one. A table that cannot be loaded keeps what it has, and the others are
- * loaded all the same; when the service can no longer be reached, or the export is stopped, the rest are left out.
- * @returns what became of each table, in the order of the loads
- * @throws when it fails, or is stopped, before anything is loaded
+ * rows, so that nobody ever sees half of one. A table that cannot be loaded keeps what it has, and the others are still
+ * loaded. If the service becomes unreachable or the export is stopped, the remaining tables are left out.
+ * @returns the result for each table, in the order of the loads
+ * @throws when the export fails or is stopped before anything is loaded
  */
 export async function exportToTables(
   options: ExportOptions,
   into: { readonly database: string; readonly schema?: string },
   load: Loads["load"],
 ): Promise<TableExport[]> {
-  // Directories hold any text, but not this one.
+  // A text that no directory contains.
   const nothing = randomUUID();
   let over: unknown;
   return withRelations(options, async (connection, file) => {
@@ -96,7 +96,7 @@ function isMissingTable(error: unknown): boolean {
  */
 export async function exportToFolder(options: ExportOptions, folder: string, style: FileStyle): Promise<TableExport[]> {
   await mkdir(folder, { recursive: true }).catch((cause: unknown) => {
-    // Below a file system that is read-only, Node says of the first of several folders that there is none.
+    // On a read-only file system Node reports the first of several missing folders as ENOENT.
     const isReadOnly = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
     const why = isReadOnly ? "its file system is read-only" : messageOf(cause);
     throw new InputError(`the folder ${folder} cannot be made: ${why}`, { cause });
@@ -137,7 +137,7 @@ async function timed(table: ExportedTable, work: () => Promise<number>): Promise
   }
 }
 
-/** Lists the users and groups, makes the views of the tables, and has `work` done in that workbench. */
+/** Lists users and groups, makes the views for the tables, and runs `work` in that workbench. */
 async function withRelations<Result>(
   options: ExportOptions,
   work: (connection: Connection, file: (name: string) => string) => Promise<Result>,

@@ -1,7 +1,7 @@
 import type { Connection } from "#duckdb/database.ts";
 import type { PrincipalTable } from "#plan/tables.ts";
 
-/** The tables of an export in the order they are loaded in, each with its columns: config/sample/tables.sql. */
+/** The tables of an export with their columns, in the order of loading: config/sample/tables.sql. */
 export const exportedTables = {
   users: ["name", "display_name", "mail", "description"],
   groups: ["name", "display_name", "description"],
@@ -11,15 +11,14 @@ export const exportedTables = {
 export type ExportedTable = keyof typeof exportedTables;
 export const exportedNames = Object.keys(exportedTables) as ExportedTable[];
 
-/** How many groups a path names. Of a longer one the middle is left out: chains of thousands must not fill the disk. */
+/** How many groups a path names. The middle of a longer one is left out: chains of thousands must not fill the disk. */
 export const longestPath = 50;
 
 /**
  * Makes a view for each table of an export from a table of principals.
  *
- * Which groups lead to which is found out among the groups alone, level by level, and each pair once: neither a cycle
- * nor the number of ways makes more of it. Only then do the users come in, with numbers for names, so that what grows
- * with the directory spills to disk.
+ * Nesting is resolved among the groups alone, level by level and each pair once, so that neither cycles nor the number of
+ * paths matter. Only then are users joined, with numbers for names, so that what grows with the directory spills to disk.
  */
 export async function createRelations(
   connection: Connection,
@@ -55,8 +54,8 @@ export async function createRelations(
 }
 
 /**
- * The table `ways`: from every group `start` that a user is directly in to every group `node` it leads to, how deep that
- * is and by which path. Of several shortest paths it is the one whose last but one group comes first.
+ * Makes `ways`: the depth and the path from every group `start` that a user is directly in to every group `node` that it
+ * leads to. Of several shortest paths, the one whose second to last group comes first.
  */
 async function findWays(connection: Connection, signal: AbortSignal): Promise<void> {
   await connection.run(`
@@ -66,7 +65,7 @@ async function findWays(connection: Connection, signal: AbortSignal): Promise<vo
     FROM numbered_groups g SEMI JOIN user_in u ON u.group_id = g.id`);
   for (let depth = 2, found = true; found; depth += 1) {
     signal.throwIfAborted();
-    // What is known already was reached by a way that is no longer.
+    // A conflict: a path that is not longer is already known.
     await connection.run(
       `INSERT INTO ways
        SELECT found.start, found.node, found.depth,

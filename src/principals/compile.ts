@@ -8,29 +8,29 @@ import type { Absence, AttributeRule, KeepableAttribute, KindRules, Rules, Stati
 
 /** The rules of a sync, ready for every entry. */
 export interface CompiledRules {
-  /** False: the sources' groups do not become groups, and their memberships do not count. */
+  /** False: the sources' groups do not become groups, and memberships in them do not count. */
   readonly makesGroups: boolean;
   readonly staticGroups: readonly StaticGroup[];
   readonly defaultGroups: readonly string[];
-  /** Whether a rule asks what time it is: then the same entries may become something else another time. */
+  /** Whether a rule uses the time: then the same entries may give another result later. */
   readonly asksTime: boolean;
-  /** Whether entries of several sources may be one. */
+  /** Whether entries of several sources may be joined. */
   readonly joins: boolean;
-  /** What an entry is joined by; undefined when entries of its kind are not joined. Never throws. */
+  /** The join key of an entry; undefined when entries of its kind are not joined. Never throws. */
   joinKey(entry: Entry): JoinKey | undefined;
-  /** What becomes of one entry. Never throws: what fails is a reason for quarantine. */
+  /** What becomes of one entry. Never throws: a rule that fails is a reason for quarantine. */
   judge(entry: Entry): Verdict;
-  /** The values that the rules `name`, `mail` and `join` read of an entry: what people know it by. */
+  /** The attributes that the rules `name`, `mail` and `join` read: what people know an entry by. */
   identifying(entry: Entry): AttributeValue[];
-  /** What each rule for its kind reads of an entry, and gives. */
+  /** What each rule for its kind reads of an entry, and returns. */
   trace(entry: Entry): RuleTrace[];
-  /** Attributes that no entry judged so far has, a line for each rule that asks for one: `users.mail: entry.mial`. */
+  /** Attributes that no entry judged so far has; a line for each rule that reads one: `users.mail: entry.mial`. */
   neverSet(): string[];
-  /** The attributes that rules read, by kind; undefined: a rule may read any. */
+  /** The attributes that the rules read, by kind; undefined when a rule may read any. */
   attributes(): { readonly users: readonly string[]; readonly groups: readonly string[] } | undefined;
 }
 
-/** `quarantined`: in scope, but what it is to become is unknown; `name` is there when that much is known. */
+/** `quarantined`: in scope, but it is unknown what it becomes; with `name` when that much is known. */
 export type Verdict =
   | { readonly verdict: "excluded" }
   | { readonly verdict: "quarantined"; readonly name?: string; readonly reason: string }
@@ -40,28 +40,28 @@ export type Verdict =
       readonly displayName: string;
       readonly description?: string | undefined;
       readonly mail?: string | undefined;
-      /** Names of groups, as the rule gave them. */
+      /** Names of groups, from the rule. */
       readonly groups: readonly string[];
-      /** Attributes of which the target's value stays. What is here beside it is for a principal that is created. */
+      /** Attributes of which the target's value stays; the values here are for a principal that is created. */
       readonly kept?: readonly KeepableAttribute[] | undefined;
     };
 
-/** `key` is absent when the entry is by itself; `reason` is there when it is unknown whether it is. */
+/** No `key`: the entry stands alone. `reason`: the rule failed, so whether it does is unknown. */
 export interface JoinKey {
   readonly key?: string | undefined;
   readonly reason?: string | undefined;
 }
 
-/** One rule and one entry. */
+/** One rule, evaluated for one entry. */
 export interface RuleTrace {
   /** `users.name`. */
   readonly rule: string;
   readonly expression: string;
-  /** What it reads: null for what is not set; absent when it may read any. */
+  /** What it reads, null for what is not set; absent when it may read any attribute. */
   readonly attributes?: Readonly<Record<string, AttributeValue | null>> | undefined;
-  /** What it gives: a text, a list of texts, true, false or null. */
+  /** The result: a text, a list of texts, true, false or null. */
   readonly value?: unknown;
-  /** Why it gives nothing. */
+  /** Why there is no result. */
   readonly error?: string | undefined;
 }
 
@@ -79,11 +79,11 @@ export type RuleName = keyof KindRules;
 export interface KindJudge {
   readonly expressions: Partial<Record<RuleName, Expression>>;
   readonly absence: Partial<Record<KeepableAttribute, Absence>>;
-  /** What the group that rules call so is called. */
+  /** The name of a group after `rename`. */
   readonly groupName: (name: string) => string;
 }
 
-/** What a rule needs, in words; the types that may be known to give it. */
+/** What each rule has to return, in words and as the types that CEL may infer. */
 const accepted: Readonly<Record<RuleName, { types: readonly string[]; wanted: string }>> = {
   include: { types: ["bool"], wanted: "true or false" },
   exclude: { types: ["bool"], wanted: "true or false" },
@@ -107,14 +107,14 @@ interface Compiled {
 const identifyingRules = new Set(["name", "mail", "join"]);
 const ruleNames = Object.keys(accepted) as RuleName[];
 
-/** Everything that can be known to be wrong with the rules before they meet an entry. */
+/** Finds everything that is wrong with the rules before any entry is read. */
 export function checkRules(rules: Rules): RuleProblem[] {
   return compile(rules, new Date()).problems;
 }
 
 /**
  * Compiles the rules.
- * @param now what `now()` gives in them: one moment for all entries of a run
+ * @param now what `now()` returns: one moment for all entries of a run
  * @throws {InputError} with what `checkRules` finds
  */
 export function compileRules(rules: Rules, now = new Date()): CompiledRules {
@@ -292,7 +292,7 @@ function judge(entry: Entry, key: "users" | "groups", rules: KindJudge): Verdict
   const given = evaluate("name", asName);
   const name = given === undefined || key === "users" ? given : rules.groupName(given);
   const kept: KeepableAttribute[] = [];
-  /** The value, or what its absence means. `unset`: what it is where the target has nothing to keep. */
+  /** The value, or what its absence means. `unset`: the value where the target has none to keep. */
   const attribute = (rule: KeepableAttribute, value: string | null | undefined, unset?: string): string | undefined => {
     if (value !== null && value !== undefined) return value;
     const absence = rules.absence[rule];

@@ -13,8 +13,8 @@ export interface Entry {
   /** What rules read as `entry.NAME`. A missing attribute is left out, never `undefined` or `null`. */
   readonly attributes: Readonly<Record<string, AttributeValue>>;
   /**
-   * The keys other records of the source refer to this one by, in whatever form the source uses (a DN, an employee
-   * number), normalised by the connector so that equal references are equal strings. Keys of users and of groups are apart.
+   * The keys by which other records of the source refer to this one, in the source's form (a DN, an employee number),
+   * normalised by the connector so that equal references are equal strings. Users and groups have separate keys.
    */
   readonly keys: readonly string[];
   /** Groups that this entry says it is directly in: keys of groups. */
@@ -23,15 +23,15 @@ export interface Entry {
   readonly members: readonly MemberReference[];
 }
 
-/** A reference to a member of a group. One whose kind the source does not tell names a user, or else a group. */
+/** A reference to a member of a group. Without a kind it names a user, or else a group. */
 export interface MemberReference {
   readonly kind?: Kind | undefined;
   readonly key: string;
 }
 
 /**
- * That a member is directly in a group, for sources that keep memberships apart from both (a file of pairs). It adds to
- * what the entries themselves say, and may come before or after them.
+ * A direct membership, for sources that list memberships separately (a file of pairs). It adds to what the entries
+ * themselves say, and may come before or after them.
  */
 export interface Membership {
   readonly kind: "membership";
@@ -42,5 +42,5 @@ export interface Membership {
   readonly origin: string;
 }
 
-/** What a read delivers. */
+/** A record of a source. */
 export type SourceRecord = Entry | Membership;

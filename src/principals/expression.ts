@@ -9,9 +9,9 @@ type Attributes = Entry["attributes"];
 
 /** A CEL expression over `entry`, compiled. */
 export interface Expression {
-  /** As it is written. */
+  /** As written. */
   readonly source: string;
-  /** What it gives, as far as that is known beforehand: CEL's name of a type, `dyn` when it is not. */
+  /** CEL's name of the result's type; `dyn` when that is not known beforehand. */
   readonly type: string;
   /**
    * @returns CEL's value: a string, bigint, number, boolean, list or null
@@ -20,11 +20,11 @@ export interface Expression {
   evaluate(attributes: Attributes): unknown;
   /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
   unset(attributes: Attributes): string;
-  /** The attributes that were read in the evaluations so far and set in none; not those in `has` or `coalesce`. */
+  /** The attributes that were read so far and never set, except those in `has` or `coalesce`. */
   neverSet(): string[];
-  /** The attributes that it can read; undefined: it uses `entry` in a way that may read any. */
+  /** The attributes that it can read; undefined when it uses `entry` in a way that may read any. */
   readonly attributes: readonly string[] | undefined;
-  /** Whether it asks what time it is: then it may give another value for the same attributes another time. */
+  /** Whether it uses the time: then the same attributes may give another value later. */
   readonly asksTime: boolean;
 }
 
@@ -169,7 +169,7 @@ function explain(error: unknown, ast: ASTNode, attributes: Attributes, text: str
   return `${plain(error.summary, error.node, text)}${cause}`;
 }
 
-/** The library's messages in words of a rule. */
+/** The library's messages in the words of rules. */
 const wording: readonly (readonly [RegExp, string])[] = [
   [/dyn<([^<>]*)>/g, "$1"],
   [/\bHas\(/g, "has("],
@@ -259,12 +259,12 @@ function unset(ast: ASTNode, attributes: Attributes): string {
   return [...names].map((name) => `; entry.${name} is not set`).join("");
 }
 
-/** Does it say itself what becomes of an attribute that is missing? */
+/** Whether the expression itself handles a missing attribute. */
 function expectsNull(node: ASTNode): boolean {
   return node.op === "call" && ["Has", "coalesce"].includes(node.args[0]);
 }
 
-/** Is `entry` used in another way than for one attribute by its name? */
+/** Whether `entry` is used in any other way than for one attribute by name. */
 function readsAny(nodes: readonly ASTNode[]): boolean {
   const records = nodes.filter(({ op, args }) => op === "id" && args === "entry").length;
   return records > nodes.filter((node) => namedBy(node) !== undefined).length;

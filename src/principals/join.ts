@@ -5,7 +5,7 @@ import type { Rows } from "#duckdb/insert.ts";
 import type { StagedTable } from "./tables.ts";
 import type { Yielder } from "./yield.ts";
 
-/** Writes down what became of an entry. False: it is excluded, and has no row. */
+/** Stages an entry by its verdict. @returns false when it is excluded and has no row */
 export type AddVerdict = (seq: number, source: number, entry: Entry, verdict: Verdict) => boolean;
 
 /** How many raw entries are read at a time. */
@@ -23,13 +23,12 @@ interface RawRow {
 }
 
 /**
- * Makes one entry of the raw entries of different sources that have the same join key, and judges it: of each attribute
- * it has the value of the first source that has one. It is known by its first entry, and refers to whatever any of them
- * refers to.
+ * Joins the raw entries of different sources that have the same key into one, and judges it. Each attribute comes from
+ * the first source that has it. The joined entry has the identity of its first record, and the references of all.
  *
- * Of several entries of one source with one key, those that the rules exclude by themselves are set aside for one that
- * they do not: who was hired again has two. Where several are left, it is unknown which one the others mean, and
- * `ambiguous_key` has the key.
+ * When several entries of one source have the same key, those that the rules exclude by themselves step back for one that
+ * they do not: a person who was hired again has two. When several are left it is unknown which one is meant, and the key
+ * is in `ambiguous_key`.
  */
 export async function joinRecords(
   connection: Connection,
@@ -116,7 +115,7 @@ function entryOf(records: readonly RawRow[]): Entry {
   };
 }
 
-/** Lets keys and references be the persons' instead of the records'. Of who is excluded or in doubt, nothing is known. */
+/** Points keys and references at persons instead of records, without those of excluded or quarantined ones. */
 async function connectToPersons(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE staged_key AS

@@ -1,11 +1,11 @@
 import type { Connection } from "#duckdb/database.ts";
 
-/** How many others that share something a reason names. */
+/** How many of the other entries a reason names. */
 const named = 3;
 
 /**
- * Makes `held (seq, reason)`: the entries that are in scope but of which it is unknown what they become. Of entries
- * that share an id or a name none is better than the other. An entry may be there several times.
+ * Makes `held` with the entries that a rule failed for, and those that share an id or a name: there is no reason to prefer
+ * one of them.
  */
 export async function createHeld(connection: Connection): Promise<void> {
   const columns = "seq, source, kind, source_id, origin";
@@ -26,7 +26,7 @@ export async function createHeld(connection: Connection): Promise<void> {
   );
 }
 
-/** Adds the entries to `held` that one of several records of a source may be joined with: none is better than the others. */
+/** Adds entries to `held` that could be joined with several records of one source. */
 export async function holdAmbiguousJoins(connection: Connection): Promise<void> {
   await holdSharers(
     connection,
@@ -35,7 +35,7 @@ export async function holdAmbiguousJoins(connection: Connection): Promise<void> 
   );
 }
 
-/** Adds the entries to `held` of which a reference may mean either: whether they are members, or have them, is unknown. */
+/** Adds entries to `held` that share a key which a reference uses: which of them it means is unknown. */
 export async function holdAmbiguous(connection: Connection): Promise<void> {
   await holdSharers(
     connection,
@@ -47,7 +47,7 @@ export async function holdAmbiguous(connection: Connection): Promise<void> {
   );
 }
 
-/** Adds to `held` what `relation (seq, origin, shared, said)` gives, each with the origins of others that share with it. */
+/** Adds the rows of `relation (seq, origin, shared, said)` to `held`, each naming the origins of others that share with it. */
 async function holdSharers(connection: Connection, relation: string): Promise<void> {
   await connection.run(`
     INSERT INTO held
@@ -61,7 +61,7 @@ async function holdSharers(connection: Connection, relation: string): Promise<vo
     GROUP BY a.seq, a.shared`);
 }
 
-/** SQL for a text as a message shows it. */
+/** SQL that quotes a text for a message. */
 export function inMessage(column: string): string {
   return `to_json(left(${column}, 80))::VARCHAR`;
 }

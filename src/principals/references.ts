@@ -3,11 +3,8 @@ import { inMessage } from "./quarantine.ts";
 import type { Connection } from "#duckdb/database.ts";
 
 /**
- * Makes `link`, one row for each reference: `member` and `grp` are the entries that it connects. Where one of them is
- * not to be had, `lost_key` is what was looked for, and `lost_state` is null (nobody has it), `excluded` or `several`.
- * `told_by` is who said it: `member`, `group` or `pair`, whose `origin` is there too.
- * Without `keepLinks`, of what does connect there is no `origin`: nobody asks for it.
- * Whether the source tells of a membership with the member, with the group or apart makes no difference.
+ * Makes `link` from what members, groups and records of their own say about memberships.
+ * @param keepLinks false: leave out the origin of references that do connect, which only an observer needs
  */
 export async function createLinks(connection: Connection, keepLinks: boolean): Promise<void> {
   await connection.run(`
@@ -45,13 +42,13 @@ export async function createLinks(connection: Connection, keepLinks: boolean): P
       CASE WHEN group_lost THEN 'group' WHEN member_lost THEN member_kind END AS lost_kind,
       CASE WHEN group_lost THEN group_state WHEN member_lost THEN member_state END AS lost_state
     FROM judged`);
-  // What is not needed any more makes room for what follows.
+  // Make room for what follows.
   await connection.run(
     "DROP TABLE key_owner; DROP TABLE staged_member_of; DROP TABLE staged_members; DROP TABLE staged_pair",
   );
 }
 
-/** Who of one kind has a key: nobody (null), only excluded entries, one entry, or several. */
+/** What has a key, of one kind: nothing (NULL), only excluded entries, one entry, or several. */
 function owner(kind: Kind): string {
   return `
     CASE WHEN count(*) FILTER (kind = '${kind}') = 0 THEN NULL
@@ -61,7 +58,7 @@ function owner(kind: Kind): string {
     min(seq) FILTER (kind = '${kind}') AS ${kind}_seq`;
 }
 
-/** The references that connect nothing: how many, and a line for each of the first `limit`. */
+/** The references that lead nowhere: how many, and a line for each of the first `limit`. */
 export async function unresolvedLinks(
   connection: Connection,
   limit: number,
@@ -81,19 +78,19 @@ export async function unresolvedLinks(
   return { count: Number(total?.count ?? 0), examples: lines.map(({ line }) => line) };
 }
 
-/** A group that an entry is directly in, or would be, and how that is known. */
+/** A group that an entry is directly in, or would be, and who says so. */
 export interface DirectMembership {
-  /** The group's name; its key where the name is not known. */
+  /** The group's name, or its key where the name is unknown. */
   readonly group: string;
-  /** Who says so: the entry itself, the group, a record that stands apart, a rule, or `defaultGroups`. */
+  /** Who says so: the entry itself, the group, a record of its own, a rule, or `defaultGroups`. */
   readonly by: "member" | "group" | "pair" | "rule" | "default";
-  /** Where a person finds who says so: the group's record or the one that stands apart. */
+  /** Where a person finds the record that says so: the group's, or the one of its own. */
   readonly origin?: string | undefined;
-  /** Why it does not count; absent: it does. */
+  /** Why it does not count, if it does not. */
   readonly lost?: string | undefined;
 }
 
-/** The memberships of a staged entry, as an observer finds them. */
+/** The memberships of a staged entry, for an observer. */
 export async function membershipsOf(connection: Connection, seq: number): Promise<DirectMembership[]> {
   const rows = await connection.rows<{
     group_name: string;

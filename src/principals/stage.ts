@@ -14,7 +14,7 @@ import { createYielder } from "./yield.ts";
 /** A source that is being read. */
 export interface OpenSource {
   readonly name: string;
-  /** True: when it fails, it is as if it had delivered nothing, and `Staged.unread` says so. */
+  /** True: when it fails, it counts as empty and is listed in `Staged.unread`. */
   readonly optional?: boolean | undefined;
   readonly records: AsyncIterable<readonly SourceRecord[]>;
 }
@@ -28,7 +28,7 @@ export interface SourceCount {
 
 /**
  * What was read, in the order of the sources. `excluded`: entries that the rules leave out. `neverSet`: attributes that
- * rules ask for and no entry has, which may be misspelled. `unread`: optional sources that failed, and why.
+ * rules read and no entry has, perhaps misspelled. `unread`: optional sources that failed, and why.
  */
 export interface Staged {
   readonly sources: readonly Readonly<SourceCount>[];
@@ -40,7 +40,7 @@ export interface Staged {
 const stagedNames = Object.keys(stagedTables) as StagedTable[];
 
 /**
- * Reads the sources one after the other, judges every entry, and writes what comes of it to the `staged_…` tables.
+ * Reads the sources one after the other, judges every entry, and writes the results to `stagedTables`.
  * @throws the error of a source that is not optional, or of an optional one when none is left; the signal's reason
  */
 export async function stage(
@@ -56,7 +56,7 @@ export async function stage(
   const { signal, progress, observer } = options;
   for (const table of stagedNames)
     await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${stagedTables[table]})`);
-  // In one transaction: outside of it, every insert would be one.
+  // In one transaction; otherwise every insert would be one.
   return connection.transaction(async () => {
     const rows = await openRows(connection.raw, stagedTables);
     try {
@@ -81,7 +81,7 @@ export async function stage(
         try {
           await readSource(each);
         } catch (error) {
-          // Whatever is no error of a source is one of Rollcall's own, and nothing to go on after.
+          // Any other error is a bug of Rollcall's own: do not go on.
           if (each.optional !== true || signal.aborted || !(error instanceof RollcallError)) throw error;
           unread.push({ name: each.name, error });
           if (unread.length === sources.length) throw error;
@@ -100,7 +100,7 @@ export async function stage(
   });
 }
 
-/** What a source delivers. What a connector throws by accident gets the name of the source, in whose logs to look. */
+/** The batches of a source. An unexpected error of its connector gets the name of the source. */
 async function* delivered({ name, records }: OpenSource, signal: AbortSignal): OpenSource["records"] {
   try {
     for await (const batch of records) {
@@ -113,13 +113,13 @@ async function* delivered({ name, records }: OpenSource, signal: AbortSignal): O
   }
 }
 
-/** Is told what becomes of every entry, and may look at the tables when everything has its place. */
+/** Sees the verdict on every entry, and the tables of assembly before they are dropped. */
 export interface Observer {
   judged(judged: Judged): void;
   assembled(connection: Connection): Promise<void>;
 }
 
-/** An entry that was judged. Of one that several records were joined to, the keys are the ids of those. */
+/** An entry that was judged. The keys of a joined entry are the ids of its records. */
 export interface Judged {
   readonly seq: number;
   /** The name of its source. */
@@ -128,14 +128,14 @@ export interface Judged {
   readonly verdict: Verdict;
 }
 
-/** Makes rows of records. */
+/** Turns records into rows. */
 export interface Stager {
-  /** What is added from here on comes from this source. */
+  /** Everything added from now on comes from this source. */
   begin(name: string): void;
   add(record: SourceRecord): void;
-  /** SQL that removes everything since `begin`; what was appended must have been handed over. */
+  /** SQL that removes everything since `begin`. Flush the rows first. */
   forget(): string;
-  /** The groups of the configuration, as if they came from a source of their own; the last. */
+  /** Adds the groups of the configuration, as if from a last source of their own. */
   addStaticGroups(): void;
   addVerdict: AddVerdict;
   staged(): Omit<Staged, "unread">;
@@ -180,7 +180,7 @@ function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: 
     return true;
   };
 
-  /** What is to be joined is judged when everything has been read. */
+  /** Entries that may be joined are judged after everything has been read. */
   const addRaw = (entry: Entry, { key, reason }: JoinKey): void => {
     const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
     const attributes = JSON.stringify(entry.attributes);
@@ -245,7 +245,7 @@ function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: 
   };
 }
 
-/** Half a character would be no JSON. */
+/** A lone surrogate is not valid JSON. */
 function normalKey(key: string): string {
   return nfc(key).toWellFormed();
 }

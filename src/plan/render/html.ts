@@ -14,14 +14,14 @@ import {
 } from "./shared.ts";
 import type { Fact, RenderOptions, Section } from "./shared.ts";
 
-/** So many groups of one principal are in sight; the rest can be unfolded. */
+/** How many groups of a principal are shown; the rest can be unfolded. */
 const groupsShown = 20;
 
-/** So many changes are laid out together, once they come into sight. */
+/** How many changes are laid out together, once they scroll into view. */
 const changesTogether = 100;
 
 /**
- * A plan as a page that stands alone: it loads nothing and runs nothing, and reads well in the dark and on paper. Facts
+ * A plan as a page that stands alone: it loads and runs nothing, and reads well in the dark and on paper. Facts
  * and counts come first, then a section for each action and kind with every value in full, then limits and notes.
  * All changes are in it, unless `limit` says otherwise.
  */
@@ -138,17 +138,17 @@ function folded(members: readonly Html[]): Html {
 /** Text of a page: foreign text only comes in through `escaped`. */
 export type Html = string;
 
-/** Foreign text in a page. What is hidden in it can be seen, and nothing in it is markup. */
+/** Foreign text for a page: hidden characters are visible, and nothing in it is markup. */
 function escaped(text: string): Html {
   return visible(text).replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** The same, kept from changing the order of what stands around it. */
+/** The same, without effect on the direction of the text around it. */
 function isolated(text: string): Html {
   return `<bdi>${escaped(text)}</bdi>`;
 }
 
-/** Nothing is fetched, and nothing runs: one file that can be sent around and kept. */
+/** One file that can be sent around: nothing is fetched, and nothing runs. */
 const style = `
 :root { color-scheme: light dark; --text: #1c2126; --quiet: #5c6773; --line: #d9dee3; --back: #fff; --soft: #f4f6f8;
   --create: #116329; --update: #7a4d00; --delete: #b3261e; }
@@ -190,7 +190,7 @@ const policy = [
   "form-action 'none'",
 ].join("; ");
 
-/** What a page begins with. Elements are closed and attributes quoted everywhere, so that it is XML as well. */
+/** The start of a page. Elements are closed and attributes quoted everywhere, so that it is XML as well. */
 function pageStart(title: string): Html {
   return `<!DOCTYPE html>
 <html lang="en">
@@ -209,5 +209,5 @@ function pageStart(title: string): Html {
 `;
 }
 
-/** What it ends with. */
+/** The end of a page. */
 const pageEnd: Html = "</main>\n</body>\n</html>\n";

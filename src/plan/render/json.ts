@@ -40,7 +40,7 @@ async function* pieces(plan: Plan, limits?: readonly LimitCheck[]): AsyncIterabl
   yield "]}";
 }
 
-/** The same JSON without characters that a terminal obeys or that cannot be seen. They stand in strings only. */
+/** The same JSON with control and invisible characters escaped; these only occur in strings. */
 function escaped(json: string): string {
   return json.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
     Array.from(

@@ -7,7 +7,7 @@ const groupsShown = 20;
 
 /**
  * A plan as Markdown, for a ticket or a pull request: a table of counts, a section for each action and kind with an
- * item for each principal, and the notes. Everything foreign stands in code, where nothing in it is markup.
+ * item for each principal, and the notes. Foreign text is always code, where nothing is markup.
  */
 export function renderMarkdown(plan: Plan | undefined, options: RenderOptions): AsyncIterable<string> {
   return inChunks(pieces(plan, options));
@@ -56,7 +56,7 @@ function row(word: string, kind: KindCounts): string {
   return `| ${word} | ${cells.map(formatNumber).join(" | ")} |\n`;
 }
 
-/** What becomes of each attribute, and the groups. */
+/** The changes of attributes and groups. */
 function detailsOf({ action, attributes, groupsAdded, groupsRemoved }: Change): string[] {
   return [
     ...attributes.map((each) => (action === "update" ? edit(each) : `${each.attribute} ${code(valueOf(each))}`)),

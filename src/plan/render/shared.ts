@@ -3,43 +3,43 @@ import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/chang
 import type { LimitCheck } from "#plan/limits.ts";
 import { formatNumber, visible } from "#text.ts";
 
-/** How much of a plan is shown, and what is said beside it. */
+/** How much of a plan is shown, and what is shown with it. */
 export interface RenderOptions {
   /** What is planned: the sync and its target. */
   readonly title: string;
   /** How many changes of each section are shown; 20 when absent, `Infinity` for all. */
   readonly limit?: number | undefined;
-  /** What the limits say of it. */
+  /** The checks of its limits. */
   readonly limits?: readonly LimitCheck[] | undefined;
-  /** What a person should know beside the changes, a line each. */
+  /** What a person should know besides the changes, a line each. */
   readonly notes?: readonly string[] | undefined;
-  /** What is said of principals; that they are created, updated and deleted when absent. */
+  /** What happens to principals; `created`, `updated` and `deleted` when absent. */
   readonly words?: Words | undefined;
-  /** What is known of the plan itself: how the run stands that made it. Comes before everything else. */
+  /** About the plan itself, such as the state of its run. Shown first. */
   readonly facts?: readonly Fact[] | undefined;
-  /** What is said where a plan has changes, and none of them is among those to be shown. */
+  /** Shown when the plan has changes, but none of those that were selected. */
   readonly nothing?: string | undefined;
 }
 
-/** Something with a name, for a person. */
+/** A labelled fact for a person. */
 export interface Fact {
   readonly label: string;
   readonly lines: readonly string[];
-  /** How it is to be felt about. */
+  /** Decides its colour. */
   readonly tone?: "good" | "bad" | "waiting" | undefined;
 }
 
-/** What an action does, as it is said of principals: `created`. */
+/** The participle of each action: `created`. */
 export type Words = Readonly<Record<Action, string>>;
 
 export const usualWords: Words = { delete: "deleted", create: "created", update: "updated" };
 
-/** The changes of one action on one kind, as they are shown: deletions first, since they are what is feared. */
+/** The changes of one action on one kind. Deletions come first, since people fear them most. */
 export interface Section extends Part {
   /** `Deleted users`. */
   readonly heading: string;
   readonly count: number;
-  /** The count for a person: `27`, or `3 of 27` where only some are chosen. */
+  /** The count for a person: `27`, or `3 of 27` where only some are selected. */
   readonly total: string;
 }
 
@@ -60,7 +60,7 @@ export function isEmpty({ users, groups }: Counts): boolean {
   return [users, groups].every((kind) => kind.create + kind.update + kind.delete === 0);
 }
 
-/** How much of what there is a plan deletes: the number that a mass deletion shows in. */
+/** The share that a plan deletes: the number that shows a mass deletion. */
 export function share(kind: KindCounts): string {
   if (kind.delete === 0 || kind.before === 0) return "";
   const percent = (kind.delete / kind.before).toLocaleString("en", { style: "percent", maximumSignificantDigits: 2 });
@@ -77,7 +77,7 @@ export async function* changesOf(plan: Plan, section: Section, limit = 20): Asyn
   }
 }
 
-/** The pieces of a long text, put together to pieces worth a write. Between two of them others have their turn. */
+/** Joins the pieces of a long text into chunks worth a write, and yields the event loop between two of them. */
 export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<string> {
   let chunk = "";
   for await (const piece of pieces) {
@@ -90,7 +90,7 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
   if (chunk !== "") yield chunk;
 }
 
-/** A limit and what it says of a plan, as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
+/** The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
 export function describeCheck(check: LimitCheck): string {
   const { limit, of, value, earlier, bound, basis } = check;
   const before = earlier === 0 ? "" : ` in 24 hours, ${formatNumber(earlier)} of them already`;
@@ -102,13 +102,13 @@ export function describeCheck(check: LimitCheck): string {
   return `${limit}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})`;
 }
 
-/** What is said of a limit beside that: whether it holds something up. */
+/** Whether the limit holds the plan. */
 export function verdictOf({ tripped, overridden }: LimitCheck): "tripped" | "overridden" | "within" {
   if (!tripped) return "within";
   return overridden ? "overridden" : "tripped";
 }
 
-/** The limits worth a line of their own: those that a plan comes near to at all. */
+/** The checks worth a line: those that count anything at all. */
 export function worthShowing(checks: readonly LimitCheck[]): LimitCheck[] {
   return checks.filter(({ value, tripped, limit }) => tripped || (value > 0 && !limit.startsWith("min")));
 }

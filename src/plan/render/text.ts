@@ -19,13 +19,13 @@ export interface TextOptions extends RenderOptions {
   readonly colour: boolean;
   /** The width of the terminal in columns, 100 when absent: how long a list of groups becomes. */
   readonly width?: number | undefined;
-  /** How a person sees the rest of a list that is cut. */
+  /** How to see the rest of a list that is cut. */
   readonly rest?: string | undefined;
 }
 
 /**
  * A plan for a terminal: counts, a section for each action and kind with a line for each principal, and the notes.
- * Where there is no plan, what else there is to say. Reads no more changes than it shows. Control characters and the like in foreign text are shown escaped.
+ * Without a plan, only the rest. Reads no more changes than it shows. Hidden characters in foreign text are escaped.
  */
 export function renderText(plan: Plan | undefined, options: TextOptions): AsyncIterable<string> {
   return inChunks(pieces(plan, options));
@@ -67,7 +67,7 @@ async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): As
 
 const tones = { good: "green", bad: "red", waiting: "yellow" } as const;
 
-/** The labels in a column, what they name beside them. */
+/** The labels in one column, their lines in the next. */
 function factLines(facts: readonly Fact[], paint: Paint): string {
   const column = Math.max(0, ...facts.map(({ label }) => label.length));
   const lines = facts.flatMap(({ label, lines, tone }) =>
@@ -90,7 +90,7 @@ function limitLine(check: LimitCheck, paint: Paint): string {
   return `  ${paint(style, `${symbol} ${describeCheck(check)}${word}`)}\n`;
 }
 
-/** The lines of counts, numbers below numbers. */
+/** The lines of counts, with aligned numbers. */
 function countLines({ counts }: Plan, paint: Paint, words: Words): string {
   const { users, groups, membershipsAdded, membershipsRemoved } = counts;
   const columns = (side: "before" | "after"): number =>
@@ -125,19 +125,19 @@ const marks = {
   delete: { symbol: "−", style: "red" },
 } as const satisfies Record<Action, object>;
 
-/** What shows text in a style; with no colour, as it is. */
+/** Applies styles to text; does nothing without colour. */
 export function painter(colour: boolean): Paint {
   return colour ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
 }
 
-/** A change as a line of a terminal: `~ ada  mail: a@x → b@x  +board`. Of groups, as many as fit into `width` columns. */
+/** A change as a line: `~ ada  mail: a@x → b@x  +board`, with as many groups as fit into `width` columns. */
 export function changeLine(change: Change, paint: Paint, width: number): string {
   const { symbol, style } = marks[change.action];
   const who = `${paint(style, `${symbol} ${formatName(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
   return `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}`;
 }
 
-/** What becomes of a principal's attributes; of one that is created or deleted, who it is. */
+/** The changed attributes of a principal; who it is, when it is created or deleted. */
 function whatOf({ action, attributes }: Change, paint: Paint): string {
   if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
   const [displayName, mail] = (["displayName", "mail"] as const).map((name) => {
