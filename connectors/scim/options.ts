@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
+import { isLoopback } from "#http/listening.ts";
 import { patience } from "#values.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
@@ -211,7 +212,7 @@ const plainHttp = "http:// would send tokens and passwords as they are; use http
 
 function isPlain(value: string | undefined): boolean {
   const url = value === undefined ? null : URL.parse(value);
-  return url?.protocol === "http:" && !/^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(url.hostname);
+  return url?.protocol === "http:" && !isLoopback(url.hostname);
 }
 
 export type Options = z.infer<typeof options>;
