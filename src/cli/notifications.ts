@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { createQueue } from "#queue.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { storedChanges } from "#plan/stored.ts";
 import { messageOf } from "#errors.ts";
@@ -32,7 +33,7 @@ export async function openNotifications(
   /** Events during a switch of configurations. */
   let missed: SyncEvent[] = [];
   let changes = 0;
-  let changing: Promise<void> = Promise.resolve();
+  const changing = createQueue();
   let closed: Promise<void> | undefined;
 
   async function open(configuration: Configuration) {
@@ -56,11 +57,13 @@ export async function openNotifications(
     await Promise.all([current.notifier.close(), current.heartbeat.close(closing?.(), giveUp)]);
   }
 
-  async function change(before: Promise<void>, configuration: Configuration): Promise<void> {
-    await before;
-    await end();
-    current = await open(configuration);
-    changes -= 1;
+  async function change(configuration: Configuration): Promise<void> {
+    try {
+      await end();
+      current = await open(configuration);
+    } finally {
+      changes -= 1;
+    }
     if (changes > 0) return;
     const events = missed;
     missed = [];
@@ -80,11 +83,10 @@ export async function openNotifications(
     listener,
     take: (configuration) => {
       changes += 1;
-      changing = change(changing, configuration);
-      return changing;
+      return changing(() => change(configuration));
     },
     close: () => {
-      closed ??= changing.then(end, end);
+      closed ??= changing(end);
       return closed;
     },
   };

@@ -1,3 +1,4 @@
+import { createQueue } from "#queue.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { keysForRestart } from "#config/differences.ts";
 import { InputError, messageOf } from "#errors.ts";
@@ -39,7 +40,7 @@ export function createReload({
   let { running } = rest;
   /** Of every configuration so far: a run may still be using any of them. */
   const secrets = new Set(running.secrets);
-  let turn: Promise<unknown> = Promise.resolve();
+  const reloads = createQueue();
 
   const refuse = (message: string, problems: readonly string[]): Reloaded => {
     logger.error({ problems }, `the old configuration stays: ${[message, ...problems].join("\n  ")}`);
@@ -71,9 +72,5 @@ export function createReload({
     logger.info(`the configuration was reloaded: ${file}`);
     return { problems: [] };
   };
-  return (by) => {
-    const turned = turn.then(() => reload(by));
-    turn = turned.catch(() => undefined);
-    return turned;
-  };
+  return (by) => reloads(() => reload(by));
 }
