@@ -17,10 +17,9 @@ RUN mkdir -p /var/lib/rollcall /var/cache/rollcall /etc/rollcall && chown node:n
 VOLUME /var/lib/rollcall
 USER node
 EXPOSE 8442
-# The allocator gives large blocks back to the system, instead of keeping them for later.
-ENV NODE_ENV=production MALLOC_MMAP_THRESHOLD_=1048576 NODE_COMPILE_CACHE=/var/cache/rollcall ROLLCALL_CONFIG=/etc/rollcall/rollcall.yaml
+ENV NODE_ENV=production NODE_COMPILE_CACHE=/var/cache/rollcall ROLLCALL_CONFIG=/etc/rollcall/rollcall.yaml
 # Asks the service where it says that it listens, over TLS or not.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=20s CMD ["node", "bin/rollcall.js", "health"]
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "--max-semi-space-size=2", "bin/rollcall.js"]
+ENTRYPOINT ["node", "bin/rollcall.js"]
 CMD ["start"]

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { megabytes, resting } from "./at-rest.ts";
+import { megabytes } from "./at-rest.ts";
 import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
@@ -64,7 +64,7 @@ export async function idle(args: readonly string[]): Promise<void> {
     const config = join(folder, "rollcall.yaml");
     const shipped = await readFile(config, "utf8");
     await writeFile(config, shipped.replace("127.0.0.1:8442", "127.0.0.1:0").replace("data: ../data", "data: data"));
-    const program = [...resting.flags, pathOf("../../bin/rollcall.js"), "start", "--config", config];
+    const program = [pathOf("../../bin/rollcall.js"), "start", "--config", config];
     const service = [...program, "--only", "service"];
     const daemon = { command: [...program, "--only", "daemon"], beside: service };
     const kinds: Record<string, Kind> = {
@@ -133,7 +133,6 @@ async function startProcess(file: string, command: readonly string[]): Promise<S
   const child = spawn(process.execPath, command, {
     cwd: pathOf("../.."),
     stdio: ["ignore", log.fd, log.fd],
-    env: { ...process.env, ...resting.environment },
   });
   const ended = once(child, "exit");
   const stop = async (): Promise<void> => {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { megabytes, resting } from "./at-rest.ts";
+import { megabytes } from "./at-rest.ts";
 import type { ClientRequest, Timing } from "./client.ts";
 import { machine, median, runApart, seconds, table, wholeNumber } from "./measure.ts";
 import type { UnchangedLimitRequest, UnchangedLimitTiming } from "./unchanged-limit.ts";
@@ -43,9 +43,7 @@ export async function unchanged(args: readonly string[]): Promise<void> {
     await apply(folder);
     for (let round = 0; round < rounds; round++) {
       add("`rollcall apply` by itself", await apply(folder));
-      for (const sample of await inDaemon(folder, resting, limit.list)) add("in a service and daemon", sample);
-      for (const sample of await inDaemon(folder, { flags: [], environment: {} }))
-        add("the same, with Node's settings of memory", sample);
+      for (const sample of await inDaemon(folder, limit.list)) add("in a service and daemon", sample);
       const alone = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
       if (alone.differences !== 0) throw new Error(`DuckDB finds ${alone.differences} differences`);
       add("DuckDB alone", alone);
@@ -127,12 +125,12 @@ async function apply(folder: string): Promise<Sample> {
 }
 
 /** Two runs in one process: the first finds nothing loaded. @param list the file that the service's list is written to */
-async function inDaemon(folder: string, { flags, environment }: Settings, list?: string): Promise<Sample[]> {
+async function inDaemon(folder: string, list?: string): Promise<Sample[]> {
   await using log = await open(join(folder, "log"), "w");
   const config = join(folder, "rollcall.yaml");
-  const child = spawn(process.execPath, [...flags, rollcall, "start", "--config", config], {
+  const child = spawn(process.execPath, [rollcall, "start", "--config", config], {
     stdio: ["ignore", log.fd, log.fd],
-    env: { ...process.env, ...environment },
+    env: process.env,
   });
   const exit = once(child, "exit");
   try {
@@ -157,11 +155,6 @@ async function inDaemon(folder: string, { flags, environment }: Settings, list?:
     child.kill("SIGTERM");
     await exit;
   }
-}
-
-interface Settings {
-  readonly flags: readonly string[];
-  readonly environment: Readonly<Record<string, string>>;
 }
 
 interface Run {
