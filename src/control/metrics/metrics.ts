@@ -27,7 +27,7 @@ export function createMetrics(version: string): Metrics {
   addProcessMetrics(registry);
   const notifications = new prometheus.Counter({
     name: "rollcall_notifications_total",
-    help: "Notifications, by channel and by whether they were delivered in the end.",
+    help: "Notifications by channel, and whether they were delivered in the end.",
     labelNames: ["channel", "outcome"],
     registers,
   });
@@ -64,26 +64,26 @@ function countRequests(registry: Registry): Requests {
   const registers = [registry];
   const served = new prometheus.Counter({
     name: "rollcall_http_requests_total",
-    help: "Requests to this process, by the template of their path. Status: none, when the client went before the answer.",
+    help: "Requests to this process, by path template. Status none: the client left before the answer.",
     labelNames: ["route", "method", "status"],
     registers,
   });
   const serving = new prometheus.Histogram({
     name: "rollcall_http_request_duration_seconds",
-    help: "From the header of a request to the end of its answer.",
+    help: "From a request's headers to the end of its answer.",
     labelNames: ["route", "method"],
     buckets,
     registers,
   });
   const made = new prometheus.Counter({
     name: "rollcall_client_requests_total",
-    help: "Requests to targets, each attempt by itself. Status: 2xx, 3xx, 4xx, 5xx; none, when there was no answer.",
+    help: "Requests to targets, counting each attempt. Status: 2xx, 3xx, 4xx, 5xx, or none without an answer.",
     labelNames: ["target", "operation", "status"],
     registers,
   });
   const asking = new prometheus.Histogram({
     name: "rollcall_client_request_duration_seconds",
-    help: "From the beginning of a request to a target to the end of its answer.",
+    help: "From the start of a request to a target to the end of its answer.",
     labelNames: ["target", "operation"],
     buckets,
     registers,
@@ -123,24 +123,24 @@ function countServing(registry: Registry): Serving {
   const registers = [registry];
   const loads = new prometheus.Counter({
     name: "rollcall_loads_total",
-    help: "Load cycles that are over.",
+    help: "Load cycles that have ended.",
     labelNames: ["outcome"],
     registers,
   });
   const rows = new prometheus.Counter({
     name: "rollcall_load_rows_total",
-    help: "Rows of loads that are over: written to a table, or ignored because something was wrong with them.",
+    help: "Rows of ended loads: written to a table, or ignored as bad records.",
     labelNames: ["database", "outcome"],
     registers,
   });
   const bytes = new prometheus.Counter({
     name: "rollcall_load_bytes_total",
-    help: "Bytes that were uploaded for loads that are over.",
+    help: "Bytes uploaded for ended loads.",
     registers,
   });
   const durations = new prometheus.Histogram({
     name: "rollcall_load_duration_seconds",
-    help: "From the start of a load cycle to its end, the uploads included.",
+    help: "From the start of a load cycle to its end, including the uploads.",
     labelNames: ["outcome"],
     buckets: [0.1, 0.5, 2, 10, 30, 120, 600, 3600],
     registers,
@@ -168,8 +168,8 @@ function countServing(registry: Registry): Serving {
           },
         });
       };
-      gauge("rollcall_sessions", "Open sessions, those for commands on this machine included.", "sessions");
-      gauge("rollcall_load_cycles", "Load cycles that take data or are being loaded.", "cycles");
+      gauge("rollcall_sessions", "Open sessions, including those of commands on this machine.", "sessions");
+      gauge("rollcall_load_cycles", "Load cycles that accept data or are loading.", "cycles");
     },
   };
 }

@@ -45,15 +45,15 @@ function createCounters(registry: Registry): Counters {
     new prometheus.Counter({ name, help, labelNames: ["sync", ...labelNames], registers });
   const runs = counter(
     "rollcall_runs_total",
-    "Runs that came to an outcome; one that was pending may yet come to another.",
+    "Runs by outcome. A pending run may get another outcome later.",
     "outcome",
   );
   const limits = counter("rollcall_limits_tripped_total", "Runs in which a limit was tripped.", "limit");
-  const skipped = counter("rollcall_slots_skipped_total", "Slots of the schedule in which no run began.");
-  const retries = counter("rollcall_retries_total", "Failed runs that were, or are to be, tried again.");
+  const skipped = counter("rollcall_slots_skipped_total", "Scheduled slots that were skipped.");
+  const retries = counter("rollcall_retries_total", "Failed runs that were or will be retried.");
   const givenUp = counter(
     "rollcall_retries_exhausted_total",
-    "Failed runs that are not tried again before the next slot.",
+    "Failed runs that will not be retried before the next slot.",
   );
   const stages: Histogram = new prometheus.Histogram({
     name: "rollcall_run_stage_duration_seconds",
@@ -142,12 +142,12 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
   };
   perSync(
     "rollcall_sync_last_success_timestamp_seconds",
-    "When the sync succeeded last, in seconds since 1970. Absent: it never has.",
+    "When the sync last succeeded, in seconds since 1970. Absent: never.",
     (status) => seconds(status.lastSuccessAt),
   );
   perSync(
     "rollcall_sync_last_success_age_seconds",
-    "How long ago the sync succeeded last. Absent: it never has.",
+    "How long ago the sync last succeeded. Absent: never.",
     (status) => {
       const at = seconds(status.lastSuccessAt);
       return at === undefined ? undefined : Math.max(0, Date.now() / 1000 - at);
@@ -166,13 +166,13 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
   );
   perSync(
     "rollcall_sync_next_slot_timestamp_seconds",
-    "When the schedule begins the next run, in seconds since 1970. Absent: the sync has no schedule.",
+    "When the next scheduled run begins, in seconds since 1970. Absent: the sync has no schedule.",
     (status) => seconds(status.nextSlotAt),
   );
 
   const principals = new prometheus.Gauge({
     name: "rollcall_principals",
-    help: "Users and groups of the target of a sync, as its last run that got so far has found or left them.",
+    help: "Users and groups in a sync's target, as of its last run that listed them.",
     labelNames: ["sync", "kind"],
     registers,
     collect: () => {
@@ -190,7 +190,7 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
   });
   const pending = new prometheus.Gauge({
     name: "rollcall_pending_changes",
-    help: "Users and groups that a run would change that awaits approval.",
+    help: "Users and groups that pending runs would change.",
     labelNames: ["sync", "action", "kind"],
     registers,
     collect: () => {
