@@ -34,7 +34,7 @@ interface Subject {
 
 /**
  * The outcomes of the principals with that name, mail or display name, in the sources or in the target, and of `names`.
- * Expects the tables of `makeDesired`.
+ * Runs after `makeDesired`.
  */
 export async function outcomesOf(
   connection: Connection,

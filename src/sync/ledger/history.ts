@@ -60,7 +60,7 @@ export interface Addition {
  * Writes what a run did, in the caller's transaction. Overridden changes do not count against the runs of the next 24 hours.
  * A source that has too little is no good read, and those gone from it are not leaving; if that was overridden, the next
  * reads are compared with it. While a source cannot be read, nobody knows whether those who were leaving are back: their
- * grace periods go on. Expects the tables of `depart`.
+ * grace periods go on. Runs after `depart`.
  */
 export async function addHistory(connection: Connection, sync: string, addition: Addition): Promise<void> {
   const { now, amounts, checks } = addition;

@@ -47,7 +47,7 @@ interface StoredPlan extends Omit<LimitedPlan, "plan"> {
 
 /** The stored plans: a folder `runs/<id>` each, in the daemon's folder. */
 export interface Store {
-  /** Stores the plan of a workbench, all of it or nothing. Expects the tables of `planWithinLimits`. */
+  /** Stores the plan of a workbench, all of it or nothing. */
   save(id: string, connection: Connection, planned: LimitedPlan): Promise<void>;
   /**
    * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`; and `shown`, its changes.

@@ -78,8 +78,8 @@ export interface PreviousState {
 
 /**
  * Makes `desired` of the previous state: the principals of `undone_change (n, kind, name, before, after)` get back what
- * they were before their first change, all others stay as they are in `actual`. Expects the tables of `openLedger` as
- * well, and `previously_owned (kind, name, source, source_id)`, what the sync owned of them before.
+ * they were before their first change, all others stay as they are in `actual`. `previously_owned (kind, name, source,
+ * source_id)` has what the sync owned of them before.
  * @param now in epoch milliseconds
  */
 export async function combinePreviousState(
@@ -140,7 +140,7 @@ async function takeBackMemberships(connection: Connection): Promise<void> {
 
 /**
  * Takes the groups out of `assembled` that will not exist: those that the undo deletes, and those that somebody else has
- * deleted since. Returns how many previous memberships do not come back. Expects the tables of `depart`.
+ * deleted since. Returns how many previous memberships do not come back.
  */
 async function leaveLostGroups(connection: Connection): Promise<number> {
   await connection.run(`
