@@ -249,7 +249,7 @@ function checkPair(cert: Buffer, key: Buffer, names: Options["tls"]): void {
   } catch (error) {
     // Without the cause: it may quote the key.
     throw new InputError(
-      `tls: ${names.cert} and ${names.key} are no certificate and its key in PEM form: ${codeOf(error)}`,
+      `tls: ${names.cert} and ${names.key} are not a certificate and its key in PEM form: ${codeOf(error)}`,
     );
   }
 }

@@ -257,7 +257,7 @@ function idOf(id: { rank: number; value: string } | undefined, dn: string, reade
   reader.idRank ??= id.rank;
   if (id.rank !== reader.idRank) {
     throw new IncompleteReadError(
-      `${dn} has another kind of id than the entries before; name the attribute as ${kind}s.id`,
+      `${dn} has another id attribute than the entries before it; name the attribute to use as ${kind}s.id`,
     );
   }
   return id.value;

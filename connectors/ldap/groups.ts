@@ -108,8 +108,9 @@ export function nestingBuilder(): NestingBuilder {
 }
 
 function warnAboutCycles(cycles: readonly string[], warn: (message: string) => void): void {
-  for (const group of cycles.slice(0, examples)) warn(`the group ${group} is in itself, directly or through others`);
-  if (cycles.length > examples) warn(`${cycles.length - examples} more groups are in themselves`);
+  for (const group of cycles.slice(0, examples))
+    warn(`the group ${group} contains itself, directly or through other groups`);
+  if (cycles.length > examples) warn(`${cycles.length - examples} more groups contain themselves`);
 }
 
 function above(parents: readonly (readonly number[])[], start: number): number[] {

@@ -119,7 +119,7 @@ const tls = z
   })
   .describe("How the connection is protected.");
 
-const password = text("a password; without one a server takes anybody").describe("Its password.");
+const password = text("a password; without one, servers treat the login as anonymous").describe("Its password.");
 const mechanism = "The SASL mechanism: EXTERNAL or PLAIN.";
 const bind = z
   .union(

@@ -285,7 +285,7 @@ export async function* searchWithReferrals(
       const place = `${server.text} ${next.scope} ${dnKey(next.base)}`;
       if (visited.has(place) || visited.size >= longestChain) {
         throw new IncompleteReadError(
-          `${session.place}: search for ${query.what}: the references to ${text} go in a circle`,
+          `${session.place}: search for ${query.what}: the references to ${text} form a loop`,
         );
       }
       const other = await openSessionTo(server, session.origin);

@@ -245,15 +245,15 @@ function adviceOn({ status }: Refusal, { headers }: Answer): string {
   }
   switch (status) {
     case 400:
-      return "the server does not take the request: check the filter; paging: { count } may be too large, or attributes: all be needed";
+      return "the server rejects the request: check the filter; paging: { count } may be too large, or attributes: all may be needed";
     case 401:
-      return "the server does not take the credentials: check auth";
+      return "the server rejects the credentials: check auth";
     case 403:
-      return "the credentials do not allow it: the account needs to read all users and groups";
+      return "the credentials are not sufficient: the account must be able to read all users and groups";
     case 404:
-      return "there is nothing: check the url and the paths of users and groups";
+      return "not found: check the url and the paths of users and groups";
     default:
-      return "the server, or a proxy before it, does not take such a request";
+      return "the server, or a proxy in front of it, rejects such requests";
   }
 }
 

@@ -48,9 +48,9 @@ export async function* resourcesOf(server: Server, list: List): AsyncGenerator<r
     const title = `${server.subject}: GET ${titleOf(new URL(list.path, server.base))}`;
     if (attempt >= attempts) {
       const times = attempts === 1 ? "" : ` (read ${attempts} times)`;
-      throw new IncompleteReadError(`${title}: ${problem}${times}; nothing is concluded from what came`);
+      throw new IncompleteReadError(`${title}: ${problem}${times}; what was read is not used`);
     }
-    server.warn(`${title}: ${problem}; it is read again (${attempt + 1} of ${attempts})`);
+    server.warn(`${title}: ${problem}; reading it again (${attempt + 1} of ${attempts})`);
   }
 }
 
@@ -68,7 +68,7 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, prog
     for (; step.done !== true; step = await page.next()) {
       if (received === 0 && expected !== undefined && requiredId(step.value[0], path, server) !== expected) {
         await page.return({});
-        return `at ${startIndex} there is another one than before, so it changed while it was read (or the server does not page as it was asked: paging: { overlap: false })`;
+        return `at ${startIndex} there is another resource than before, so the list changed while it was read (or the server does not page as requested: paging: { overlap: false })`;
       }
       received += step.value.length;
       last = requiredId(step.value.at(-1), path, server);
@@ -119,7 +119,7 @@ async function* byCursor(server: Server, { path, parameters, paging }: List, pro
     total = totalResults ?? total;
     if (nextCursor === undefined) break;
     idle = progress.seen.size === before ? idle + 1 : 0;
-    if (nextCursor === cursor || idle >= emptyPages) return "its pages go round in circles";
+    if (nextCursor === cursor || idle >= emptyPages) return "its pages go in circles";
     cursor = nextCursor;
   }
   if (total === undefined || paging.totals === "estimated" || total === progress.seen.size) return undefined;
@@ -232,14 +232,14 @@ async function* resourcesIn(body: AsyncIterable<Buffer>, title: string): Page {
     const resources: Resource[] = [];
     for (const item of items) {
       const value = item.kind === "list" ? objectOf(item.envelope) : objectOf(item.value);
-      if (value === undefined) throw new InputError(`${title}: the list holds something that is no resource`);
+      if (value === undefined) throw new InputError(`${title}: the list holds something that is not a resource`);
       if (item.kind === "list") envelope = value;
       else resources.push(value);
     }
     if (resources.length > 0) yield resources;
   }
   if (envelope === undefined) {
-    throw new InputError(`${title}: the answer is JSON but no ListResponse; is the url that of a SCIM 2.0 server?`);
+    throw new InputError(`${title}: the answer is JSON but not a ListResponse; is the url that of a SCIM 2.0 server?`);
   }
   return envelopeOf(envelope, title);
 }

@@ -166,7 +166,7 @@ function memberPage(
         if (item?.kind === "resource") group ??= objectOf(item.value);
       }
       if (group !== undefined) return membersOf(group, title);
-      throw new InputError(`${title}: the answer is no group`);
+      throw new InputError(`${title}: the answer is not a group`);
     },
   });
 }

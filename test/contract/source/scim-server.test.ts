@@ -137,9 +137,7 @@ describe("credentials", () => {
     valid = "Bearer none";
     const failure: unknown = await records({ url: server.url, auth: { oauth } }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(RefusedError);
-    expect(String(failure)).toMatch(
-      /answered 401 \(Not with Bearer \*\*\*\): the server does not take the credentials/,
-    );
+    expect(String(failure)).toMatch(/answered 401 \(Not with Bearer \*\*\*\): the server rejects the credentials/);
     expect(asked).toHaveLength(4);
   });
 
@@ -157,7 +155,7 @@ describe("credentials", () => {
     );
     const oauth = { tokenUrl: `${server.url}/token`, clientId: "rollcall", clientSecret: "client s3cret/" };
     await expect(records({ url: server.url, auth: { oauth } })).rejects.toThrow(
-      /^source corp: POST \S+\/token answered 401 \(invalid_client: Not \*\*\*\): the server does not take the credentials/,
+      /^source corp: POST \S+\/token answered 401 \(invalid_client: Not \*\*\*\): the server rejects the credentials/,
     );
     server.intercept((_, response) => answer(response, 200, { token: "x" }));
     await expect(records({ url: server.url, auth: { oauth } })).rejects.toThrow(
@@ -222,7 +220,7 @@ describe("by startIndex", () => {
     expect([...found].sort()).toEqual(numbers(10).sort());
     expect(warnings).toEqual([
       expect.stringMatching(
-        /Users: at 4 there is another one than before, so it changed .*; it is read again \(2 of 3\)$/,
+        /Users: at 4 there is another resource than before, so the list changed .*; reading it again \(2 of 3\)$/,
       ),
     ]);
   });
@@ -311,7 +309,7 @@ describe("by cursor", () => {
       answer(response, 400, { status: "400", scimType: "expiredCursor", detail: "too slow" }),
     );
     expect(await ids({ url: server.url, groups: false }, { warnings })).toEqual(numbers(10));
-    expect(warnings).toEqual([expect.stringMatching(/the server no longer knows the cursor; it is read again/)]);
+    expect(warnings).toEqual([expect.stringMatching(/the server no longer knows the cursor; reading it again/)]);
     expect(server.requests.filter((path) => path.includes("/Users"))).toHaveLength(6);
   });
 
@@ -330,16 +328,14 @@ describe("by cursor", () => {
     expect(await ids({ ...options, paging: { totals: "estimated" } })).toEqual(numbers(10));
   });
 
-  test("fails when its pages go round in circles", async () => {
+  test("fails when its pages go in circles", async () => {
     const server = await paged(small(), { cursors: true });
     server.intercept((request, response) => {
       if (request.url?.includes("/Users") !== true) return false;
       const nextCursor = request.url.includes("cursor=a") ? "b" : "a";
       return answer(response, 200, { totalResults: 10, nextCursor, Resources: server.directory.users.slice(0, 3) });
     });
-    await expect(records({ url: server.url, paging: { attempts: 1 } })).rejects.toThrow(
-      "its pages go round in circles",
-    );
+    await expect(records({ url: server.url, paging: { attempts: 1 } })).rejects.toThrow("its pages go in circles");
   });
 });
 

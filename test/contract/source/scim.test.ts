@@ -28,18 +28,17 @@ const before: readonly Fault<ScimProvision>[] = [
     name: "the token is refused",
     inject: async ({ server }) =>
       server.intercept((_, response) => answer(response, 401, '{"detail": "Who are you?"}')),
-    message:
-      /^source source: GET \S+ answered 401 \(Who are you\?\): the server does not take the credentials: check auth$/,
+    message: /^source source: GET \S+ answered 401 \(Who are you\?\): the server rejects the credentials: check auth$/,
   },
   {
     name: "the account may not read",
     inject: users(403, '{"schemas": [], "status": "403", "detail": "Not your a-token-that-nobody-may-see"}'),
-    message: /answered 403 \(Not your \*\*\*\): the credentials do not allow it/,
+    message: /answered 403 \(Not your \*\*\*\): the credentials are not sufficient/,
   },
   {
     name: "there is nothing",
     inject: users(404, "<html>"),
-    message: /\/Users\?\S* answered 404: there is nothing: check the url/,
+    message: /\/Users\?\S* answered 404: not found: check the url/,
   },
   {
     name: "the server is broken",
@@ -51,7 +50,11 @@ const before: readonly Fault<ScimProvision>[] = [
     inject: users(200, "<html>Sign in"),
     message: /the answer is not JSON, at its line 1; is the url/,
   },
-  { name: "the answer is another list", inject: users(200, '{"people": []}'), message: /is JSON but no ListResponse/ },
+  {
+    name: "the answer is another list",
+    inject: users(200, '{"people": []}'),
+    message: /is JSON but not a ListResponse/,
+  },
   { name: "there is no total", inject: users(200, '{"Resources": []}'), message: /the list has no totalResults/ },
   {
     name: "a resource has no id",

@@ -42,8 +42,8 @@ test("says where cycles are, and is not caught in them", () => {
   expect(nesting.above("a").toSorted()).toEqual(["b", "c"]);
   expect(nesting.above("self")).toEqual([]);
   expect(warnings).toEqual([
-    "the group a is in itself, directly or through others",
-    "the group self is in itself, directly or through others",
+    "the group a contains itself, directly or through other groups",
+    "the group self contains itself, directly or through other groups",
   ]);
 });
 
@@ -54,7 +54,7 @@ test("does not name hundreds of cycles", () => {
     names.map((name) => [name, name] as const),
   );
   expect(warnings).toHaveLength(6);
-  expect(warnings.at(-1)).toBe("95 more groups are in themselves");
+  expect(warnings.at(-1)).toBe("95 more groups contain themselves");
 });
 
 test("a chain of groups may be long", () => {
