@@ -67,9 +67,9 @@ async function multipart({ fields, file }: Form): Promise<RequestBody> {
 /** Bytes to be sent as a file. */
 export interface FileData {
   /** Absent: unknown. */
-  readonly length?: number;
+  readonly length?: number | undefined;
   bytes(): AsyncIterable<Uint8Array>;
-  readonly single?: boolean;
+  readonly single?: boolean | undefined;
 }
 
 /** A multipart form of nothing but a file, named `file` (specification 4.1, Load). */
@@ -82,8 +82,8 @@ export function fileBody({ length, bytes, single }: FileData): RequestBody {
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
   return {
     contentType: `multipart/form-data; boundary=${boundary}`,
-    ...(length === undefined ? {} : { length: head.length + length + tail.length }),
-    ...(single === undefined ? {} : { single }),
+    length: length === undefined ? undefined : head.length + length + tail.length,
+    single,
     chunks: async function* chunks() {
       yield head;
       yield* bytes();

@@ -2,15 +2,15 @@ import { statfs } from "node:fs/promises";
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
 import { isDiskFull } from "#files/disk.ts";
 
-/** What uploads may take, in bytes. */
+/** The limits on uploads, in bytes. */
 export interface Limits {
   readonly maxChunk: number;
   readonly maxCycle: number;
-  /** What stays free on the disk of the data folder. */
+  /** How much stays free on the disk of the data folder. */
   readonly minFreeDisk: number;
 }
 
-/** An upload that there is no room for: it is larger than allowed, or the disk is full. */
+/** There is no room for an upload: it is larger than allowed, or the disk is full. */
 export class CapacityError extends InputError {
   readonly lacking: "limit" | "disk";
 
@@ -20,11 +20,11 @@ export class CapacityError extends InputError {
   }
 }
 
-/** How many bytes are written between two looks at the disk. */
+/** How many bytes are written between two checks of the free disk space. */
 const stride = 32 * 2 ** 20;
 
 /**
- * Is told of every piece of an upload before it is written.
+ * Is called for every piece of an upload before it is written.
  * @param others the bytes of the cycle's other chunks, arrived or arriving
  * @throws {CapacityError}
  */
@@ -55,13 +55,13 @@ export function createRoom(limits: Limits, folder: string, others: () => number)
   };
 }
 
-/** What a failed write means: a full disk, or too little memory, is not the caller's fault, and they are told. */
+/** The error for a failed write: a full disk or too little memory gets a message for the caller. */
 export function writeError(error: unknown): unknown {
   if (isDiskFull(error)) return diskFull(error);
   return isOutOfMemory(error) ? outOfMemory(error) : error;
 }
 
-/** Of what DuckDB says, with addresses of its manual, the caller needs nothing; the log has it. */
+/** DuckDB's own message, with addresses of its manual, is for the log only. */
 export function isOutOfMemory(error: unknown): boolean {
   return !isDiskFull(error) && /\bOut of Memory Error\b/.test(messageOf(error));
 }

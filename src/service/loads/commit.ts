@@ -10,13 +10,13 @@ import type { LoadInput, Parsed } from "./parse.ts";
 import { formatOf, maxErrorsOf, targetOf } from "./start-request.ts";
 
 /**
- * Loads a committed cycle: everything, or nothing and the outcome says why.
- * @throws the signal's reason when it is given up, in which case nothing was written
+ * Loads a committed cycle: either everything, or nothing and the outcome says why.
+ * @throws the signal's reason when it is aborted; then nothing was written
  */
 export async function load(cycle: Cycle, engine: Engine, signal: AbortSignal): Promise<Outcome> {
   const { parameters } = cycle;
   const { max_ignored_rows: tolerated, empty_target: empty } = parameters.load_options;
-  // A crash may have left the file of a commit that did not end.
+  // A crash may have left the file of an unfinished commit.
   await rm(cycle.badRecords, { force: true });
   const table = await engine.find(targetOf(parameters));
   if (table === undefined) return failed(dataTexts.noTable);
@@ -43,8 +43,8 @@ export async function load(cycle: Cycle, engine: Engine, signal: AbortSignal): P
 }
 
 /**
- * Loads in one pass what needs no second look. Undefined: nothing was written, and the rows are to be parsed; whatever
- * went wrong shows itself then.
+ * Loads regular input in one pass. Undefined: nothing was written and the input has to be parsed, which also shows what
+ * went wrong.
  */
 async function loadDirectly(
   stage: Stage,
@@ -69,12 +69,12 @@ function loaded(parsed: Parsed): Outcome {
   return { ...examined(parsed), code: "OK", rowsWritten: parsed.accepted };
 }
 
-/** A load that was not done. */
+/** The outcome of a load that failed. */
 export function failed(message: string, parsed?: Parsed): Outcome {
   return { ...examined(parsed), code: "LOAD_FAILED", message, rowsWritten: 0 };
 }
 
-/** What an error that ended a load means; undefined when that is for the log, not for the caller. */
+/** The outcome for an error; undefined when the error is for the log, not for the caller. */
 export function failureOf(error: unknown): Outcome | undefined {
   const meaning = writeError(error);
   return meaning instanceof RollcallError ? failed(messageOf(meaning)) : undefined;

@@ -7,18 +7,18 @@ import { parseTime } from "./strptime.ts";
 export interface Conversion {
   /** The column's type. */
   readonly type: string;
-  /** The field without what surrounds it (A.15), null where it stands for null (A.17). */
+  /** The trimmed field (A.15), null where it stands for null (A.17). */
   readonly text: string;
   /** The value of `text`: NULL when it does not convert. */
   readonly value: (text: string) => string;
-  /** What is wrong with a text that does not convert, to be read behind the text in quotes. */
+  /** What is wrong with a text that does not convert. Follows the text in messages. */
   readonly complaint: string;
 }
 
 /** The longest text that an error shows, in characters. */
 const longestShown = 100;
 
-/** @throws {InputError} for a format of dates and times that is not understood */
+/** @throws {InputError} for an unsupported format of dates and times */
 export function conversionOf(column: Column, field: string, format: LoadFormat): Conversion {
   const type =
     column.type === "DECIMAL" ? `DECIMAL(${String(column.width ?? 18)}, ${String(column.scale ?? 3)})` : column.type;
@@ -79,7 +79,7 @@ function decimalOf(scale: number): string {
   return `[+-]?([0-9]+([.][0-9]{0,${scale}}0*)?|[.][0-9]{1,${scale}}0*)`;
 }
 
-/** DuckDB's cast takes more than A.15 does: `1.5`, `0x1f` and `1_000` for integers. */
+/** DuckDB's cast accepts more than A.15: `1.5`, `0x1f` and `1_000` for integers. */
 function guarded(pattern: string, type: string, complaint: string): Pick<Conversion, "value" | "complaint"> {
   return {
     value: (text) => `CASE WHEN regexp_full_match(${text}, '${pattern}') THEN try_cast(${text} AS ${type}) END`,

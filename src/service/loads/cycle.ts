@@ -17,7 +17,7 @@ export interface Cycle {
   readonly parameters: LoadParameters;
   /** In epoch milliseconds. */
   readonly started: number;
-  /** The file of the rejected rows (A.13), whether it is there or not. */
+  /** The file of the rejected rows (A.13), which need not exist. */
   readonly badRecords: string;
   isIngesting(): boolean;
   /** How it ended; undefined while it goes on. */
@@ -25,20 +25,18 @@ export interface Cycle {
   status(): LoadStatus;
   /** When anything happened last, in epoch milliseconds. Infinity while something does. */
   lastActive(): number;
-  /**
-   * Begins a chunk. This decides its place among those without an id (A.8).
-   */
+  /** Begins a chunk. This decides its place among those without an id (A.8). */
   beginUpload(id: string | undefined): Upload;
   /**
-   * Takes no more chunks, if there are as many as expected (A.8).
-   * @returns whether it now is to be loaded; false when it was before, or is done
+   * Closes the cycle to chunks, if the expected number has arrived (A.8).
+   * @returns whether to load it now; false when that was already started or is done
    */
   commit(expected: number | undefined): Promise<boolean | { readonly arrived: number }>;
   /** The files of the chunks to load, in the order of their rows. */
   chunks(): readonly string[];
-  /** Ends it, unless it has ended; the chunks go. @throws when that cannot be written down: then it has not ended */
+  /** Ends it and removes its chunks, unless it has ended. @throws when that cannot be recorded; then it has not ended */
   finish(outcome: Outcome): Promise<void>;
-  /** The same while it takes chunks. Returns false when it does not. */
+  /** Ends it while it takes chunks. Returns false when it does not. */
   cancel(outcome: Outcome): Promise<boolean>;
   /** Resolves when it has ended. */
   readonly ended: Promise<void>;
@@ -48,11 +46,11 @@ export interface Cycle {
 
 /** A chunk that is arriving. */
 export interface Upload {
-  /** Takes the data, which is on disk when it returns. @throws {CapacityError}; also when the cycle ends meanwhile */
+  /** Writes the data to disk. @throws {CapacityError}; also when the cycle ends meanwhile */
   write(body: Readable, signal: AbortSignal): Promise<void>;
-  /** Makes what was written a chunk of the cycle. Returns false when the cycle does not accept data any more. */
+  /** Adds the written data to the cycle as a chunk. Returns false when the cycle takes no more chunks. */
   publish(): Promise<boolean>;
-  /** Ends the upload, and forgets what was not published. */
+  /** Ends the upload and removes what was not published. */
   end(): Promise<void>;
 }
 
@@ -191,7 +189,7 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
   };
 }
 
-/** What tells chunks apart: the client's id, or the file. */
+/** What identifies a chunk: the client's id, or the file. */
 function keyOf({ id, file }: Pick<Chunk, "id" | "file">): string {
   return id === undefined ? `file ${file}` : `id ${id}`;
 }
@@ -200,7 +198,7 @@ function sum(sizes: readonly number[]): number {
   return sizes.reduce((total, size) => total + size, 0);
 }
 
-/** What is known of a cycle beside its chunks, as its file holds it. Times are in epoch milliseconds. */
+/** The state of a cycle, apart from its chunks, as its file holds it. Times are in epoch milliseconds. */
 export interface CycleRecord {
   readonly id: string;
   /** The id of the account that started it. */
@@ -208,11 +206,11 @@ export interface CycleRecord {
   readonly parameters: LoadParameters;
   readonly started: number;
   readonly stage: InternalStage;
-  /** The files of the chunks that are loaded, in the order of their rows: once it is committed. */
+  /** The files of the chunks to load, in the order of their rows, once it is committed. */
   readonly chunks?: readonly string[] | undefined;
   /** What the client uploaded, once the cycle is committed; before, its chunks say it. */
   readonly received?: Received | undefined;
-  /** Once it is done. */
+  /** Set when it is done. */
   readonly outcome?: Outcome | undefined;
 }
 
@@ -234,7 +232,7 @@ export interface Outcome {
 
 const fileName = "cycle.json";
 
-/** Reads the record in a cycle's folder. Undefined: none was written. */
+/** Reads the record in a cycle's folder; undefined when there is none. */
 export async function readRecord(folder: string): Promise<CycleRecord | undefined> {
   try {
     return JSON.parse(await readFile(join(folder, fileName), "utf8")) as CycleRecord;
@@ -244,12 +242,12 @@ export async function readRecord(folder: string): Promise<CycleRecord | undefine
   }
 }
 
-/** Writes the record: after a crash there is this one or the one before it. */
+/** Replaces the record: after a crash there is either this one or the one before. */
 function writeRecord(folder: string, record: CycleRecord): Promise<void> {
   return writeDurably(join(folder, fileName), JSON.stringify(record));
 }
 
-/** The status of a cycle (A.10, A.11). `buffered`: bytes of chunks that are kept. */
+/** The status of a cycle (A.10, A.11). @param buffered the bytes of its chunks */
 function statusOf(record: CycleRecord, received: Received, buffered: number): LoadStatus {
   const { id, stage, started, outcome } = record;
   return {

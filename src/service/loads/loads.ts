@@ -18,13 +18,13 @@ import type { Cycle, Outcome } from "./cycle.ts";
 import { targetOf } from "./start-request.ts";
 
 export interface LoadOptions extends Limits {
-  /** Where the cycles lie, a folder each. */
+  /** Holds a folder for each cycle. */
   readonly folder: string;
   readonly engine: Engine;
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
   readonly expireAfter: number;
   readonly log: Logger;
-  /** Is told of every cycle that is over. */
+  /** Is called when a cycle ends. */
   readonly observe?: (ended: EndedLoad) => void;
 }
 
@@ -37,41 +37,41 @@ export interface Loads {
   of(owner: string): readonly Cycle[];
   /** The table that the cycle is for, or undefined. */
   table(cycle: Cycle): Promise<Table | undefined>;
-  /** Loads the cycle in the background, once. Returns how many chunks have arrived if those are not as many as expected. */
+  /** Loads the cycle in the background, once. Returns the number of chunks if it is not the expected one. */
   commit(cycle: Cycle, expected: number | undefined): Promise<{ readonly arrived: number } | undefined>;
-  /** Ends the cycle, wherever it is: when this returns nothing is being written any more (A.9). */
+  /** Ends the cycle at any stage. When this returns, nothing is being written any more (A.9). */
   cancel(cycle: Cycle): Promise<void>;
-  /** How many take chunks, or are being loaded. */
+  /** How many cycles take chunks or are being loaded. */
   count(): number;
-  /** Stops what is being loaded; the next start begins it again. */
+  /** Stops running loads; the next start repeats them. */
   close(): Promise<void>;
 }
 
 /**
- * How many commits run at once. Each can use every processor, and occupies a thread of Node's pool of four, which
- * uploads and every other request need too; a second one lets a small load pass a large one.
+ * How many commits run at once. Each can use every processor and occupies one of the four threads of Node's pool, which
+ * all requests share. The second one lets a small load overtake a large one.
  */
 const width = 2;
 
-/** How long it waits to write down an end once more, in milliseconds. */
+/** Between two attempts to record the end of a load, in milliseconds. */
 const retryInterval = 1_000;
 
-/** How often expired cycles are looked for, at the most, in milliseconds. */
+/** The longest time between two searches for expired cycles, in milliseconds. */
 const sweepInterval = 60_000;
 
 type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Outcome, "ended">;
 
-/** Opens the cycles of a folder; commits that were cut off are started again (A.24). */
+/** Opens the cycles of a folder and repeats commits that were cut off (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
   const { folder, engine, expireAfter, log, observe = () => undefined } = options;
   const cycles = new Map<string, Cycle>();
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
-  const inTurn = createQueue(width);
+  const enqueue = createQueue(width);
   const stopping = new AbortController();
 
   async function outcomeOf(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
     try {
-      return await inTurn(() => load(cycle, engine, signal), signal);
+      return await enqueue(() => load(cycle, engine, signal), signal);
     } catch (error) {
       if (signal.aborted) return cancelled();
       const failure = failureOf(error);
@@ -86,22 +86,22 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
 
   async function work(cycle: Cycle, signal: AbortSignal): Promise<void> {
     const outcome = await outcomeOf(cycle, AbortSignal.any([signal, stopping.signal]));
-    // What was stopped with the service is started again with it; what was done nevertheless is done.
+    // A load that the end of the service stopped is repeated at its start, unless it was complete.
     if (outcome.code === "CANCELLED" && stopping.signal.aborted && !signal.aborted) return;
     await finish(cycle, outcome);
-    tell(cycle, outcome);
+    report(cycle, outcome);
     const { code, message, rowsWritten, ignoredRows } = outcome;
     log.info({ cycle: cycle.id, code, message, rowsWritten, ignoredRows }, "load ended");
   }
 
-  function tell(cycle: Cycle, { code, rowsWritten, ignoredRows, ended }: EndedAs): void {
+  function report(cycle: Cycle, { code, rowsWritten, ignoredRows, ended }: EndedAs): void {
     const { target } = cycle.parameters;
     const bytes = Number(cycle.status().bytes_written);
     const seconds = (ended - cycle.started) / 1000;
     observe({ database: target.database.toLowerCase(), code, rowsWritten, ignoredRows, bytes, seconds });
   }
 
-  /** A full disk must not leave a client polling for ever. After a stop, the engine remembers whether it was written. */
+  /** Retries, so that a full disk does not leave a client polling forever. After a stop, the engine knows if it was written. */
   async function finish(cycle: Cycle, outcome: Outcome): Promise<void> {
     for (let over = false; !over; over = stopping.signal.aborted) {
       try {
@@ -126,7 +126,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     for (const cycle of cycles.values()) {
       if (!hasExpired(cycle)) continue;
       cycles.delete(cycle.id);
-      if (cycle.isIngesting()) tell(cycle, { ...cancelled(), code: "EXPIRED" });
+      if (cycle.isIngesting()) report(cycle, { ...cancelled(), code: "EXPIRED" });
       await cycle.remove().catch((error: unknown) => {
         log.warn({ err: error, cycle: cycle.id }, `an expired load cycle could not be removed: ${messageOf(error)}`);
       });
@@ -171,7 +171,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     cancel: async (cycle) => {
       const outcome = cancelled();
       if (await cycle.cancel(outcome)) {
-        tell(cycle, outcome);
+        report(cycle, outcome);
         return;
       }
       const job = loading.get(cycle);
@@ -188,7 +188,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   };
 }
 
-/** The cycles in a folder, as an earlier process left them (A.24). What never became a cycle or a chunk goes. */
+/** The cycles that an earlier process left in a folder (A.24). Incomplete cycles and chunks are removed. */
 async function recoverCycles(folder: string, limits: Limits, log: Logger): Promise<Cycle[]> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const cycles: Cycle[] = [];
@@ -199,7 +199,7 @@ async function recoverCycles(folder: string, limits: Limits, log: Logger): Promi
       if (cycle === undefined) await rm(place, { recursive: true, force: true });
       else cycles.push(cycle);
     } catch (error) {
-      // It is left where it is, for a person to look at; the other cycles go on.
+      // It stays for a person to look at; the other cycles go on.
       log.error({ err: error }, `the load cycle in ${place} cannot be read: ${messageOf(error)}`);
     }
   }
@@ -210,7 +210,7 @@ async function recover(place: string, limits: Limits): Promise<Cycle | undefined
   const record = await readRecord(place);
   if (record === undefined) return undefined;
   if (record.stage === "DONE") {
-    // A crash may have come between the end and the removal of what it no longer needs.
+    // A crash may have prevented the removal.
     await rm(chunkFolder(place), { recursive: true, force: true });
     return openCycle(place, record, [], limits);
   }

@@ -12,10 +12,10 @@ import type { Splitter } from "./split.ts";
 import type { LoadFormat } from "./start-request.ts";
 
 /**
- * Parses, converts and checks the rows of a load. They are in the stage's table `parsed` then, one row each in the order
- * they were sent, so that `rowid` tells the row's number; a rejected one says what its `flaw` is. `accepted` is a view
- * of the others. Files of up to 128 MiB are written beside `badRecords` meanwhile.
- * @throws {InputError} for a format of dates and times that is not understood; the signal's reason
+ * Parses, converts and checks the rows of a load into the stage's table `parsed`: one row each, in the order they were
+ * sent, so that `rowid` gives the row's number, with its `flaw` if it is rejected. `accepted` is a view of the others.
+ * Uses temporary files of up to 128 MiB beside `badRecords`.
+ * @throws {InputError} for an unsupported format of dates and times; the signal's reason
  */
 export async function parse({ connection }: Stage, input: LoadInput, signal: AbortSignal): Promise<Parsed> {
   const { format, columns, chunks } = input;
@@ -50,7 +50,7 @@ async function createParsed(connection: Connection, columns: readonly Column[], 
   );
 }
 
-/** Inserts the rows of a section as the splitter finds them: some are inserted while the next ones are split. */
+/** Inserts the rows of a section while the splitter works on the next ones. */
 async function insertRewritten(
   connection: Connection,
   { format, columns, badRecords }: LoadInput,
@@ -65,7 +65,7 @@ async function insertRewritten(
       await inserting;
       signal.throwIfAborted();
       inserting = connection.run(`INSERT INTO parsed ${converted(columns, format, from)}`);
-      // A failure is met where the insert is waited for.
+      // A failure is thrown where the insert is awaited.
       inserting.catch(() => undefined);
     }
     await inserting;
@@ -96,7 +96,7 @@ function converted(columns: readonly Column[], format: LoadFormat, from: string)
     FROM (SELECT *, ${values.join(", ")} FROM (SELECT flaw, ${texts.join(", ")} FROM ${from}))`;
 }
 
-/** Counts the rows, describes the first that were rejected and has all of them written. */
+/** Counts the rows, describes the first rejected ones and writes all of these to `badRecords`. */
 async function outcome(
   connection: Connection,
   input: LoadInput,
@@ -126,7 +126,7 @@ export interface LoadInput {
   readonly chunks: readonly string[];
   readonly format: LoadFormat;
   readonly columns: readonly Column[];
-  /** The most parsing errors that are described (A.12). */
+  /** How many parsing errors are described at most (A.12). */
   readonly maxErrors: number;
   /** The file that gets the rejected rows exactly as they were sent (A.13); not created when there are none. */
   readonly badRecords: string;
@@ -135,19 +135,19 @@ export interface LoadInput {
 /** What became of the rows. */
 export interface Parsed {
   readonly accepted: number;
-  /** The true count, also beyond any limit: the whole input is examined (A.10). */
+  /** The true count, even beyond the limit: the whole input is examined (A.10). */
   readonly rejected: number;
   /** `row 17, column joined: "2024-13-01" does not match %Y-%m-%d` (A.12). */
   readonly errors: readonly string[];
 }
 
-/** A file of this size is given to DuckDB while the next one is written. */
+/** DuckDB reads a file of this size while the next one is written, in bytes. */
 const segmentSize = 64 * 1024 * 1024;
 
 /**
- * Splits a section as A.7 and A.23 have it, in files that DuckDB reads in one way only: SQL table expressions with the
- * columns `flaw` and `f0`, `f1`… VARCHAR, in the order of the rows.
- * @param scratch the files, used in turn: once another expression is asked for, the one before the last is written over
+ * Splits a section as A.7 and A.23 define it, into files that DuckDB can read in one way only. Yields SQL table
+ * expressions with the columns `flaw` and `f0`, `f1`… VARCHAR, in the order of the rows.
+ * @param scratch the files, used alternately: an expression is valid until the second one after it is requested
  * @throws the signal's reason
  */
 export async function* rewritten(

@@ -28,7 +28,7 @@ export async function writeRejects(
   let isOver = false;
   let number = 0;
 
-  /** Takes the places of the rejected rows among these, neighbours as one. */
+  /** The ranges of the rejected rows among these; neighbours are merged. */
   async function choose(rows: Rows["rows"]): Promise<[number, number][]> {
     const chosen: [number, number][] = [];
     for (const [from, to] of rows) {
@@ -64,7 +64,7 @@ export async function writeRejects(
   }
 }
 
-/** Collects small pieces. What it is given may change afterwards. */
+/** A buffered writer. It copies what it is given. */
 interface Writer {
   write(bytes: Uint8Array): Promise<void>;
   flush(): Promise<void>;
@@ -103,7 +103,7 @@ interface Rows {
   readonly read: Read;
 }
 
-/** The places of the rows that end in each block. */
+/** The ranges of the rows that end in each block. */
 async function* rowsOf(
   section: Section,
   format: LoadFormat,

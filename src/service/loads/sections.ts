@@ -7,19 +7,19 @@ export interface Section {
   readonly path: string;
   /** Where the rows begin, in bytes. */
   readonly from: number;
-  /** How many lines are before the rows: 1 with a header. */
+  /** How many lines precede the rows: 1 with a header. */
   readonly lines: number;
-  /** Whether what is before the rows is nothing but a byte order mark and a header in one line that ends with `\n`. */
+  /** Whether only a byte order mark and a header in one line that ends with `\n` precede the rows. */
   readonly isPlain: boolean;
 }
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-/** A header that takes more bytes is not looked for in later chunks. */
+/** A longer header is not searched for in later chunks, in bytes. */
 const longestHeader = 1024 * 1024;
 const blockSize = 128 * 1024;
 
 /**
- * The bytes of a file from a place on, in blocks. A block is valid until the next one is asked for.
+ * The bytes of a file from an offset on, in blocks. A block is valid until the next one is requested.
  * @throws the signal's reason
  */
 export async function* blocks(path: string, from: number, signal?: AbortSignal): AsyncGenerator<Buffer> {
@@ -39,7 +39,7 @@ export async function* blocks(path: string, from: number, signal?: AbortSignal):
   }
 }
 
-/** Finds where the rows of each chunk begin. Empty lines before the header are no lines, as anywhere. */
+/** Finds where the rows of each chunk begin. Empty lines do not count, not even before the header. */
 export async function findSections(
   chunks: readonly string[],
   format: LoadFormat,
@@ -78,8 +78,8 @@ export async function findSections(
 }
 
 /**
- * Whether DuckDB finds the end of a header like this: it ends lines at a lone `\r`, and looks for enclosing characters
- * when it skips lines, not in the same way behind a byte order mark.
+ * Whether DuckDB skips such a header correctly: it ends lines at a lone `\r`, and heeds enclosing characters when it
+ * skips lines, but in another way after a byte order mark.
  */
 function isSkipped(header: Buffer, format: LoadFormat, hasMark: boolean): boolean {
   if (header.includes(0x0d)) return false;
@@ -89,7 +89,7 @@ function isSkipped(header: Buffer, format: LoadFormat, hasMark: boolean): boolea
   return !hasMark && isQuotedByTheBook(header, format);
 }
 
-/** Whether enclosing characters are around whole fields alone, and doubled inside them. */
+/** Whether enclosing characters only surround whole fields, and are doubled inside them. */
 function isQuotedByTheBook(header: Buffer, { fieldSeparator, enclosingCharacter }: LoadFormat): boolean {
   const [mark = "", separator = ""] = [enclosingCharacter, fieldSeparator].map((text) =>
     Buffer.from(text).toString("latin1"),

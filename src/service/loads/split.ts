@@ -1,6 +1,6 @@
 import type { LoadFormat } from "./start-request.ts";
 
-/** A row that takes more bytes is rejected. DuckDB holds a row in memory, several times. */
+/** A longer row is rejected: DuckDB holds a row in memory, several times. In bytes. */
 const longestRow = 64 * 1024 * 1024;
 
 const tooLong = `the row is longer than ${longestRow / 1024 / 1024} MiB`;
@@ -29,7 +29,7 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
   /** How many bytes must be there to know what the first of them is. */
   const lookahead = Math.max(2, separator.length, enclosing.length, escape.length);
   const nullText = encoder.encode(format.nullValue);
-  /** Bytes as they were sent are kept where only they can tell a null: `\N` is escaped. */
+  /** Raw bytes are kept only where a null cannot be told without them: `\N` is escaped. */
   const keepsRaw = !isCsv && escape.length > 0 && format.nullValue.includes(format.escapeCharacter);
   const raw = new Uint8Array(nullText.length + 1);
   const width = columnNames.length;
@@ -302,9 +302,9 @@ export interface SplitOptions {
 }
 
 /**
- * Finds the rows and fields of one chunk, exactly as A.7, A.15 to A.17 and A.23 have them, and writes them anew in a
- * form that leaves nothing open: `flaw,"field","field"` and `\n`. Every field is in double quotes, doubled inside,
- * unless it is null; of a row that cannot be split the flaw says why (`"column c: …"`), and its fields are null.
+ * Finds the rows and fields of one chunk exactly as A.7, A.15 to A.17 and A.23 define them, and rewrites them in an
+ * unambiguous form: `flaw,"field","field"` and `\n`. Every field is in double quotes, doubled inside, unless it is null.
+ * For a row that cannot be split, the flaw says why (`"column c: …"`) and the fields are null.
  */
 export interface Splitter {
   /** The next bytes of the chunk. */
@@ -325,7 +325,7 @@ export interface Splitter {
 export interface Utf8Check {
   /** Whether a character has begun and is not complete, or the text was broken before. */
   isOpen(): boolean;
-  /** Whether the text may go on with this byte. What is behind a byte that it may not is not looked at. */
+  /** Whether the text may go on with this byte. After the first one that may not, nothing is checked. */
   accepts(byte: number): boolean;
   /** Whether the text may end here. */
   isComplete(): boolean;

@@ -3,10 +3,10 @@ import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { isUnderstood } from "./strptime.ts";
 
-/** What errors are described at the most, whatever a client asks for: they are in the status, which is one value. */
+/** The most errors that are described, whatever the client asks for: the status holds all of them. */
 const mostErrors = 10_000;
 
-/** Reads the body of StartLoad (A.3). Undefined: it is not valid. */
+/** Reads the body of StartLoad (A.3). Undefined when it is not valid. */
 export function readStartRequest(body: string): LoadParameters | undefined {
   let value: unknown;
   try {
@@ -18,7 +18,7 @@ export function readStartRequest(body: string): LoadParameters | undefined {
   return parsed.success && formatsOf(formatOf(parsed.data)).every(isUnderstood) ? parsed.data : undefined;
 }
 
-/** The formats that rule, whatever columns the table has (A.18). */
+/** The formats in effect, whatever columns the table has (A.18). */
 function formatsOf({ convertedToEpoch, dateFormat, dateTimeFormat, timeFormat }: LoadFormat): readonly string[] {
   return convertedToEpoch ? [timeFormat] : [timeFormat, dateFormat, dateTimeFormat];
 }
@@ -56,7 +56,7 @@ export function formatOf({ format }: LoadParameters): LoadFormat {
   };
 }
 
-/** How the rows of a load are written: specification 2.2 with every default filled in. Booleans and texts as the client gave them. */
+/** How the rows of a load are written: specification 2.2 with every default filled in. */
 export interface LoadFormat {
   readonly type: "csv" | "delimited";
   /** One Unicode character. */

@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 
-/** What a format is for, and the options that go with it (A.19). */
+/** A format and its options (A.19). */
 export interface TimeOptions {
   readonly format: string;
   readonly skipSecondFraction: boolean;
@@ -20,7 +20,7 @@ const combined: Readonly<Record<string, string>> = {
   X: "%H:%M:%S",
 };
 
-/** Directives under the name that DuckDB has for them, and what they match. */
+/** Directives, the names DuckDB has for them, and what they match. */
 const directives: Readonly<Record<string, readonly [names: readonly string[], pattern: string]>> = {
   a: [["%a", "%A"], "[A-Za-z]+"],
   A: [["%A", "%a"], "[A-Za-z]+"],
@@ -103,8 +103,8 @@ export function parseTime(value: string, options: TimeOptions): string {
 }
 
 /**
- * A format under the name that DuckDB has for it, when all that it matches are digits, spaces and `-`, `/`, `:` or `.`:
- * whatever is made of these alone DuckDB's strptime takes as `parseTime` does, fractions of seconds apart.
+ * DuckDB's form of a format that matches only digits, spaces and `-`, `/`, `:` or `.`; else undefined. For text made of
+ * these, DuckDB's strptime agrees with `parseTime`, apart from fractions of seconds.
  */
 export function numericFormat(format: string): { readonly format: string; readonly hasSeconds: boolean } | undefined {
   const parts = partsOf(format);

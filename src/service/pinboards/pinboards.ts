@@ -7,7 +7,7 @@ import type { DataRequest, EncodedPage } from "./request.ts";
 
 export interface PinboardOptions {
   readonly engine: Pick<Engine, "query" | "revision">;
-  /** Where pinboards come from: asked for all of them at the start, and at every `reload`. */
+  /** Reads all pinboards, at the start and at every `reload`. */
   readonly read: () => Promise<readonly Pinboard[]>;
   /** How long a query may run, in milliseconds. */
   readonly timeout: number;
@@ -29,12 +29,12 @@ export interface Pinboards {
    */
   headers(pinboard: string, administrator: string): VisualizationHeader[];
   /**
-   * Reads all pinboards again. What is under way is not disturbed.
+   * Reads all pinboards again. Running queries go on.
    * @returns how many there are
-   * @throws {InputError} with every problem; the pinboards are then those from before
+   * @throws {InputError} with every problem; then the pinboards stay as they were
    */
   reload(): Promise<number>;
-  /** Resolves when no query is under way any more. */
+  /** Resolves when no query is running any more. */
   settled(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export async function openPinboards({ engine, read, timeout, maxRows }: Pinboard
     signal: AbortSignal,
   ): Promise<EncodedPage> => {
     const page = { offset: paging.offset ?? 0, limit: Math.min(paging.size ?? maxRows, maxRows) };
-    // Who asks after something has changed must not be given what was so before.
+    // A request after a change must not get the result from before it.
     const key = JSON.stringify([engine.revision(), database, sql, page, format]);
     try {
       return await flights.join(key, signal, async (stop) =>
@@ -148,15 +148,15 @@ function write(
   return pieces.length === 0 ? [Buffer.from("{}")] : [...pieces, Buffer.from("}")];
 }
 
-/** Work that several wait for at once: who asks for what is already under way shares it. */
+/** Runs work with the same key only once at a time; all callers share its result. */
 export interface Flights<Result> {
   /**
-   * The result of the work under way that has this key; when there is none, it is begun. Who leaves, by their signal,
-   * leaves alone: the work is stopped when nobody waits for it any more.
+   * The result of the running work with this key, which is started when there is none. An aborted caller leaves without
+   * disturbing the others; the work is stopped when nobody waits for it any more.
    * @throws the signal's reason, or what the work throws
    */
   join(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>;
-  /** Resolves when nothing is under way, also nothing that was told to stop. */
+  /** Resolves when nothing is running, not even what was told to stop. */
   settled(): Promise<void>;
 }
 
@@ -182,7 +182,7 @@ export function createFlights<Result>(): Flights<Result> {
     return flight;
   };
 
-  /** Nobody can join it from now on. */
+  /** No caller can join it from now on. */
   const remove = (key: string, flight: Flight<Result>): void => {
     if (byKey.get(key) === flight) byKey.delete(key);
   };
@@ -214,7 +214,7 @@ export function createFlights<Result>(): Flights<Result> {
   };
 }
 
-/** A pinboard: queries by name, whose answers people look at together. */
+/** A pinboard: named queries whose results are shown together. */
 export interface Pinboard {
   readonly id: string;
   readonly name: string;

@@ -4,7 +4,7 @@ import { InputError } from "#errors.ts";
 import type { Page } from "#service/engine/engine.ts";
 import { headerParameters, pinboardParameters } from "#wire/pinboards.ts";
 
-/** What a call of `pinboarddata` asks for. GUIDs are in lower case. */
+/** The parameters of `pinboarddata`. GUIDs are in lower case. */
 export interface DataRequest {
   readonly pinboard: string;
   /** Ids of visualizations; empty: all. */
@@ -25,7 +25,7 @@ type Given = Readonly<Record<string, string>>;
 /**
  * Reads the parameters of `pinboarddata` (B.11 to B.13).
  * @param visualizations every value that `vizid` was given
- * @throws {InputError} with every parameter that is wrong
+ * @throws {InputError} naming every wrong parameter
  */
 export function readDataRequest(given: Given, visualizations: readonly string[]): DataRequest {
   const { id, vizid, batchsize, pagenumber, offset, formattype } = read(pinboardParameters, {
@@ -74,7 +74,7 @@ export interface EncodedPage {
   readonly rows: readonly Buffer[];
 }
 
-/** Characters after which a piece ends and others get their turn: about a millisecond's work. */
+/** The size of a piece in characters, after which it yields: about a millisecond of work. */
 const pieceLength = 64 * 1024;
 
 export async function encodePage({ columnNames, rows, totalRowCount }: Page, format: Format): Promise<EncodedPage> {
@@ -92,7 +92,7 @@ export async function encodePage({ columnNames, rows, totalRowCount }: Page, for
   return { columnNames, totalRowCount, rowCount: rows.length, rows: pieces };
 }
 
-/** Writes a row as an object: by hand, since an object would put columns called `1` and `2` first. */
+/** Writes a row as an object. `JSON.stringify` would put columns called `1` and `2` first. */
 function objectWriter(columnNames: readonly string[]): (row: readonly unknown[]) => string {
   const keys = distinctNames(columnNames).map((name, index) => `${index === 0 ? "" : ","}${JSON.stringify(name)}:`);
   return (row) => {

@@ -23,11 +23,11 @@ import {
 import type { RegularRows } from "./row-scan.ts";
 
 /**
- * Makes `accepted` a view that reads the input itself, so that the rows are read, converted and written in one pass. It
- * fails where a row would be rejected: then the input is to be parsed, which says what is wrong with it. It does not
- * number the rows: a table with a primary key needs more.
- * @returns what becomes of the rows if the view does not fail; undefined when DuckDB is not trusted with the input
- * @throws {InputError} for a format of dates and times that is not understood; the signal's reason
+ * The fast path: makes `accepted` a view over DuckDB's own CSV reader, so that rows are read, converted and written in
+ * one pass. It is taken only for input that the reader is known to treat as `parse` does. The view fails on a row that
+ * would be rejected; then `parse` says what is wrong. Rows are not numbered, which a table with a primary key needs.
+ * @returns what becomes of the rows unless the view fails; undefined when the input has to be parsed
+ * @throws {InputError} for an unsupported format of dates and times; the signal's reason
  */
 export async function readDirectly(
   { connection }: Stage,
@@ -51,7 +51,7 @@ export async function readDirectly(
   return { accepted: all.count, rejected: 0, errors: [] };
 }
 
-/** How a column is read by DuckDB's CSV reader, and what becomes of it then. */
+/** How DuckDB's CSV reader reads a column, and how its value is made of that. */
 interface Reading {
   readonly type: string;
   /** The field as text, where the reader does not convert it; null where it stands for null. */
@@ -62,7 +62,7 @@ interface Reading {
   readonly format?: string;
 }
 
-/** The reader converts what it cannot take for something that A.15 and A.19 do not: it depends on the bytes there are. */
+/** The reader converts a column only if, for the bytes it holds, it is as strict as A.15 and A.19. */
 function readingOf(column: Column, field: string, kinds: number, format: LoadFormat): Reading {
   const { type, text, value } = conversionOf(column, field, format);
   const isMadeOf = (allowed: number): boolean => (kinds & ~allowed) === 0;
@@ -115,7 +115,7 @@ function itself(field: string): string {
 
 const refused = "error('a row is to be rejected')";
 
-/** A value that is null although there is a field does not convert. */
+/** Fails where a field that is not null does not convert. */
 function orRefused(value: string, field: string): string {
   return `CASE WHEN ${field} IS NOT NULL AND ${value} IS NULL THEN ${refused} ELSE ${value} END`;
 }
@@ -124,7 +124,7 @@ function finite(value: string): string {
   return `CASE WHEN isinf(${value}) THEN ${refused} ELSE ${value} END`;
 }
 
-/** Neighbours with as many lines before their rows are read together. */
+/** Neighbouring sections with equally many lines before their rows are read together. */
 function groups(sections: readonly Section[]): Section[][] {
   const found: Section[][] = [];
   for (const section of sections) {
@@ -142,7 +142,7 @@ function selectOf(
   format: LoadFormat,
 ): string {
   const types = readings.map(({ type }) => type);
-  // There is one format for all columns of a type. Those that could do without take it as well.
+  // There is one format for all columns of a type, also for those that need none.
   const options = [
     ["DATE", "dateformat"],
     ["TIMESTAMP", "timestampformat"],
@@ -158,9 +158,9 @@ function selectOf(
 }
 
 /**
- * Whether DuckDB's CSV reader and the splitter are of one mind on every chunk in a format like this that `isRegular`.
- * What the reader does otherwise: it has one byte each for separator and enclosing character, no escape apart from
- * doubling, and it matches a null after unescaping.
+ * Whether DuckDB's CSV reader and the splitter agree on regular rows in this format. The reader differs in this: its
+ * separator and enclosing character are one byte each, it has no escape apart from doubling, and it matches a null after
+ * unescaping.
  */
 export function isPlain(format: LoadFormat, width: number): boolean {
   const { fieldSeparator, enclosingCharacter, nullValue } = format;
@@ -179,7 +179,7 @@ export function isPlain(format: LoadFormat, width: number): boolean {
 }
 
 /**
- * What the rows of a section are, undefined when one of them is not regular.
+ * The rows of a section; undefined when one of them is not regular.
  * @throws the signal's reason
  */
 export async function regularRows(

@@ -1,6 +1,6 @@
 import type { LoadFormat } from "#service/loads/start-request.ts";
 
-/** What bytes the fields of a column are made of: an or of these. Fields that stand for null do not count. */
+/** Bits for the kinds of bytes in the fields of a column. Fields that stand for null do not count. */
 export const digits = 1;
 export const minus = 2;
 export const point = 4;
@@ -15,7 +15,7 @@ export const days = 128;
 export const moments = 256;
 export const shapeless = 512;
 
-/** A byte that has a meaning of its own. */
+/** A separator, enclosing character or line end. */
 const special = 1024;
 
 const newline = 0x0a;
@@ -28,7 +28,7 @@ const nine = 0x39;
 const colon = 0x3a;
 const dash = 0x2d;
 const space = 0x20;
-/** The length of the longest field that has a shape. */
+/** The longest field whose shape matters: `2024-02-29 23:59:59`. */
 const longestShape = 19;
 
 const atField = 0;
@@ -37,9 +37,9 @@ const inQuotes = 2;
 const afterQuotes = 3;
 
 /**
- * Rows that have as many fields as the table, are quoted by the book and end with `\n`. DuckDB's CSV reader takes more
- * than that, in its own way: it drops spaces around quotes and an empty field too many, and ends rows at a lone `\r`;
- * and it reads a quoted newline right only with one thread.
+ * Rows with as many fields as the table, correctly quoted and ending with `\n`. DuckDB's CSV reader accepts more than
+ * that, in its own way: it drops spaces around quotes and an extra empty field, and ends rows at a lone `\r`; and it
+ * reads a quoted newline correctly only with one thread.
  */
 export interface RegularRows {
   readonly count: number;
@@ -47,28 +47,28 @@ export interface RegularRows {
   readonly kinds: Uint16Array;
 }
 
-/** Both, if both are regular. */
+/** Both together, if both are regular. */
 export function joined(one: RegularRows | undefined, other: RegularRows | undefined): RegularRows | undefined {
   if (one === undefined || other === undefined) return undefined;
   return { count: one.count + other.count, kinds: one.kinds.map((kind, i) => kind | (other.kinds[i] ?? 0)) };
 }
 
-/** Looks at the bytes of rows, and finds out whether all of them are regular. */
+/** Checks whether all rows are regular, and of what kinds of bytes their fields are made. */
 interface RowScan {
   take(bytes: Uint8Array): void;
   /** Whether all rows were regular so far. */
   readonly isRegular: boolean;
-  /** What was seen since the last call. The next bytes begin a row. */
+  /** The rows since the last call. The next bytes begin a row. */
   end(): RegularRows | undefined;
 }
 
-/** A scan that is given whole rows, and nothing else. */
+/** A scan of whole rows, without header and byte order mark. */
 export function createRowScan(format: LoadFormat, width: number): RowScan {
   const separator = format.fieldSeparator.charCodeAt(0);
   const mark = format.type === "csv" && format.enclosingCharacter !== "" ? format.enclosingCharacter.charCodeAt(0) : -1;
   const nullText = Buffer.from(format.nullValue);
   const kindOf = kindsOf(separator, mark);
-  /** One more, for the fields that are too many. */
+  /** One more than columns, for extra fields. */
   let kinds = new Uint16Array(width + 1);
   let state = atField;
   let fields = 1;
