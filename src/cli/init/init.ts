@@ -87,7 +87,7 @@ async function askAll(setting: Setting, read: (source: DraftSource) => Promise<F
     });
     const schedule = await askSchedule(checkCron);
     const approval = await askApproval();
-    return { draft: { source, rules, target, approval, ...(schedule === undefined ? {} : { schedule }) }, found };
+    return { draft: { source, rules, target, approval, schedule }, found };
   } catch (error) {
     // What the prompts throw at Ctrl-C, and when the terminal is gone.
     if (error instanceof Error && /^(?:ExitPrompt|AbortPrompt)Error$/.test(error.name))
@@ -106,7 +106,7 @@ async function logIn(remote: DraftTarget, folder: string, signal: AbortSignal): 
     url,
     prefix: "",
     credentials: { username, password: secret.value },
-    ...(ca === undefined ? {} : { ca: await readCertificate(resolve(folder, ca), names.target) }),
+    ca: ca === undefined ? undefined : await readCertificate(resolve(folder, ca), names.target),
   });
   try {
     return await target.check(signal);
@@ -157,9 +157,8 @@ async function fromFlags(
   };
   const found = await read(source);
   const rules = proposeRules(found.seen, hasGroups(source, found));
-  const schedule = flags.schedule === undefined ? {} : { schedule: flags.schedule };
   const { approval = "required" } = flags;
-  return { draft: { source, rules, target: "embedded", approval, ...schedule }, found };
+  return { draft: { source, rules, target: "embedded", approval, schedule: flags.schedule }, found };
 }
 
 async function readDraft(setting: Setting, source: DraftSource, output: Sinks["output"]): Promise<Found> {

@@ -175,7 +175,7 @@ describe("interrupted", () => {
     applying.process.kill("SIGINT");
     const { code, stderr } = await applying.ended;
     expect(code).toBe(1);
-    expect(stderr).toContain("nothing was applied");
+    expect(stderr).toContain("Cancelled. Nothing was applied.");
     expect(await list()).toEqual(before);
     await company.write("go", "");
     expect((await command("apply")).code).toBe(0);
