@@ -73,7 +73,7 @@ export function reorganisation(life: Life): void {
     const held = await life.run("held");
     expect(tripped(held)).toEqual(["updates", "membershipsLost"]);
     await life.approve(held, "applied", { overrides: tripped(held) });
-    expect(life.office.coordinator.syncs()[0]).not.toHaveProperty("caution");
+    expect(life.office.coordinator.syncs()[0]?.caution).toBeUndefined();
     await life.run("no change");
   });
 }
