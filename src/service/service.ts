@@ -25,7 +25,7 @@ import { addLocalRoutes } from "#service/server/sql-route.ts";
 import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { createThrottle, openKnownAddresses } from "#service/session/throttle.ts";
-import type { AddRoutes, Figures, Observer, Probe } from "./hooks.ts";
+import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage } from "./storage.ts";
 

@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
-import type { EndedLoad } from "#service/hooks.ts";
+import type { EndedLoad } from "#service/observer.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";

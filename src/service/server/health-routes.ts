@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { RollcallError } from "#errors.ts";
-import type { Probe } from "#service/hooks.ts";
+import type { Probe } from "#service/observer.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { sendJson } from "./answers.ts";
 

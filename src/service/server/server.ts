@@ -7,7 +7,7 @@ import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
-import type { EndedRequest } from "#service/hooks.ts";
+import type { EndedRequest } from "#service/observer.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
