@@ -10,8 +10,8 @@ import { startRollcall } from "../../support/rollcall.ts";
 import { loggedIn, startScripted } from "../../support/scripted.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
 import { call, login, post, startService } from "../../support/service.ts";
-import { contentsOf, filesBelow, tracer } from "../../support/traces.ts";
-import type { Trace } from "../../support/traces.ts";
+import { contentsOf, filesBelow, leakFinder } from "../../support/leaks.ts";
+import type { Leak } from "../../support/leaks.ts";
 
 /** A password with everything that is written otherwise somewhere: in JSON, in URLs, in forms, in HTML. */
 const password = (name: string): string => `${name}: "Gr0ße\\"&+%/ <${name.length}>`;
@@ -256,8 +256,8 @@ test("no secret is written anywhere, whatever happens to a run", { skip, timeout
   const keep = (place: string, content: string | Buffer): void => {
     pieces.set(place, [...(pieces.get(place) ?? []), content]);
   };
-  const early = tracer(secrets);
-  const transient: Trace[] = [];
+  const early = leakFinder(secrets);
+  const transient: Leak[] = [];
   const files = watchFiles((file, bytes) => transient.push(...early(file, bytes)));
 
   const daemon = startRollcall(["start", "--verbose", "--config", config], { cwd: folder, env });
@@ -381,21 +381,21 @@ test("no secret is written anywhere, whatever happens to a run", { skip, timeout
   const refused = await rollcall(["check", "--config", join(folder, "broken.yaml"), "--json"], { cwd: folder, env });
   keep("a wrong configuration", refused.stdout + refused.stderr);
 
-  const find = tracer({ ...secrets, ...passing, canary });
-  const traces: Trace[] = [...transient];
-  for (const [place, contents] of pieces) for (const content of contents) traces.push(...find(place, content));
+  const find = leakFinder({ ...secrets, ...passing, canary });
+  const leaks: Leak[] = [...transient];
+  for (const [place, contents] of pieces) for (const content of contents) leaks.push(...find(place, content));
   for (const file of await filesBelow(data))
-    for (const content of await contentsOf(join(data, file))) traces.push(...find(file, content));
+    for (const content of await contentsOf(join(data, file))) leaks.push(...find(file, content));
   for (const file of await filesBelow(join(folder, "exported")).catch(() => []))
-    traces.push(...find(`exported/${file}`, await readFile(join(folder, "exported", file))));
+    leaks.push(...find(`exported/${file}`, await readFile(join(folder, "exported", file))));
 
   expect(code).toBe(0);
   expect(refused.code).toBe(1);
   // It was looked in the right places: what is no secret and was written there is found there.
-  const canaries = new Set(traces.filter(({ secret }) => secret === "canary").map(({ place }) => place));
+  const canaries = new Set(leaks.filter(({ secret }) => secret === "canary").map(({ place }) => place));
   const wanted = ["user/list", "the log of the daemon", "service/service.duckdb", "exported/users.csv"];
   expect(wanted.filter((place) => !canaries.has(place))).toEqual([]);
-  const found = traces.filter(
+  const found = leaks.filter(
     ({ secret, place }) =>
       secret !== "canary" && !allowed.some((each) => each.file.test(place) && each.secrets.includes(secret)),
   );
@@ -410,7 +410,7 @@ test("a generated password is said once, on standard error, and in no file", asy
   const generated = /The password of admin is (\S+)/.exec(stderr)?.[1] ?? "";
   expect(generated.length).toBeGreaterThan(12);
   expect(stderr.split(generated)).toHaveLength(2);
-  const find = tracer({ generated });
+  const find = leakFinder({ generated });
   expect(find("standard output", stdout)).toEqual([]);
   expect(find("standard error", stderr)).not.toEqual([]);
   for (const file of await filesBelow(given))

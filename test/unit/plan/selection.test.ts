@@ -1,14 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { applyOf } from "./applying.ts";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/memory.ts";
-import { directory, fill, keyOf } from "./directories.ts";
 import { cases } from "../../support/random.ts";
+import { applyOf, directory, fill, keyOf } from "./directories.ts";
 
 const connection = useConnection();
 

@@ -7,9 +7,8 @@ import { narrow } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { combinePreviousState } from "#sync/plans/undo.ts";
 import { useConnection } from "../../../support/memory.ts";
-import { applyOf } from "../../plan/applying.ts";
-import { byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";
 import { cases } from "../../../support/random.ts";
+import { applyOf, byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";
 
 const connection = useConnection();
 

@@ -10,8 +10,8 @@ import { renderMarkdown } from "#plan/render/markdown.ts";
 import type { Fact } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../support/memory.ts";
-import { fill } from "./directories.ts";
+import { useConnection } from "../../../support/memory.ts";
+import { fill } from "../directories.ts";
 
 const connection = useConnection();
 
@@ -74,7 +74,7 @@ async function planOf(before: readonly Principal[], after: readonly Principal[])
   return createPlan(connection());
 }
 
-const golden = (name: string): string => new URL(`../../fixtures/plan/${name}`, import.meta.url).pathname;
+const golden = (name: string): string => new URL(`../../../fixtures/plan/${name}`, import.meta.url).pathname;
 
 describe("a plan is shown", () => {
   test("as HTML", async () => {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { formatOf, readStartRequest } from "#service/loads/start-request.ts";
 import { createSplitter } from "#service/loads/split.ts";
-import { cases } from "../../support/random.ts";
+import { cases } from "../../../support/random.ts";
 
 const mark = fc.constantFrom(",", ";", '"', "'", "\\", "é", "→", "😀");
 const body = fc.record({

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LoadFormat } from "#service/loads/start-request.ts";
 import { useParsing } from "./parsing.ts";
-import { cases } from "../../support/random.ts";
+import { cases } from "../../../support/random.ts";
 
 const { load } = useParsing();
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { tracer } from "../../support/traces.ts";
+import { leakFinder } from "../../support/leaks.ts";
 
 const secret = 'Gr0ße "Wörter"\\&+%/ <x>';
-const find = tracer({ secret });
+const find = leakFinder({ secret });
 
 test.each([
   ["as it is", secret],
@@ -26,7 +26,7 @@ test("a secret is found in base64, whatever stands before it and after it", () =
 
 test("a line of a key is found", () => {
   const line = "MHcCAQEEIBkg3k5nJ0s3n8m1mQ0yq8h1d8yq8h1d8yq8h1d8yq8h";
-  const inKey = tracer({ key: `-----BEGIN EC PRIVATE KEY-----\n${line}\n-----END EC PRIVATE KEY-----\n` });
+  const inKey = leakFinder({ key: `-----BEGIN EC PRIVATE KEY-----\n${line}\n-----END EC PRIVATE KEY-----\n` });
   expect(inKey("", `x${line}y`)).toHaveLength(1);
 });
 

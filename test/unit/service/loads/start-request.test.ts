@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatOf, maxErrorsOf, readStartRequest, targetOf } from "#service/loads/start-request.ts";
 import type { LoadParameters } from "#wire/loads.ts";
-import { defaultParameters } from "../../fixtures/load-parameters.ts";
+import { defaultParameters } from "../../../fixtures/load-parameters.ts";
 
 const target = { database: "d", table: "t" };
 

@@ -6,7 +6,7 @@ import { loadPinboards } from "#config/pinboards.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine, Page } from "#service/engine/engine.ts";
 
-const config = join(import.meta.dirname, "../../../config/sample");
+const config = join(import.meta.dirname, "../../../../config/sample");
 const [directory, ...others] = await loadPinboards(join(config, "pinboards"));
 const never = new AbortController().signal;
 let folder: string;

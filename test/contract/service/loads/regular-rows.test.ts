@@ -6,7 +6,7 @@ import { isPlain, readingTyped, regularRows } from "#service/loads/direct/direct
 import { parse, rewritten } from "#service/loads/parse.ts";
 import { findSections } from "#service/loads/sections.ts";
 import type { LoadFormat } from "#service/loads/start-request.ts";
-import { cases } from "../../support/random.ts";
+import { cases } from "../../../support/random.ts";
 import { columnsOf, defaults, useParsing } from "./parsing.ts";
 
 const { load, connection, folder } = useParsing();

@@ -8,7 +8,7 @@ import { listBody } from "#client/form.ts";
 import type { Form } from "#client/form.ts";
 import { formBody } from "#http/client.ts";
 import type { RequestBody } from "#http/client.ts";
-import { bench } from "./harness.ts";
+import { bench } from "../target/harness.ts";
 
 const never = new AbortController().signal;
 const secret = fc.string({ unit: "grapheme" });

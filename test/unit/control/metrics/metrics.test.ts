@@ -3,9 +3,9 @@ import { createMetrics } from "#control/metrics/metrics.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import type { SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { parseExposition } from "../../support/exposition.ts";
-import type { Exposition } from "../../support/exposition.ts";
-import { runOf, trippedLimit } from "../../support/runs.ts";
+import { parseExposition } from "../../../support/exposition.ts";
+import type { Exposition } from "../../../support/exposition.ts";
+import { runOf, trippedLimit } from "../../../support/runs.ts";
 
 const status: SyncStatus = { sync: "staff", target: "analytics", skipped: [], overdue: false };
 

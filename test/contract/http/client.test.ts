@@ -5,7 +5,7 @@ import { bytesBody, createHttpClient, textOf } from "#http/client.ts";
 import type { HttpClient, HttpClientOptions } from "#http/client.ts";
 import { answer, startScripted } from "../../support/scripted.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
-import { soon, whenDone } from "./harness.ts";
+import { soon, whenDone } from "../target/harness.ts";
 
 async function serve(script: Record<string, Behaviour>): Promise<ScriptedServer> {
   const server = await startScripted(script);

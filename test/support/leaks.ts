@@ -4,7 +4,7 @@ import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { DuckDBInstance } from "@duckdb/node-api";
 
 /** Where a secret was found, and as what. */
-export interface Trace {
+export interface Leak {
   readonly secret: string;
   readonly place: string;
   readonly form: string;
@@ -43,9 +43,9 @@ function formsOf(secret: string): ReadonlyMap<string, string> {
 }
 
 /** Looks for secrets, by name. */
-export function tracer(
+export function leakFinder(
   secrets: Readonly<Record<string, string>>,
-): (place: string, content: string | Buffer) => Trace[] {
+): (place: string, content: string | Buffer) => Leak[] {
   const forms = Object.entries(secrets).map(([name, secret]) => [name, formsOf(secret)] as const);
   return (place, content) => {
     const bytes = typeof content === "string" ? Buffer.from(content) : content;

@@ -4,9 +4,9 @@ import { connectCoordinator, findDaemon } from "#control/client.ts";
 import type { RemoteCoordinator } from "#control/client.ts";
 import { InputError } from "#errors.ts";
 import type { Begun, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { startControl } from "../../support/control.ts";
-import { digest, openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
-import type { HandledCoordinator } from "../../support/coordinator.ts";
+import { startControl } from "../support/control.ts";
+import { digest, openHandledCoordinator, pendingRun } from "../support/coordinator.ts";
+import type { HandledCoordinator } from "../support/coordinator.ts";
 
 type Asked = Omit<RemoteCoordinator, "close">;
 

@@ -7,9 +7,9 @@ import { createPlan } from "#plan/diff.ts";
 import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
 import { visible } from "#text.ts";
-import { useConnection } from "../../support/memory.ts";
-import { directory, fill } from "./directories.ts";
-import { cases } from "../../support/random.ts";
+import { useConnection } from "../../../support/memory.ts";
+import { directory, fill } from "../directories.ts";
+import { cases } from "../../../support/random.ts";
 
 const connection = useConnection();
 
