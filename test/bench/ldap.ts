@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
-import { ldifEntry } from "../support/ldif.ts";
-import { base, type OpenLdap, reader, startOpenLdap } from "../support/openldap.ts";
+import { ldifEntry } from "../support/ldap/ldif.ts";
+import { base, type OpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
 import type { LdapReadRequest, LdapReadTiming } from "./ldap-read.ts";
 import { machine, median, runApart, table } from "./measure.ts";
 

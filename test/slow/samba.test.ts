@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ldifEntry } from "../support/ldif.ts";
-import { noSamba, sambaAdministrator, sambaBase, type SambaDomain, startSamba } from "../support/samba.ts";
+import { ldifEntry } from "../support/ldap/ldif.ts";
+import { noSamba, sambaAdministrator, sambaBase, type SambaDomain, startSamba } from "../support/ldap/samba.ts";
 import { memberships, openSource, readAll } from "../contract/source/ldap-reading.ts";
 
 const reason = await noSamba();

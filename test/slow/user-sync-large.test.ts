@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { SyncResult } from "#wire/administration.ts";
-import { call } from "../support/service.ts";
+import { call } from "../support/rollcall/service.ts";
 import { group, user } from "../e2e/interface/principals.ts";
 import { result, startAdministration } from "../e2e/interface/syncing.ts";
 import type { Administration } from "../e2e/interface/syncing.ts";

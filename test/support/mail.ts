@@ -6,7 +6,7 @@ import PostalMime from "postal-mime";
 import type { Email } from "postal-mime";
 import { SMTPServer } from "smtp-server";
 import type { SMTPServerOptions } from "smtp-server";
-import { stop, track } from "./scripted.ts";
+import { stop, track } from "./scripted-server.ts";
 
 /** A message as it arrived. */
 export interface ArrivedMail extends Email {

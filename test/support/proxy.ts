@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { Transform } from "node:stream";
-import { stop, track } from "./scripted.ts";
+import { stop, track } from "./scripted-server.ts";
 
 /** Stands between a client and a server below HTTP, and breaks what goes through it. */
 export interface Proxy {

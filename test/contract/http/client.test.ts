@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { InputError } from "#errors.ts";
 import { bytesBody, createHttpClient, textOf } from "#http/client.ts";
 import type { HttpClient, HttpClientOptions } from "#http/client.ts";
-import { answer, startScripted } from "../../support/scripted.ts";
-import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
+import { answer, startScripted } from "../../support/scripted-server.ts";
+import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 import { soon, whenDone } from "../target/harness.ts";
 
 async function serve(script: Record<string, Behaviour>): Promise<ScriptedServer> {

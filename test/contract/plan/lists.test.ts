@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import { readList } from "#plan/lists.ts";
-import { openMemory } from "../../support/memory.ts";
-import type { Memory } from "../../support/memory.ts";
+import { openMemory } from "../../support/duckdb.ts";
+import type { Memory } from "../../support/duckdb.ts";
 
 const tables = { elements: "elements", into: "listed", isLenient: false };
 

@@ -6,7 +6,7 @@ import {
   adReferences,
   domain,
   startActiveDirectory,
-} from "../../support/active-directory.ts";
+} from "../../support/ldap/active-directory.ts";
 import {
   accountFlags,
   adContainers,
@@ -16,7 +16,7 @@ import {
   guidOf,
   inConflict,
   sidOf,
-} from "../../support/active-directory-entries.ts";
+} from "../../support/ldap/active-directory-entries.ts";
 import { failureOf, memberships, openSource, readAll } from "./ldap-reading.ts";
 
 async function serve(entries: ActiveDirectoryOptions["entries"], more: object = {}): Promise<ActiveDirectory> {

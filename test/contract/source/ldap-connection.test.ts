@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { makeCertificate } from "../../support/certificates.ts";
-import { startLdapProxy } from "../../support/ldap-proxy.ts";
-import { ldifEntry } from "../../support/ldif.ts";
-import { noOpenLdap, type OpenLdap, type OpenLdapOptions, reader, startOpenLdap } from "../../support/openldap.ts";
+import { startLdapProxy } from "../../support/ldap/proxy.ts";
+import { ldifEntry } from "../../support/ldap/ldif.ts";
+import { noOpenLdap, type OpenLdap, type OpenLdapOptions, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 import { organizationalUnit, people, userDn } from "./ldap-medium.ts";
 import { failureOf, openSource, readAll } from "./ldap-reading.ts";
 

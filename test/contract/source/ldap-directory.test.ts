@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { ldifChange, ldifDelete, ldifEntry, ldifRename } from "../../support/ldif.ts";
+import { ldifChange, ldifDelete, ldifEntry, ldifRename } from "../../support/ldap/ldif.ts";
 import {
   admin,
   base,
@@ -8,7 +8,7 @@ import {
   type OpenLdapOptions,
   reader,
   startOpenLdap,
-} from "../../support/openldap.ts";
+} from "../../support/ldap/openldap.ts";
 import { groupDn, groups, organizationalUnit, people, schema, userDn } from "./ldap-medium.ts";
 import { failureOf, memberships, openSource, readAll } from "./ldap-reading.ts";
 

@@ -8,7 +8,7 @@ import {
   result,
   resultCode,
   encode,
-} from "../../support/ldap-message.ts";
+} from "../../support/ldap/message.ts";
 import {
   hasMore,
   type LdapFault,
@@ -16,9 +16,9 @@ import {
   type Place,
   refuse,
   startLdapProxy,
-} from "../../support/ldap-proxy.ts";
-import { ldifEntry } from "../../support/ldif.ts";
-import { noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
+} from "../../support/ldap/proxy.ts";
+import { ldifEntry } from "../../support/ldap/ldif.ts";
+import { noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 import { groups, organizationalUnit, people } from "./ldap-medium.ts";
 import { failureOf, openSource, readAll, type Reading } from "./ldap-reading.ts";
 

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeCertificate } from "../../support/certificates.ts";
-import { ldifEntry, ldifRename, rdnValue } from "../../support/ldif.ts";
-import { base, type OpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
+import { ldifEntry, ldifRename, rdnValue } from "../../support/ldap/ldif.ts";
+import { base, type OpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 import type { Company, CompanyGroup, CompanyUser } from "./company.ts";
 import type { Medium, Provision } from "./suite.ts";
 

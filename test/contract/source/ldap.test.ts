@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { describe } from "vitest";
 import { makeAuthority } from "../../support/certificates.ts";
-import { ldifChange, ldifRename } from "../../support/ldif.ts";
-import { noOpenLdap, reader } from "../../support/openldap.ts";
+import { ldifChange, ldifRename } from "../../support/ldap/ldif.ts";
+import { noOpenLdap, reader } from "../../support/ldap/openldap.ts";
 import { groups, ldapMedium, type LdapForm, type LdapProvision, people } from "./ldap-medium.ts";
 import { type Fault, sourceSuite } from "./suite.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { base, noOpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
+import { base, noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 
 const reason = await noOpenLdap();
 

@@ -6,11 +6,11 @@ import { text } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import type { Entry, SourceRecord, WantedAttributes } from "#connector.ts";
-import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import scim from "#connectors/scim/index.ts";
+import { IncompleteReadError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
-import { type Quirks, startPagedScim } from "../../support/scim-pages.ts";
-import { type ScimDirectory, type ScimServer, startScim } from "../../support/scim.ts";
+import { startPagedScim, startScim } from "../../support/scim.ts";
+import type { Quirks, ScimDirectory, ScimServer } from "../../support/scim.ts";
 import { largeCompany } from "./company.ts";
 import { directoryOf } from "./scim-medium.ts";
 

@@ -1,10 +1,11 @@
-import type { ServerResponse } from "node:http";
 import { appendFile, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { startPagedScim } from "../../support/scim-pages.ts";
-import { startScim } from "../../support/scim.ts";
-import { type ScimFilesProvision, scimFilesMedium, scimMedium, type ScimProvision } from "./scim-medium.ts";
-import { type Fault, sourceSuite } from "./suite.ts";
+import { startPagedScim, startScim } from "../../support/scim.ts";
+import { scimFilesMedium, scimMedium } from "./scim-medium.ts";
+import type { ScimFilesProvision, ScimProvision } from "./scim-medium.ts";
+import { sourceSuite } from "./suite.ts";
+import type { Fault } from "./suite.ts";
 
 function answer(response: ServerResponse, status: number, body: string): boolean {
   response.writeHead(status, { "content-type": "application/scim+json" }).end(body);

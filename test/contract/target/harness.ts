@@ -1,13 +1,12 @@
-import { mkdtemp, readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect } from "vitest";
 import { createClient } from "#client/client.ts";
-import type { Client } from "#client/client.ts";
-import type { ClientOptions } from "#client/client.ts";
+import type { Client, ClientOptions } from "#client/client.ts";
 import { RollcallError } from "#errors.ts";
-import { startScripted } from "../../support/scripted.ts";
-import type { ScriptedServer } from "../../support/scripted.ts";
+import { startScripted } from "../../support/scripted-server.ts";
+import type { ScriptedServer } from "../../support/scripted-server.ts";
 
 const password = "s3cret-p4ssword";
 export const defaultPassword = "f1rst-l0gin+%&";

@@ -1,8 +1,8 @@
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { RefusedError, UnavailableError } from "#errors.ts";
-import { answer, loggedIn } from "../../support/scripted.ts";
-import type { Behaviour } from "../../support/scripted.ts";
+import { answer, loggedIn } from "../../support/scripted-server.ts";
+import type { Behaviour } from "../../support/scripted-server.ts";
 import { bench, soon } from "./harness.ts";
 
 const list = JSON.stringify([{ name: "ann", displayName: "Ann \uFEFF😀", groupNames: [] }]);

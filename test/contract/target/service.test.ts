@@ -7,8 +7,8 @@ import { openTarget } from "#client/target.ts";
 import { RefusedError } from "#errors.ts";
 import { listedPrincipal, syncResult } from "#wire/administration.ts";
 import { makeCertificate } from "../../support/certificates.ts";
-import { administrator, login, startService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { administrator, login, startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
 import { bench, defaultPassword, soon, whenDone } from "./harness.ts";
 
 let service: TestService;

@@ -3,8 +3,8 @@ import { appendFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { Submission } from "#client/directory.ts";
 import { RefusedError, UnavailableError } from "#errors.ts";
-import { answer, loggedIn, unread } from "../../support/scripted.ts";
-import type { Behaviour } from "../../support/scripted.ts";
+import { answer, loggedIn, unread } from "../../support/scripted-server.ts";
+import type { Behaviour } from "../../support/scripted-server.ts";
 import { bench, defaultPassword, soon } from "./harness.ts";
 
 const result = JSON.stringify({ usersAdded: ["ann"] });

@@ -4,8 +4,8 @@ import type { AddressInfo, Socket } from "node:net";
 import { expect, test } from "vitest";
 import { InputError, RefusedError, UnavailableError } from "#errors.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
-import { answer, loggedIn, stop, track, unread } from "../../support/scripted.ts";
-import type { Behaviour } from "../../support/scripted.ts";
+import { answer, loggedIn, stop, track, unread } from "../../support/scripted-server.ts";
+import type { Behaviour } from "../../support/scripted-server.ts";
 import { bench, soon, whenDone } from "./harness.ts";
 
 /** A server below HTTP. */

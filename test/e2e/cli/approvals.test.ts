@@ -1,9 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import { startGate } from "../../support/proxy.ts";
-import { startService } from "../../support/service.ts";
-import { atTerminal, keys } from "../../support/terminal.ts";
+import { startService } from "../../support/rollcall/service.ts";
+import { atTerminal, keys } from "../../support/rollcall/terminal.ts";
 
 const company = companyOfEachTest((yaml) => `${yaml}    approval: required\n    limits: { deletes: 0 }\n`);
 const { command } = company;

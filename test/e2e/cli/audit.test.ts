@@ -1,8 +1,8 @@
 import { appendFile, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import type { Ended } from "../../support/rollcall.ts";
+import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import type { Ended } from "../../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest((yaml) => yaml.replace("initial-user-secret", '"${env:INITIAL}"'), {
   INITIAL: "initial-user-secret",

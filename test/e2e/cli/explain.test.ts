@@ -1,9 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { login, post } from "../../support/service.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { login, post } from "../../support/rollcall/service.ts";
 
 const company = companyOfEachTest();
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { stopRollcall } from "../../support/rollcall.ts";
+import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 

@@ -2,13 +2,13 @@ import { mkdtemp, readFile, readdir, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { base, noOpenLdap, reader, startOpenLdap } from "../../support/openldap.ts";
-import { rollcall } from "../../support/command.ts";
-import { startRollcall } from "../../support/rollcall.ts";
+import { people } from "../../support/rollcall/company.ts";
+import { base, noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { startRollcall } from "../../support/rollcall/rollcall.ts";
 import { startScim } from "../../support/scim.ts";
-import { startService } from "../../support/service.ts";
-import { atTerminal, keys } from "../../support/terminal.ts";
+import { startService } from "../../support/rollcall/service.ts";
+import { atTerminal, keys } from "../../support/rollcall/terminal.ts";
 
 let folder: string;
 beforeEach(async () => {

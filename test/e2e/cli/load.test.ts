@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { rollcall } from "../../support/command.ts";
-import { startRollcall } from "../../support/rollcall.ts";
-import type { Ended } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import type { Ended } from "../../support/rollcall/rollcall.ts";
 
 let folder: string;
 beforeEach(async () => {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { companyOfEachTest } from "../../support/each-company.ts";
+import { companyOfEachTest } from "../../support/rollcall/company.ts";
 import { startMailServer } from "../../support/mail.ts";
 import type { MailServer } from "../../support/mail.ts";
-import { answer, startScripted } from "../../support/scripted.ts";
-import type { ScriptedServer } from "../../support/scripted.ts";
+import { answer, startScripted } from "../../support/scripted-server.ts";
+import type { ScriptedServer } from "../../support/scripted-server.ts";
 
 const password = "m4il-passw0rd";
 const company = companyOfEachTest(undefined, { MAIL_PASSWORD: password });

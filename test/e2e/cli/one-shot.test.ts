@@ -1,9 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { rollcall } from "../../support/command.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 
 const company = companyOfEachTest();
 

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { runTool } from "../../support/process.ts";
-import { watchOutput } from "../../support/rollcall.ts";
-import type { Running } from "../../support/rollcall.ts";
+import { watchOutput } from "../../support/rollcall/rollcall.ts";
+import type { Running } from "../../support/rollcall/rollcall.ts";
 
 /**
  * What the image and the unit for systemd say, done without either: the files that they name, at the paths that they name

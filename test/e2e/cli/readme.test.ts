@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { rollcall } from "../../support/command.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
 
 const root = new URL("../../../", import.meta.url);
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 
 let yaml: string;
 const company = companyOfEachTest((text) => (yaml = text));

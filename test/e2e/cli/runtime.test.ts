@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { runTool } from "../../support/process.ts";
-import { rollcall } from "../../support/command.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeCertificate } from "../../support/certificates.ts";
-import { base, noOpenLdap, startOpenLdap } from "../../support/openldap.ts";
-import { rollcall } from "../../support/command.ts";
-import { startRollcall } from "../../support/rollcall.ts";
-import { loggedIn, startScripted } from "../../support/scripted.ts";
-import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
-import { call, login, post, startService } from "../../support/service.ts";
+import { base, noOpenLdap, startOpenLdap } from "../../support/ldap/openldap.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import { loggedIn, startScripted } from "../../support/scripted-server.ts";
+import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
+import { call, login, post, startService } from "../../support/rollcall/service.ts";
 import { contentsOf, filesBelow, leakFinder } from "../../support/leaks.ts";
 import type { Leak } from "../../support/leaks.ts";
 

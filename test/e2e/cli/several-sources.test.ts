@@ -1,8 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 
 const vpn = `number,address,name,groups
 v1,ADA@example.com,A. Lovelace,remote

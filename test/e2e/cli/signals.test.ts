@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { stopRollcall } from "../../support/rollcall.ts";
-import type { Running } from "../../support/rollcall.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+import type { Running } from "../../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 const { start } = company;

@@ -2,10 +2,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { rollcall } from "../../support/command.ts";
-import { startRollcall } from "../../support/rollcall.ts";
-import type { Ended } from "../../support/rollcall.ts";
-import { call, login } from "../../support/service.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import type { Ended } from "../../support/rollcall/rollcall.ts";
+import { call, login } from "../../support/rollcall/service.ts";
 
 let folder: string;
 beforeEach(async () => {

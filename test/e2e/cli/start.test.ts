@@ -1,9 +1,8 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { stopRollcall } from "../../support/rollcall.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 const { command, start } = company;

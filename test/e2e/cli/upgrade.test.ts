@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { rollcall } from "../../support/command.ts";
-import { startRollcall, stopRollcall } from "../../support/rollcall.ts";
-import type { Ended, Running } from "../../support/rollcall.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
+import { startRollcall, stopRollcall } from "../../support/rollcall/rollcall.ts";
+import type { Ended, Running } from "../../support/rollcall/rollcall.ts";
 
 /**
  * What release 0.1.0 left when it was stopped: two applied runs and a pending one, people who are leaving, an export, and a

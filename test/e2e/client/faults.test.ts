@@ -10,8 +10,8 @@ import type { LoadsOptions } from "#client/loads.ts";
 import type { RollcallError } from "#errors.ts";
 import { startProxy } from "../../support/proxy.ts";
 import type { Proxy } from "../../support/proxy.ts";
-import { answer, startScripted } from "../../support/scripted.ts";
-import { administrator } from "../../support/service.ts";
+import { answer, startScripted } from "../../support/scripted-server.ts";
+import { administrator } from "../../support/rollcall/service.ts";
 import { startLoadService } from "../interface/loading.ts";
 import type { LoadService } from "../interface/loading.ts";
 

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openLoads, requireLoaded } from "#client/loads.ts";
 import type { Loads } from "#client/loads.ts";
-import { administrator } from "../../support/service.ts";
+import { administrator } from "../../support/rollcall/service.ts";
 import { startLoadService } from "../interface/loading.ts";
 import type { LoadService } from "../interface/loading.ts";
 

@@ -9,7 +9,7 @@ import { principalDdl } from "#principals/tables.ts";
 import { startControl } from "../../support/control.ts";
 import type { ControlServer } from "../../support/control.ts";
 import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
-import { openMemory } from "../../support/memory.ts";
+import { openMemory } from "../../support/duckdb.ts";
 
 const run = "20261121-100000-000001";
 const unkept = "20261121-100000-000002";

@@ -7,9 +7,9 @@ import { expect, test } from "vitest";
 import { findDaemon } from "#control/client.ts";
 import type { FoundDaemon } from "#control/client.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { stopRollcall } from "../../support/rollcall.ts";
-import { startService } from "../../support/service.ts";
+import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+import { startService } from "../../support/rollcall/service.ts";
 
 const company = companyOfEachTest((yaml) => yaml.replace("to: analytics", "to: analytics\n    approval: required"));
 const { start } = company;

@@ -9,8 +9,8 @@ import { startService } from "#service/service.ts";
 import type { Service } from "#service/service.ts";
 import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
 import type { HandledCoordinator } from "../../support/coordinator.ts";
-import { administrator, call, login } from "../../support/service.ts";
-import type { CallOptions } from "../../support/service.ts";
+import { administrator, call, login } from "../../support/rollcall/service.ts";
+import type { CallOptions } from "../../support/rollcall/service.ts";
 import { sync, user } from "../interface/principals.ts";
 
 const pending = "20261121-100000-000001";

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { request } from "undici";
 import { describe, expect, test } from "vitest";
 import { errorBody } from "#wire/errors.ts";
-import { call, login, post } from "../../support/service.ts";
+import { call, login, post } from "../../support/rollcall/service.ts";
 import { testGolden } from "./golden.ts";
 import { list, sync, user } from "./principals.ts";
 import { serviceOfFile } from "./service-of-file.ts";

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { call } from "../../support/service.ts";
+import { call } from "../../support/rollcall/service.ts";
 
 /** A request and the answer it must get, as a fixture holds them. */
 interface Golden {

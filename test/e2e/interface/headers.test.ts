@@ -1,8 +1,8 @@
 import { gunzipSync } from "node:zlib";
 import { request } from "undici";
 import { describe, expect, test } from "vitest";
-import { call, post } from "../../support/service.ts";
-import type { Answer } from "../../support/service.ts";
+import { call, post } from "../../support/rollcall/service.ts";
+import type { Answer } from "../../support/rollcall/service.ts";
 import { list } from "./principals.ts";
 import { serviceOfFile } from "./service-of-file.ts";
 

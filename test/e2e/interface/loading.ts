@@ -5,8 +5,8 @@ import { expect } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { loadStarted, loadStatus } from "#wire/loads.ts";
 import type { LoadStatus } from "#wire/loads.ts";
-import { call, login, startService } from "../../support/service.ts";
-import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/service.ts";
+import { call, login, startService } from "../../support/rollcall/service.ts";
+import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/rollcall/service.ts";
 
 /** The tables of these tests. */
 const tables = `

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { login } from "../../support/service.ts";
+import { login } from "../../support/rollcall/service.ts";
 import { into, loadingOf, startLoadService } from "./loading.ts";
 import type { Loading, LoadService } from "./loading.ts";
 import { group, sync, user } from "./principals.ts";

@@ -1,7 +1,7 @@
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import program from "../../../package.json" with { type: "json" };
-import { call, login, post, startService } from "../../support/service.ts";
+import { call, login, post, startService } from "../../support/rollcall/service.ts";
 import { parseExposition } from "../../support/exposition.ts";
 import type { Exposition } from "../../support/exposition.ts";
 import { into, startLoadService } from "./loading.ts";

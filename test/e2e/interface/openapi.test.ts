@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
-import { call, login, startService } from "../../support/service.ts";
-import type { Answer, TestService } from "../../support/service.ts";
+import { call, login, startService } from "../../support/rollcall/service.ts";
+import type { Answer, TestService } from "../../support/rollcall/service.ts";
 import { multipart, multipartType } from "./loading.ts";
 
 interface Content {

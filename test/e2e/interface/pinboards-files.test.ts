@@ -1,7 +1,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { failToStart } from "../../support/service.ts";
+import { failToStart } from "../../support/rollcall/service.ts";
 import { pinboardOf, startPinboardService } from "./pinboards.ts";
 import type { PinboardService } from "./pinboards.ts";
 

@@ -4,7 +4,7 @@ import { gunzipSync } from "node:zlib";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compactData, fullData, visualizationHeader } from "#wire/pinboards.ts";
-import { call, login } from "../../support/service.ts";
+import { call, login } from "../../support/rollcall/service.ts";
 import { testGolden } from "./golden.ts";
 import { fixture, startPinboardService } from "./pinboards.ts";
 import type { PinboardService } from "./pinboards.ts";

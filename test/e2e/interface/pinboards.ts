@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { compactData } from "#wire/pinboards.ts";
-import { call, login, startService } from "../../support/service.ts";
-import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/service.ts";
+import { call, login, startService } from "../../support/rollcall/service.ts";
+import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/rollcall/service.ts";
 
 /** The pinboards of the golden exchanges. */
 export const fixture = new URL("../../fixtures/pinboards/", import.meta.url).pathname;

@@ -1,5 +1,5 @@
-import { call, post } from "../../support/service.ts";
-import type { Answer } from "../../support/service.ts";
+import { call, post } from "../../support/rollcall/service.ts";
+import type { Answer } from "../../support/rollcall/service.ts";
 
 /** A principal as `user/sync` takes it. */
 export interface Submitted {

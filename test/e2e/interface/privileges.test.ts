@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { login, post } from "../../support/service.ts";
+import { login, post } from "../../support/rollcall/service.ts";
 import { group, list, sync, user } from "./principals.ts";
 import { serviceOfFile } from "./service-of-file.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
-import { login, startService } from "../../support/service.ts";
-import type { ServiceOptions, TestService } from "../../support/service.ts";
+import { login, startService } from "../../support/rollcall/service.ts";
+import type { ServiceOptions, TestService } from "../../support/rollcall/service.ts";
 
 /** A service that stands while the tests of a file run. */
 export interface ServiceOfFile extends Pick<TestService, "url" | "data" | "administrator" | "running"> {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { administrator, call, login, post, sessionOf, startService } from "../../support/service.ts";
+import { administrator, call, login, post, sessionOf, startService } from "../../support/rollcall/service.ts";
 import { testGolden } from "./golden.ts";
 import { createUser, list, sync } from "./principals.ts";
 import { serviceOfFile } from "./service-of-file.ts";

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { login, startService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { login, startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
 import { list, sync, user } from "./principals.ts";
 
 /** Opens a connection and sends the beginning of a request that applies a list with one user. */

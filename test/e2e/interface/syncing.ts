@@ -1,6 +1,6 @@
 import type { SyncResult } from "#wire/administration.ts";
-import { call, login, post, startService } from "../../support/service.ts";
-import type { Answer, ServiceOptions, TestService } from "../../support/service.ts";
+import { call, login, post, startService } from "../../support/rollcall/service.ts";
+import type { Answer, ServiceOptions, TestService } from "../../support/rollcall/service.ts";
 
 /** A principal of the answer of `user/list`. */
 export interface Listed {

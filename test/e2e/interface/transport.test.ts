@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeCertificate } from "../../support/certificates.ts";
-import { call, failToStart, post, sessionOf, startService } from "../../support/service.ts";
+import { call, failToStart, post, sessionOf, startService } from "../../support/rollcall/service.ts";
 import { testGolden } from "./golden.ts";
 import { serviceOfFile } from "./service-of-file.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { listedPrincipal } from "#wire/administration.ts";
-import { call } from "../../support/service.ts";
+import { call } from "../../support/rollcall/service.ts";
 import { group, user } from "./principals.ts";
 import { result, startAdministration } from "./syncing.ts";
 import type { Administration } from "./syncing.ts";

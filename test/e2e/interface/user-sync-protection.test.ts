@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { call, login } from "../../support/service.ts";
+import { call, login } from "../../support/rollcall/service.ts";
 import { group, user } from "./principals.ts";
 import { result, startAdministration } from "./syncing.ts";
 import type { Administration } from "./syncing.ts";

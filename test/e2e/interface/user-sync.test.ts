@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { syncResult } from "#wire/administration.ts";
-import { call, login, post } from "../../support/service.ts";
+import { call, login, post } from "../../support/rollcall/service.ts";
 import { testGolden } from "./golden.ts";
 import { group, user } from "./principals.ts";
 import { result, startAdministration } from "./syncing.ts";

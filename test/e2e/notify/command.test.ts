@@ -1,10 +1,9 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { people } from "../../support/company.ts";
-import { companyOfEachTest } from "../../support/each-company.ts";
-import { answer, startScripted } from "../../support/scripted.ts";
-import type { ScriptedServer } from "../../support/scripted.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { answer, startScripted } from "../../support/scripted-server.ts";
+import type { ScriptedServer } from "../../support/scripted-server.ts";
 
 /** What commands tell where no daemon runs, as with cron. */
 

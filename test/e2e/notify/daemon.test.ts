@@ -1,8 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { makeCompany, people } from "../../support/company.ts";
-import { startRollcall } from "../../support/rollcall.ts";
-import { answer, startScripted } from "../../support/scripted.ts";
+import { makeCompany, people } from "../../support/rollcall/company.ts";
+import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import { answer, startScripted } from "../../support/scripted-server.ts";
 
 test("a daemon tells what a person must look at, once, takes other channels over, and sends its heartbeats", async () => {
   const web = await startScripted({ "a/hook": answer(204), "b/hook": answer(204), "beat/T0PSECRET": answer(200) });

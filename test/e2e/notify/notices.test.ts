@@ -6,10 +6,10 @@ import { expect, test } from "vitest";
 import { openNotifications } from "#cli/notifications.ts";
 import { loadConfiguration } from "#config/load.ts";
 import { literal } from "#duckdb/database.ts";
-import { openMemory } from "../../support/memory.ts";
+import { openMemory } from "../../support/duckdb.ts";
 import { heldRun } from "../../support/notices.ts";
 import { appliedRun } from "../../support/runs.ts";
-import { answer, startScripted } from "../../support/scripted.ts";
+import { answer, startScripted } from "../../support/scripted-server.ts";
 
 test("another configuration takes over: nothing that happens meanwhile is lost or told twice", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-notices-"));

@@ -14,8 +14,8 @@ import { startMailServer } from "../../support/mail.ts";
 import type { MailServer } from "../../support/mail.ts";
 import { chatTo, emailTo, heldRun, webhookSecret, webhookTo } from "../../support/notices.ts";
 import { appliedRun } from "../../support/runs.ts";
-import { answer, startScripted, unread } from "../../support/scripted.ts";
-import type { Arrived, Behaviour, ScriptedServer } from "../../support/scripted.ts";
+import { answer, startScripted, unread } from "../../support/scripted-server.ts";
+import type { Arrived, Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 
 let folder: string;
 let logged: string;

@@ -7,8 +7,8 @@ import { noticeOfRun } from "#sync/notify/notice.ts";
 import { chatSender, webhookSender } from "#sync/notify/webhook.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import { chatTo, heldRun, messageWith, webhookSecret, webhookTo } from "../../support/notices.ts";
-import { answer, startScripted, unread } from "../../support/scripted.ts";
-import type { Behaviour, ScriptedServer } from "../../support/scripted.ts";
+import { answer, startScripted, unread } from "../../support/scripted-server.ts";
+import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
 import { startStranger } from "../../support/mail.ts";
 import { appliedRun } from "../../support/runs.ts";
 

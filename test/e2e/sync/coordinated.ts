@@ -9,7 +9,7 @@ import type { Approval, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { openJournal } from "#sync/journal.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
-import { call, login, post } from "../../support/service.ts";
+import { call, login, post } from "../../support/rollcall/service.ts";
 import type { Staff } from "./staff.ts";
 
 export const ada = { name: "ada", from: "command line" } as const;

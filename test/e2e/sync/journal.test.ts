@@ -2,7 +2,7 @@ import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "../../slow/crash/crashes.ts";
-import { by } from "../../support/installation.ts";
+import { by } from "../../support/rollcall/installation.ts";
 
 const { installation, next, settle } = useCrashes({ staff: {}, partners: {} });
 

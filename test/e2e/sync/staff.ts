@@ -9,8 +9,8 @@ import type { Target } from "#sync/ports.ts";
 import { run } from "#sync/run.ts";
 import type { RunOptions, RunResult } from "#sync/run.ts";
 import type { Sync } from "#sync/sync.ts";
-import { administrator, call, login, post, startService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { administrator, call, login, post, startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
 
 /** A sync of a CSV file of people to a real service in a process of its own; for each test, both are empty. */
 export interface Staff {

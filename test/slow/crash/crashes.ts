@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import type { RunRecord } from "#sync/record.ts";
-import { startService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
-import type { Killing } from "../../support/killed.ts";
-import { by, createInstallation, versionOf } from "../../support/installation.ts";
-import type { People, Installation, Syncs } from "../../support/installation.ts";
+import { startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
+import type { Killing } from "../../support/rollcall/crash-process.ts";
+import { by, createInstallation, versionOf } from "../../support/rollcall/installation.ts";
+import type { People, Installation, Syncs } from "../../support/rollcall/installation.ts";
 
 /** What a sync has in the directory before and after what is done. */
 export interface Sides {

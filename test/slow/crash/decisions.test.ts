@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "./crashes.ts";
-import { by } from "../../support/installation.ts";
+import { by } from "../../support/rollcall/installation.ts";
 
 /** Processes that are killed while they do what a person has decided. */
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "./crashes.ts";
-import { versionOf } from "../../support/installation.ts";
+import { versionOf } from "../../support/rollcall/installation.ts";
 import { random } from "../../support/random.ts";
 
 /** Processes that are killed at every point of a run; after each, everything must be as before or as after. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rollcall } from "../../support/command.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
 import { copyOf, remove, restore } from "./company.ts";
 import type { Company } from "./company.ts";
 import { note, tripped } from "./life.ts";

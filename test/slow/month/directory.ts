@@ -1,7 +1,7 @@
-import { ldifChange, ldifDelete, ldifEntry, ldifRename, rdnValue } from "../../support/ldif.ts";
-import type { LdifValues } from "../../support/ldif.ts";
-import { admin, base, startOpenLdap } from "../../support/openldap.ts";
-import type { OpenLdap } from "../../support/openldap.ts";
+import { ldifChange, ldifDelete, ldifEntry, ldifRename, rdnValue } from "../../support/ldap/ldif.ts";
+import type { LdifValues } from "../../support/ldap/ldif.ts";
+import { admin, base, startOpenLdap } from "../../support/ldap/openldap.ts";
+import type { OpenLdap } from "../../support/ldap/openldap.ts";
 import { sites } from "./company.ts";
 import type { Company, Person } from "./company.ts";
 

@@ -1,5 +1,5 @@
 import { describe } from "vitest";
-import { noOpenLdap } from "../../support/openldap.ts";
+import { noOpenLdap } from "../../support/ldap/openldap.ts";
 import { accidents } from "./accidents.ts";
 import { departures } from "./departures.ts";
 import { useLife } from "./life.ts";

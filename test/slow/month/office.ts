@@ -14,8 +14,8 @@ import type { RunRequest, SyncEvent, Watcher } from "#sync/coordinator/coordinat
 import { isOverdue, reportOverdue } from "#sync/schedule/scheduler.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { ScheduleState } from "#sync/schedule/scheduler.ts";
-import { reader } from "../../support/openldap.ts";
-import { administrator } from "../../support/service.ts";
+import { reader } from "../../support/ldap/openldap.ts";
+import { administrator } from "../../support/rollcall/service.ts";
 import { groups, people } from "./directory.ts";
 
 /** In milliseconds. */

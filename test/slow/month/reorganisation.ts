@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunRecord } from "#sync/record.ts";
-import { rollcall } from "../../support/command.ts";
+import { rollcall } from "../../support/rollcall/command.ts";
 import { dissolve, hire, remove, team, teamOf } from "./company.ts";
 import { tripped } from "./life.ts";
 import type { Life } from "./life.ts";

@@ -1,5 +1,5 @@
-import { administrator, call, login, post, startService } from "../../support/service.ts";
-import type { TestService } from "../../support/service.ts";
+import { administrator, call, login, post, startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
 import { startProxy } from "../../support/proxy.ts";
 import type { Proxy } from "../../support/proxy.ts";
 import type { Principal, Principals } from "./oracle.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createRelations, longestPath } from "#exports/relations.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { directory, fill } from "../plan/directories.ts";
 import { cases } from "../../support/random.ts";
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { byCodePoint, directory, fill, keyOf } from "./directories.ts";
 import { cases } from "../../support/random.ts";
 

@@ -5,7 +5,7 @@ import type { Amount, Bound, Facts, Limits, Measure } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import { waitingFor, withhold } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { byCodePoint, directory, fill } from "./directories.ts";
 import { cases } from "../../support/random.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readPrincipals } from "#plan/lists.ts";
-import { openMemory } from "../../support/memory.ts";
+import { openMemory } from "../../support/duckdb.ts";
 
 test("B.9 the groups of a principal are a set by code point, in whatever order a service names them", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-lists-"));

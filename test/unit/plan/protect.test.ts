@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { fill } from "./directories.ts";
 
 const connection = useConnection();

@@ -5,7 +5,7 @@ import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
 import { applyOf, directory, fill, keyOf } from "./directories.ts";
 

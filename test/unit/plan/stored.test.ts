@@ -8,7 +8,7 @@ import { literal } from "#duckdb/database.ts";
 import { createPlan } from "#plan/diff.ts";
 import { aspects, openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { directory, fill } from "./directories.ts";
 import { cases } from "../../support/random.ts";
 

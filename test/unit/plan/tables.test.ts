@@ -8,7 +8,7 @@ import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
 import { assembledTables, assemblyTables, stagedTables } from "#principals/tables.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 
 const connection = useConnection();
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Entry, Membership, SourceRecord } from "#principals/entry.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { assembleAll, plainRules } from "./assembling.ts";
 import { model } from "./model.ts";
 import { cases } from "../../support/random.ts";

@@ -4,7 +4,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { SourceRecord } from "#principals/entry.ts";
-import { useConnection } from "../../support/memory.ts";
+import { useConnection } from "../../support/duckdb.ts";
 import { assembleAll, group, groupsOf, membership, plainRules, user } from "./assembling.ts";
 
 vi.setConfig({ testTimeout: 60_000 });

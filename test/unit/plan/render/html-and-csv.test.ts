@@ -7,7 +7,7 @@ import { createPlan } from "#plan/diff.ts";
 import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
 import { visible } from "#text.ts";
-import { useConnection } from "../../../support/memory.ts";
+import { useConnection } from "../../../support/duckdb.ts";
 import { directory, fill } from "../directories.ts";
 import { cases } from "../../../support/random.ts";
 

@@ -10,7 +10,7 @@ import { renderMarkdown } from "#plan/render/markdown.ts";
 import type { Fact } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Principal } from "#principals/principal.ts";
-import { useConnection } from "../../../support/memory.ts";
+import { useConnection } from "../../../support/duckdb.ts";
 import { fill } from "../directories.ts";
 
 const connection = useConnection();

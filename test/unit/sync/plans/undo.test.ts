@@ -6,7 +6,7 @@ import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { combinePreviousState } from "#sync/plans/undo.ts";
-import { useConnection } from "../../../support/memory.ts";
+import { useConnection } from "../../../support/duckdb.ts";
 import { cases } from "../../../support/random.ts";
 import { applyOf, byCodePoint, directory, fill, keyOf } from "../../plan/directories.ts";
 

@@ -10,9 +10,9 @@ import { readJournal } from "#sync/journal.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
-import { withCoordinatorIn } from "./crashing.ts";
-import type { Killing } from "./killed.ts";
-import { spawnProgram } from "./process.ts";
+import { withCoordinatorIn } from "./local-coordinator.ts";
+import type { Killing } from "./crash-process.ts";
+import { spawnProgram } from "../process.ts";
 import { administrator, call, login } from "./service.ts";
 import type { TestService } from "./service.ts";
 
@@ -175,7 +175,7 @@ export async function createInstallation(service: () => TestService, syncs: Sync
       await writeFile(join(folder, `${sync}-teams.csv`), `id,name\n${sync}-team,Team ${n}\n`);
     },
     kill: async (killing) => {
-      const program = new URL("./killed.ts", import.meta.url);
+      const program = new URL("./crash-process.ts", import.meta.url);
       const child = spawnProgram(program, [JSON.stringify({ folder, ...killing })]);
       const said = Promise.all([text(child.stdout), text(child.stderr)]);
       const [, signal] = (await once(child, "exit")) as [number | null, string | null];

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { debianPackages, missing, type Unpacked } from "./debian.ts";
 import { ldapTools } from "./openldap.ts";
-import { type Daemon, runTool, spawnDaemon } from "./process.ts";
+import { type Daemon, runTool, spawnDaemon } from "../process.ts";
 
 /** A domain controller of Samba: Active Directory as far as Samba knows it, on a loopback address of its own. */
 export interface SambaDomain extends AsyncDisposable {

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-const main = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
+const main = fileURLToPath(new URL("../../../bin/rollcall.js", import.meta.url));
 
 /** What a person presses. */
 export const keys = { enter: "\r", down: "\u001B[B", interrupt: "\u0003" } as const;

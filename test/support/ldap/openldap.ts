@@ -1,10 +1,10 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Certificate, makeAuthority, makeCertificate } from "./certificates.ts";
+import { type Certificate, makeAuthority, makeCertificate } from "../certificates.ts";
 import { debianPackages, missing, type Unpacked } from "./debian.ts";
 import { ldifEntry } from "./ldif.ts";
-import { connectionsTo, type Daemon, freePorts, runTool, spawnDaemon } from "./process.ts";
+import { connectionsTo, type Daemon, freePorts, runTool, spawnDaemon } from "../process.ts";
 
 export interface OpenLdapOptions {
   /**

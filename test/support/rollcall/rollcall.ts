@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-const main = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
+const main = fileURLToPath(new URL("../../../bin/rollcall.js", import.meta.url));
 
 /** How a command ended, and everything it wrote. */
 export interface Ended {

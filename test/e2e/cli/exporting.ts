@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { makeCompany } from "./company.ts";
-import type { CompanyFolder } from "./company.ts";
-import { administrator, call, login, post, startService } from "./service.ts";
-import type { TestService } from "./service.ts";
+import { makeCompany } from "../../support/rollcall/company.ts";
+import type { CompanyFolder } from "../../support/rollcall/company.ts";
+import { administrator, call, login, post, startService } from "../../support/rollcall/service.ts";
+import type { TestService } from "../../support/rollcall/service.ts";
 
 const pinboard = "0f3ad8f2-0a0f-4c43-9a55-51b1c1b0f1f0";
 const visualizations = {
@@ -55,7 +55,7 @@ export async function startExporting(
   options: { readonly tables?: (sql: string) => string; readonly sql?: Partial<Record<TableName, string>> } = {},
 ): Promise<Exporting> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-export-"));
-  const shipped = await readFile(new URL("../../config/sample/tables.sql", import.meta.url), "utf8");
+  const shipped = await readFile(new URL("../../../config/sample/tables.sql", import.meta.url), "utf8");
   await writeFile(join(folder, "tables.sql"), options.tables?.(shipped) ?? shipped);
   // JSON is YAML.
   const board = {

@@ -4,8 +4,8 @@ import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import type { Selection } from "#plan/selection.ts";
 import type { Overridable } from "#plan/limits.ts";
-import { withCoordinatorIn } from "./crashing.ts";
-import type { Wrapping } from "./crashing.ts";
+import { withCoordinatorIn } from "./local-coordinator.ts";
+import type { Wrapping } from "./local-coordinator.ts";
 
 /** A process that does one thing with a coordinator, and kills itself, the service or both at a point on the way. */
 export interface Killing {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
-import { encode, type LdapMessage, messagesOf, operation, pageOf, result } from "./ldap-message.ts";
-import { track } from "./scripted.ts";
+import { encode, type LdapMessage, messagesOf, operation, pageOf, result } from "./message.ts";
+import { track } from "../scripted-server.ts";
 
 /** What a proxy does at one place of a conversation. It is asked for every message, so that it decides where it strikes. */
 export interface LdapFault {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { BerReader } from "ldapts";
 import { type AdEntry } from "./active-directory-entries.ts";
-import { parseSearch, type Search } from "./ldap-search.ts";
+import { parseSearch, type Search } from "./search.ts";
 import {
   encode,
   entry as entryBody,
@@ -15,8 +15,8 @@ import {
   reference,
   result,
   resultCode,
-} from "./ldap-message.ts";
-import { stop, track } from "./scripted.ts";
+} from "./message.ts";
+import { stop, track } from "../scripted-server.ts";
 
 /**
  * A server of the test's own for what only Microsoft's sends: values in ranges, names with `CNF:`, binary identifiers,

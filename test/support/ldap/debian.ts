@@ -14,7 +14,7 @@ export interface Unpacked {
   readonly env: NodeJS.ProcessEnv;
 }
 
-const cache = fileURLToPath(new URL("../../node_modules/.cache/rollcall/debian/", import.meta.url));
+const cache = fileURLToPath(new URL("../../../node_modules/.cache/rollcall/debian/", import.meta.url));
 
 const pending = new Map<string, Promise<Unpacked>>();
 
