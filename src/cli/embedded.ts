@@ -11,7 +11,9 @@ import { isAlive } from "#files/durable.ts";
 /** How to reach the service of this data folder from this machine. */
 export interface EmbeddedAccess {
   readonly url: string;
+  /** A session of the built-in administrator. */
   readonly session: string;
+  readonly administrator: string;
   /** The service's own certificate in PEM form, if it serves TLS. */
   readonly certificate?: string | undefined;
 }
@@ -39,7 +41,7 @@ export function openEmbedded(
     const present = await readPresence(configuration.data);
     if (present !== undefined && isAlive(present.pid) && (await listens(present.url))) {
       const certificate = service.tls === undefined ? undefined : await readFile(service.tls.cert, "utf8");
-      return { url: present.url, session: present.session, certificate };
+      return { url: present.url, session: present.session, administrator: service.administrator.name, certificate };
     }
     if (!options.mayStart) {
       throw new UnavailableError(
@@ -49,7 +51,11 @@ export function openEmbedded(
     await refuseForeignFolder(configuration.data);
     started = await composition.startService(configuration, { log: options.log, private: true });
     if (started.generatedPassword !== undefined) options.announcePassword(started.generatedPassword);
-    own = { url: started.url, session: await started.openLocalSession() };
+    own = {
+      url: started.url,
+      session: await started.openLocalSession(),
+      administrator: service.administrator.name,
+    };
     return own;
   };
   return {

@@ -139,7 +139,7 @@ async function clientOptionsOf(
 
 /** The client options for the service of the data folder. */
 export async function embeddedOptions(name: string, embedded: Embedded): Promise<ClientOptions> {
-  const { url, session, certificate } = await embedded.access();
+  const { url, session, administrator, certificate } = await embedded.access();
   return {
     name,
     url,
@@ -148,6 +148,7 @@ export async function embeddedOptions(name: string, embedded: Embedded): Promise
     form: "multipart",
     credentials: {
       session,
+      username: administrator,
       // A restarted service has a new session.
       renew: async () => {
         const access = await embedded.access();

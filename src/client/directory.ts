@@ -78,7 +78,10 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
     reach: (signal) =>
       session.send(
         userList,
-        async ({ socket }) => [describeConnection(socket), `as ${session.caller}, with the administration privilege`],
+        async ({ socket }) => [
+          describeConnection(socket),
+          `logged in as ${session.caller}, with the administration privilege`,
+        ],
         signal,
       ),
   };

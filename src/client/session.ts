@@ -12,6 +12,8 @@ export type Credentials = Account | GivenSession;
 interface GivenSession {
   /** The value of its cookie. */
   readonly session: string;
+  /** Whose session it is. */
+  readonly username?: string | undefined;
   /** Gets a valid one, when this one is not. */
   readonly renew?: (() => Promise<string>) | undefined;
 }
@@ -94,12 +96,15 @@ export function createSession(
   };
 }
 
-function givenSession(context: Context, { session, renew }: GivenSession): Session {
+function givenSession(
+  context: Context,
+  { session, username = "the owner of the session", renew }: GivenSession,
+): Session {
   let value = session;
   const ended =
     "the session is not valid: the service that gave it has been started again or is another one; try again";
   return {
-    caller: "the owner of the given session",
+    caller: username,
     login: async () => undefined,
     send: async (operation, use, signal) => {
       const used = value;

@@ -72,11 +72,13 @@ export async function bench(): Promise<Bench> {
       return file;
     },
     failure: async (call) => {
-      const before = await files();
-      const error: unknown = await call.then(
+      // At once: it may fail while the files are listed.
+      const failed = call.then(
         () => undefined,
         (thrown: unknown) => thrown,
       );
+      const before = await files();
+      const error: unknown = await failed;
       expect(error).toBeInstanceOf(RollcallError);
       expect(await files()).toEqual(before.filter((name) => !name.endsWith(".partial")));
       const said = [String(error), ...log].join("\n");

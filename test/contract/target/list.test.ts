@@ -252,7 +252,7 @@ test("reach says what was reached and as whom, without reading the list", async 
   expect(await opened.reach(soon())).toEqual([
     `${server.url}/tspublic/v1`,
     "not encrypted (http)",
-    "as svc-rollcall, with the administration privilege",
+    "logged in as svc-rollcall, with the administration privilege",
   ]);
   await opened.logout(soon());
   await opened.logout(soon());

@@ -42,7 +42,7 @@ test.skipIf(process.getuid?.() !== 0)("root leaves nothing in another account's 
     const { code, stderr, stdout } = await rollcall(command, { cwd: folder });
     expect({ code, said: stderr + stdout }).toEqual({
       code: 1,
-      said: expect.stringContaining("belongs to account 54321, which could not read what root leaves there"),
+      said: expect.stringContaining("belongs to account 54321, which could not read files written by root"),
     });
   }
   expect(await readFile(owned)).toEqual(before);
