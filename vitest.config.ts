@@ -31,8 +31,8 @@ function propertiesIn(folder: string): string[] {
  */
 export default defineConfig({
   test: {
-    // As many files at once as there are cores: most of them wait for servers and processes of their own.
-    maxWorkers: availableParallelism(),
+    // More files at once than there are cores: most tests wait for servers and processes of their own.
+    maxWorkers: 2 * availableParallelism(),
     setupFiles: ["test/support/random.ts"],
     expect: patient,
     projects: [

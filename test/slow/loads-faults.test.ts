@@ -2,8 +2,8 @@ import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { into, multipart, multipartType, startLoadService } from "./loading.ts";
-import type { Loading, LoadService } from "./loading.ts";
+import { into, multipart, multipartType, startLoadService } from "../e2e/interface/loading.ts";
+import type { Loading, LoadService } from "../e2e/interface/loading.ts";
 
 let service: LoadService;
 

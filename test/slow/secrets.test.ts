@@ -3,15 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { makeCertificate } from "../../support/certificates.ts";
-import { base, noOpenLdap, startOpenLdap } from "../../support/ldap/openldap.ts";
-import { rollcall } from "../../support/rollcall/command.ts";
-import { startRollcall } from "../../support/rollcall/rollcall.ts";
-import { loggedIn, startScripted } from "../../support/scripted-server.ts";
-import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
-import { call, login, post, startService } from "../../support/rollcall/service.ts";
-import { contentsOf, filesBelow, leakFinder } from "../../support/leaks.ts";
-import type { Leak } from "../../support/leaks.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { base, noOpenLdap, startOpenLdap } from "../support/ldap/openldap.ts";
+import { rollcall } from "../support/rollcall/command.ts";
+import { startRollcall } from "../support/rollcall/rollcall.ts";
+import { loggedIn, startScripted } from "../support/scripted-server.ts";
+import type { Behaviour, ScriptedServer } from "../support/scripted-server.ts";
+import { call, login, post, startService } from "../support/rollcall/service.ts";
+import { contentsOf, filesBelow, leakFinder } from "../support/leaks.ts";
+import type { Leak } from "../support/leaks.ts";
 
 /** A password with everything that is written otherwise somewhere: in JSON, in URLs, in forms, in HTML. */
 const password = (name: string): string => `${name}: "Gr0ße\\"&+%/ <${name.length}>`;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startProxy } from "../../support/proxy.ts";
-import type { Proxy } from "../../support/proxy.ts";
-import { login, post, startService } from "../../support/rollcall/service.ts";
-import type { TestService } from "../../support/rollcall/service.ts";
-import { by, createInstallation, versionOf } from "../../support/rollcall/installation.ts";
-import type { Installation } from "../../support/rollcall/installation.ts";
+import { startProxy } from "../support/proxy.ts";
+import type { Proxy } from "../support/proxy.ts";
+import { login, post, startService } from "../support/rollcall/service.ts";
+import type { TestService } from "../support/rollcall/service.ts";
+import { by, createInstallation, versionOf } from "../support/rollcall/installation.ts";
+import type { Installation } from "../support/rollcall/installation.ts";
 
 /**
  * Lists of users with passwords of their own, which take a while to hash: they keep the service's queue full while it has

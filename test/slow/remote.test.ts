@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
-import { startGate } from "../../support/proxy.ts";
-import { call, login, post, startService } from "../../support/rollcall/service.ts";
-import type { TestService } from "../../support/rollcall/service.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
+import { startGate } from "../support/proxy.ts";
+import { call, login, post, startService } from "../support/rollcall/service.ts";
+import type { TestService } from "../support/rollcall/service.ts";
 
 /** A sync to a service that is somebody else's process: nothing is embedded. */
 const account = { name: "svc-rollcall", password: "a password of the account" };
