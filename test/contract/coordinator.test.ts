@@ -5,21 +5,25 @@ import type { RemoteCoordinator } from "#control/client.ts";
 import { InputError } from "#errors.ts";
 import type { Begun, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../support/control.ts";
-import { digest, openHandledCoordinator, pendingRun } from "../support/coordinator.ts";
-import type { HandledCoordinator } from "../support/coordinator.ts";
+import { openManualCoordinator } from "../support/coordinator.ts";
+import type { ManualCoordinator } from "../support/coordinator.ts";
+import { digest, pendingRun } from "../support/runs.ts";
 
-type Asked = Omit<RemoteCoordinator, "close">;
+type Subject = Omit<RemoteCoordinator, "close">;
 
-/** A coordinator in this process, and one asked over HTTP: who asks cannot tell them apart. */
-const places: Record<string, (local: HandledCoordinator) => Promise<{ asked: Asked; end: () => Promise<void> }>> = {
-  "in this process": async (local) => ({ asked: local, end: async () => undefined }),
+/** A coordinator in this process and one over HTTP: callers see no difference. */
+const places: Record<
+  string,
+  (local: ManualCoordinator) => Promise<{ coordinator: Subject; end: () => Promise<void> }>
+> = {
+  "in this process": async (local) => ({ coordinator: local, end: async () => undefined }),
   "over HTTP": async (local) => {
     const server = await startControl(local);
     const { signal } = new AbortController();
     const daemon = await findDaemon(server.data, "kim", signal);
     const remote = await connectCoordinator(daemon!, { data: server.data, account: "kim", signal });
     return {
-      asked: remote,
+      coordinator: remote,
       end: async () => {
         remote.close();
         await server.stop();
@@ -31,23 +35,29 @@ const places: Record<string, (local: HandledCoordinator) => Promise<{ asked: Ask
 const by = { name: "kim", from: "command line" };
 
 describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
-  let local: HandledCoordinator;
-  let asked: Asked;
+  let local: ManualCoordinator;
+  let coordinator: Subject;
   let end: () => Promise<void>;
 
   beforeEach(async () => {
-    local = openHandledCoordinator([
+    local = openManualCoordinator([
       pendingRun("20261121-100000-000001"),
       pendingRun("20261121-090000-000002", { state: "applied" }),
     ]);
-    ({ asked, end } = await open(local));
+    ({ coordinator, end } = await open(local));
   });
   afterEach(() => end());
 
   test("a run begins, and its end is told when it comes", async () => {
-    const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by, digest, overrides: ["deletes"] });
+    const { run, ended } = await coordinator.begin({
+      sync: "staff",
+      cause: "demand",
+      by,
+      digest,
+      overrides: ["deletes"],
+    });
     expect(run).toMatchObject({ sync: "staff", state: "running", cause: "demand", by });
-    expect(local.asked).toEqual([
+    expect(local.calls).toEqual([
       { what: "begin", request: { sync: "staff", cause: "demand", by, digest, overrides: ["deletes"] } },
     ]);
     expect(await Promise.race([ended, delay(100, "under way")])).toBe("under way");
@@ -58,7 +68,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   test("where a run is, is told to who watches it", async () => {
     const heard: unknown[] = [];
     const watcher = { progress: (...stage: unknown[]) => void heard.push(stage) };
-    const begun = asked.begin as (request: RunRequest, watcher: unknown) => Promise<Begun>;
+    const begun = coordinator.begin as (request: RunRequest, watcher: unknown) => Promise<Begun>;
     const { run } = await begun({ sync: "staff", cause: "demand", by }, watcher);
     await expect
       .poll(() => {
@@ -71,8 +81,8 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   });
 
   test("several runs are followed at once; one that has ended at once too", async () => {
-    const first = await asked.begin({ sync: "staff", cause: "demand", by });
-    const second = await asked.begin({ sync: "staff", cause: "demand", by });
+    const first = await coordinator.begin({ sync: "staff", cause: "demand", by });
+    const second = await coordinator.begin({ sync: "staff", cause: "demand", by });
     local.end(second.run.id, { state: "no change" });
     local.end(first.run.id, { state: "failed" });
     expect((await second.ended).state).toBe("no change");
@@ -80,7 +90,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   });
 
   test("a run has ended when all of it has, not when the journal says so", async () => {
-    const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by });
+    const { run, ended } = await coordinator.begin({ sync: "staff", cause: "demand", by });
     local.almostEnd(run.id, { state: "applied" });
     expect(await Promise.race([ended, delay(1000, "under way")])).toBe("under way");
     local.end(run.id, { notes: ["exported"] });
@@ -88,56 +98,58 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   });
 
   test("runs and syncs are known, and how a run that was begun has ended", async () => {
-    expect(asked.runs()).toEqual(local.runs());
-    expect(asked.syncs()).toEqual(local.syncs());
-    const { run, ended } = await asked.begin({ sync: "staff", cause: "demand", by });
+    expect(coordinator.runs()).toEqual(local.runs());
+    expect(coordinator.syncs()).toEqual(local.syncs());
+    const { run, ended } = await coordinator.begin({ sync: "staff", cause: "demand", by });
     local.end(run.id, { state: "applied" });
     await ended;
-    expect(asked.runs()).toEqual(local.runs());
-    await asked.reject("20261121-100000-000001", { by });
-    expect(asked.runs()).toEqual(local.runs());
+    expect(coordinator.runs()).toEqual(local.runs());
+    await coordinator.reject("20261121-100000-000001", { by });
+    expect(coordinator.runs()).toEqual(local.runs());
   });
 
   test("a sync that is not there is an InputError that names it", async () => {
-    await expect(asked.begin({ sync: "nobody", cause: "demand", by })).rejects.toThrow(InputError);
-    await expect(asked.begin({ sync: "nobody", cause: "demand", by })).rejects.toThrow("no sync is called nobody");
+    await expect(coordinator.begin({ sync: "nobody", cause: "demand", by })).rejects.toThrow(InputError);
+    await expect(coordinator.begin({ sync: "nobody", cause: "demand", by })).rejects.toThrow(
+      "no sync is called nobody",
+    );
   });
 
   test("an approval says what it is for", async () => {
     const selection = { only: ["create" as const], except: [{ kind: "user" as const, name: "zoë" }] };
     const approval = { by, digest, overrides: ["deletes" as const], selection };
-    const { run, ended } = await asked.approve("20261121-100000-000001", approval);
+    const { run, ended } = await coordinator.approve("20261121-100000-000001", approval);
     expect(run).toMatchObject({ id: "20261121-100000-000001", state: "running" });
-    expect(local.asked).toEqual([{ what: "approve", request: approval }]);
+    expect(local.calls).toEqual([{ what: "approve", request: approval }]);
     local.end(run.id, { state: "applied" });
     expect((await ended).state).toBe("applied");
   });
 
   test("what cannot be approved is an InputError with every problem", async () => {
-    const wrong = asked.approve("20261121-100000-000001", { by, digest: "f".repeat(64) });
+    const wrong = coordinator.approve("20261121-100000-000001", { by, digest: "f".repeat(64) });
     await expect(wrong).rejects.toThrow(InputError);
     await expect(wrong).rejects.toMatchObject({ problems: [`digest: expected ${digest}`] });
-    await expect(asked.approve("nothing", { by, digest })).rejects.toThrow("there is no run nothing");
+    await expect(coordinator.approve("nothing", { by, digest })).rejects.toThrow("there is no run nothing");
   });
 
   test("a rejection gives the run as it is then, and can be had once", async () => {
-    const rejected = await asked.reject("20261121-100000-000001", { by, reason: "not now" });
+    const rejected = await coordinator.reject("20261121-100000-000001", { by, reason: "not now" });
     expect(rejected.state).toBe("rejected");
-    expect(local.asked).toEqual([{ what: "reject", request: { by, reason: "not now" } }]);
-    await expect(asked.reject("20261121-100000-000001", { by })).rejects.toThrow("it is rejected");
+    expect(local.calls).toEqual([{ what: "reject", request: { by, reason: "not now" } }]);
+    await expect(coordinator.reject("20261121-100000-000001", { by })).rejects.toThrow("it is rejected");
   });
 
   test("an undo begins a run; what applied nothing cannot be undone", async () => {
-    const { run, ended } = await asked.undo("20261121-090000-000002", { by });
+    const { run, ended } = await coordinator.undo("20261121-090000-000002", { by });
     expect(run).toMatchObject({ undoes: "20261121-090000-000002", cause: "undo" });
     local.end(run.id, { state: "pending" });
     expect((await ended).state).toBe("pending");
-    await expect(asked.undo("20261121-100000-000001", { by })).rejects.toThrow("applied nothing");
+    await expect(coordinator.undo("20261121-100000-000001", { by })).rejects.toThrow("applied nothing");
   });
 
   test("what happens is told to who subscribes, until they no longer do", async () => {
     const heard: SyncEvent[] = [];
-    const stop = asked.subscribe((event) => heard.push(event));
+    const stop = coordinator.subscribe((event) => heard.push(event));
     const stage: SyncEvent = { type: "stage", id: "x", sync: "staff", stage: "read", records: 7 };
     await expect
       .poll(() => {

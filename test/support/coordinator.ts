@@ -3,31 +3,24 @@ import { InputError } from "#errors.ts";
 import type { Approval, Begun, Coordinator, RunRequest, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import type { Stage } from "#sync/sync.ts";
-import { runOf } from "./runs.ts";
+import { pendingRun } from "./runs.ts";
 
-/** A coordinator whose runs go on only when the test says so. */
-export interface HandledCoordinator extends Coordinator {
-  /** What was asked of it. */
-  readonly asked: { readonly what: string; readonly request: unknown }[];
+/** A coordinator whose runs end only when the test ends them. */
+export interface ManualCoordinator extends Coordinator {
+  /** The calls so far, `runs` and `syncs` aside. */
+  readonly calls: { readonly what: string; readonly request: unknown }[];
   emit(event: SyncEvent): void;
-  /** Writes down how a run that has begun has ended. */
+  /** Ends a run and resolves its promise. */
   end(id: string, change: Partial<RunRecord>): RunRecord;
-  /** The same, but for who waits for it: that has not ended yet. */
+  /** Ends a run in the list only: its promise stays pending. */
   almostEnd(id: string, change: Partial<RunRecord>): RunRecord;
 }
 
-export const digest = "0123456789abcdef".repeat(4);
-
-/** A run that awaits approval. */
-export function pendingRun(id: string, change: Partial<RunRecord> = {}): RunRecord {
-  return runOf({ id, startedAt: "2026-11-21T10:00:00.000Z", state: "pending", digest, kept: true, ...change });
-}
-
-export function openHandledCoordinator(given: readonly RunRecord[] = []): HandledCoordinator {
+export function openManualCoordinator(given: readonly RunRecord[] = []): ManualCoordinator {
   const runs = new Map(given.map((run) => [run.id, run]));
   const ends = new Map<string, (run: RunRecord) => void>();
   const events = new EventEmitter();
-  const asked: HandledCoordinator["asked"] = [];
+  const calls: ManualCoordinator["calls"] = [];
   let count = 0;
   const emit = (event: SyncEvent): void => {
     events.emit("event", event);
@@ -59,10 +52,10 @@ export function openHandledCoordinator(given: readonly RunRecord[] = []): Handle
     });
   };
   return {
-    asked,
+    calls,
     emit,
     begin: async (request: RunRequest, watcher?: { progress?: (stage: Stage, records?: number) => void }) => {
-      asked.push({ what: "begin", request });
+      calls.push({ what: "begin", request });
       if (request.sync === "broken") throw new Error("a secret in an unforeseen error: hunter2");
       if (request.sync !== "staff") throw new InputError(`no sync is called ${request.sync}`);
       const begun = begin(fresh(request.sync, { cause: request.cause, by: request.by }));
@@ -72,18 +65,18 @@ export function openHandledCoordinator(given: readonly RunRecord[] = []): Handle
       return begun;
     },
     approve: async (id, approval: Approval) => {
-      asked.push({ what: "approve", request: approval });
+      calls.push({ what: "approve", request: approval });
       const run = undecided(id);
       if (approval.digest !== undefined && approval.digest !== run.digest)
         throw new InputError(`run ${id} has another plan`, { problems: [`digest: expected ${run.digest ?? "none"}`] });
       return begin({ ...run, state: "running" });
     },
     reject: async (id, rejection: { readonly by: Actor; readonly reason?: string }) => {
-      asked.push({ what: "reject", request: rejection });
+      calls.push({ what: "reject", request: rejection });
       return put({ ...undecided(id), state: "rejected" });
     },
     undo: async (id, request: { readonly by: Actor }) => {
-      asked.push({ what: "undo", request });
+      calls.push({ what: "undo", request });
       if (find(id).state !== "applied") throw new InputError(`run ${id} applied nothing`);
       return begin(fresh("staff", { cause: "undo", undoes: id, by: request.by }));
     },

@@ -21,6 +21,14 @@ export function runOf(change: Partial<RunRecord> = {}): RunRecord {
   };
 }
 
+/** The digest of a pending plan. */
+export const digest = "0123456789abcdef".repeat(4);
+
+/** A run that awaits approval. */
+export function pendingRun(id: string, change: Partial<RunRecord> = {}): RunRecord {
+  return runOf({ id, startedAt: "2026-11-21T10:00:00.000Z", state: "pending", digest, kept: true, ...change });
+}
+
 /** One that has ended, as the journal has it. */
 export function endedRun(change: Partial<RunRecord> = {}): RunRecord {
   return runOf({ endedAt: "2026-11-21T10:12:40.000Z", ...change });

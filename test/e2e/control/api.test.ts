@@ -4,19 +4,20 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { InputError } from "#errors.ts";
 import { startControl } from "../../support/control.ts";
 import type { ControlServer } from "../../support/control.ts";
-import { digest, openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
-import type { HandledCoordinator } from "../../support/coordinator.ts";
+import { openManualCoordinator } from "../../support/coordinator.ts";
+import type { ManualCoordinator } from "../../support/coordinator.ts";
+import { digest, pendingRun } from "../../support/runs.ts";
 
 const pending = "20261121-100000-000001";
 const applied = "20261121-090000-000002";
 const failed = "20261121-080000-000003";
 
-let coordinator: HandledCoordinator;
+let coordinator: ManualCoordinator;
 let server: ControlServer;
 let reload: () => Promise<void> = async () => undefined;
 
 beforeAll(async () => {
-  coordinator = openHandledCoordinator([
+  coordinator = openManualCoordinator([
     pendingRun(pending),
     pendingRun(applied, { state: "applied" }),
     pendingRun(failed, { state: "failed", sync: "guests" }),
@@ -97,7 +98,7 @@ describe("what is read", () => {
     ["?state=applied&sync=staff&limit=1000", [applied], false],
     ["?state=no%20change", [], false],
   ])("the runs, the newest first%s", async (query, ids, more) => {
-    const own = openHandledCoordinator(
+    const own = openManualCoordinator(
       [...coordinator.runs()].filter(({ id }) => [pending, applied, failed].includes(id)),
     );
     const other = await startControl(own);
@@ -174,11 +175,11 @@ describe("what changes something", () => {
     ["reject", { reason: 7 }, "reason: expected a text"],
     ["undo", { really: true }, "really: unknown"],
   ])("a wrong body is 400 and names the field: %s %j", async (action, body, problem) => {
-    const before = coordinator.asked.length;
+    const before = coordinator.calls.length;
     const { status, problems } = await errorOf(await server.post(`/control/v1/runs/${pending}/${action}`, body));
     expect(status).toBe(400);
     expect(problems).toEqual([expect.stringContaining(problem)]);
-    expect(coordinator.asked.length).toBe(before);
+    expect(coordinator.calls.length).toBe(before);
   });
 
   test("a reason has its bounds", async () => {
@@ -235,7 +236,7 @@ describe("what changes something", () => {
   });
 
   test("a daemon that stops begins nothing, and still tells how it stands", async () => {
-    const stopping = await startControl(openHandledCoordinator([pendingRun(pending)]));
+    const stopping = await startControl(openManualCoordinator([pendingRun(pending)]));
     stopping.beginStopping();
     for (const path of ["/syncs/staff/run", `/runs/${pending}/reject`]) {
       const { status, message } = await errorOf(await stopping.post(`/control/v1${path}`));

@@ -8,7 +8,8 @@ import { createPlan } from "#plan/diff.ts";
 import { principalDdl } from "#principals/tables.ts";
 import { startControl } from "../../support/control.ts";
 import type { ControlServer } from "../../support/control.ts";
-import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
+import { openManualCoordinator } from "../../support/coordinator.ts";
+import { pendingRun } from "../../support/runs.ts";
 import { openMemory } from "../../support/duckdb.ts";
 
 const run = "20261121-100000-000001";
@@ -33,7 +34,7 @@ beforeAll(async () => {
   await connection.run(`COPY (FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);
   close();
   const kept = pendingRun(run, { digest, counts });
-  server = await startControl(openHandledCoordinator([kept, pendingRun(unkept, { kept: false })]), {
+  server = await startControl(openManualCoordinator([kept, pendingRun(unkept, { kept: false })]), {
     changes: async function* changes(record, filter) {
       open += 1;
       try {

@@ -11,8 +11,8 @@ import { InputError, UnavailableError } from "#errors.ts";
 import { startControl } from "../../support/control.ts";
 import type { ControlServer } from "../../support/control.ts";
 import { freePorts } from "../../support/process.ts";
-import { openHandledCoordinator } from "../../support/coordinator.ts";
-import type { HandledCoordinator } from "../../support/coordinator.ts";
+import { openManualCoordinator } from "../../support/coordinator.ts";
+import type { ManualCoordinator } from "../../support/coordinator.ts";
 
 const { signal } = new AbortController();
 const by = { name: "kim", from: "command line" };
@@ -30,7 +30,7 @@ describe("is there a daemon on a data folder?", () => {
   });
 
   test("one is, and says how it stands", async () => {
-    const server = await startControl(openHandledCoordinator());
+    const server = await startControl(openManualCoordinator());
     const found = await findDaemon(server.data, "kim", signal);
     expect(found?.status).toMatchObject({ pid: process.pid, version: "1.2.3", syncs: [{ sync: "staff" }, {}] });
     await server.stop();
@@ -48,7 +48,7 @@ describe("is there a daemon on a data folder?", () => {
     const [port] = await freePorts();
     await announceDaemon(data, { pid: process.pid, url: `http://127.0.0.1:${port}`, startedAt, token: "t" });
     expect(await findDaemon(data, "kim", signal)).toBeUndefined();
-    const other = await startControl(openHandledCoordinator());
+    const other = await startControl(openManualCoordinator());
     await announceDaemon(data, { pid: process.pid, url: other.url, startedAt, token: "t" });
     expect(await findDaemon(data, "kim", signal)).toBeUndefined();
     await other.stop();
@@ -70,13 +70,13 @@ describe("is there a daemon on a data folder?", () => {
 });
 
 describe("a run is followed", () => {
-  let coordinator: HandledCoordinator;
+  let coordinator: ManualCoordinator;
   let server: ControlServer;
   let remote: RemoteCoordinator;
   let interruption: AbortController;
 
   beforeEach(async () => {
-    coordinator = openHandledCoordinator();
+    coordinator = openManualCoordinator();
     server = await startControl(coordinator);
     interruption = new AbortController();
     const daemon = await findDaemon(server.data, "kim", signal);
@@ -112,7 +112,7 @@ describe("a run is followed", () => {
   test("a daemon that knows nothing of the run says so", async () => {
     const { run, ended } = await remote.begin({ sync: "staff", cause: "demand", by });
     const { data } = server;
-    const next = await startControl(openHandledCoordinator());
+    const next = await startControl(openManualCoordinator());
     await announceDaemon(data, { pid: process.pid, url: next.url, startedAt: run.startedAt, token: next.token });
     await server.end();
     await expect(ended).rejects.toThrow(`there is no run ${run.id}`);

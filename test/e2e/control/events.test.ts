@@ -6,14 +6,14 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { startControl } from "../../support/control.ts";
 import type { ControlServer } from "../../support/control.ts";
-import { openHandledCoordinator } from "../../support/coordinator.ts";
-import type { HandledCoordinator } from "../../support/coordinator.ts";
+import { openManualCoordinator } from "../../support/coordinator.ts";
+import type { ManualCoordinator } from "../../support/coordinator.ts";
 
-let coordinator: HandledCoordinator;
+let coordinator: ManualCoordinator;
 let server: ControlServer;
 
 beforeEach(async () => {
-  coordinator = openHandledCoordinator();
+  coordinator = openManualCoordinator();
   server = await startControl(coordinator);
 });
 afterEach(() => server.stop());

@@ -7,8 +7,9 @@ import { createControl } from "#control/control.ts";
 import { createToken } from "#control/access.ts";
 import { startService } from "#service/service.ts";
 import type { Service } from "#service/service.ts";
-import { openHandledCoordinator, pendingRun } from "../../support/coordinator.ts";
-import type { HandledCoordinator } from "../../support/coordinator.ts";
+import { openManualCoordinator } from "../../support/coordinator.ts";
+import type { ManualCoordinator } from "../../support/coordinator.ts";
+import { pendingRun } from "../../support/runs.ts";
 import { administrator, call, login } from "../../support/rollcall/service.ts";
 import type { CallOptions } from "../../support/rollcall/service.ts";
 import { sync, user } from "../interface/principals.ts";
@@ -17,14 +18,14 @@ const pending = "20261121-100000-000001";
 const token = createToken();
 const lines: string[] = [];
 let folder: string;
-let coordinator: HandledCoordinator;
+let coordinator: ManualCoordinator;
 let service: Service;
 let admin: string;
 let ada: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-control-"));
-  coordinator = openHandledCoordinator([pendingRun(pending)]);
+  coordinator = openManualCoordinator([pendingRun(pending)]);
   const log = pino({ level: "trace" }, { write: (line: string) => lines.push(line) });
   const control = createControl({ token, version: "1.2.3", startedAt: new Date().toISOString(), log });
   control.attach({
@@ -101,7 +102,7 @@ test("a wrong token is refused, whatever session comes with it", async () => {
 });
 
 test("what a page of another site makes an administrator's browser send does nothing", async () => {
-  const before = coordinator.asked.length;
+  const before = coordinator.calls.length;
   const own = new URL(service.url).host;
   for (const headers of [
     { "sec-fetch-site": "cross-site" },
@@ -132,7 +133,7 @@ test("what a page of another site makes an administrator's browser send does not
   });
   expect(preflight.status).toBe(401);
   expect(Object.keys(preflight.headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
-  expect(coordinator.asked.length).toBe(before);
+  expect(coordinator.calls.length).toBe(before);
 });
 
 test("a page of this server, and a client that is no browser, are served", async () => {

@@ -42,7 +42,7 @@ export interface Installation {
   directory(sync: string): Promise<People>;
   /** Does something in another process, which does not live to its end. */
   kill(killing: Omit<Killing, "folder">): Promise<{ readonly signal: string | null; readonly said: string }>;
-  work<Result>(work: (coordinator: LocalCoordinator, told: readonly string[]) => Promise<Result>): Promise<Result>;
+  work<Result>(work: (coordinator: LocalCoordinator, logged: readonly string[]) => Promise<Result>): Promise<Result>;
   /** Finds out what became of the runs before; checks everything that is kept. @returns those of the sync */
   recover(sync: string): Promise<readonly RunRecord[]>;
   runsOf(sync: string): Promise<readonly RunRecord[]>;

@@ -37,12 +37,12 @@ function configurationIn(folder: string): Promise<Configuration> {
 /** Works with the coordinator of a folder's configuration, as a command or the daemon does, and closes everything. */
 export async function withCoordinatorIn<Result>(
   folder: string,
-  work: (coordinator: LocalCoordinator, told: readonly string[]) => Promise<Result>,
+  work: (coordinator: LocalCoordinator, logged: readonly string[]) => Promise<Result>,
   wrapping: Wrapping = asTheyAre,
 ): Promise<Result> {
   const configuration = await configurationIn(folder);
-  const told: string[] = [];
-  const log = pino({ level: "error" }, { write: (line: string) => told.push(line) });
+  const logged: string[] = [];
+  const log = pino({ level: "error" }, { write: (line: string) => logged.push(line) });
   const embedded = { access: () => Promise.reject(new Error("the target is elsewhere")), close: async () => {} };
   const lock = await holdLock(configuration);
   const { journal, audit, close } = await openRecords(configuration, log);
@@ -69,7 +69,7 @@ export async function withCoordinatorIn<Result>(
     },
   });
   try {
-    return await work(coordinator, told);
+    return await work(coordinator, logged);
   } finally {
     await coordinator.close();
     await close();
