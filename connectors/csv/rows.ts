@@ -213,7 +213,7 @@ function hint(name: string, fields: readonly string[], names: readonly string[])
   if (near !== undefined && near.toLowerCase() === plain(name).toLowerCase())
     return `it is written ${JSON.stringify(near)} there: write it so, or set ignoreCase`;
   if (near !== undefined && name.length > 2) return `did you mean ${JSON.stringify(near)}?`;
-  return "is the header line missing, or the column named otherwise there?";
+  return "is the header line missing, or does the column have another name?";
 }
 
 /**
@@ -271,7 +271,7 @@ export function trailerOf(pattern: RegExp | undefined, delimiter: string, file: 
       if (pattern === undefined) return;
       if (found === undefined) {
         throw new IncompleteReadError(
-          `${file} has no last row that the setting trailer matches; it is not complete, or it is written otherwise`,
+          `${file} has no last row that the setting trailer matches; the file is incomplete, or its last row has another form`,
         );
       }
       const { place, count } = found;

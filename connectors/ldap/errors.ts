@@ -112,7 +112,7 @@ function peerAt({ scheme, host, port, path }: LdapUrl): Peer {
 function localProblem(error: unknown): string | undefined {
   const code = codeOf(error);
   if (code === "ENOENT") return `the socket does not exist (${code})`;
-  if (code === "EACCES") return `this user may not use the socket (${code})`;
+  if (code === "EACCES") return `permission denied for the socket (${code})`;
   if (code === "ECONNRESET" || code === "EPIPE") return `the connection was lost (${code})`;
   return undefined;
 }

@@ -83,7 +83,7 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, prog
     }
     if (received > 0 && given !== undefined && given !== startIndex) {
       throw new InputError(
-        `${server.subject}: ${path}: the list starts at ${given} where ${startIndex} was asked for; does the server page otherwise? Try paging: { overlap: false }`,
+        `${server.subject}: ${path}: the list starts at ${given} where ${startIndex} was requested; does the server page differently? Try paging: { overlap: false }`,
       );
     }
     if (total !== undefined && totalResults !== total) {

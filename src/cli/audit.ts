@@ -80,7 +80,7 @@ function verdict(
   for (const each of damages) lines.push(describeEntry(each).trimEnd());
   if (damages.length > 0) {
     const next = (damages.at(-1)?.sequence ?? 0) + 1;
-    lines.push(`After a person has looked at it, --from ${next} checks what was written since.`);
+    lines.push(`Once somebody has looked into it, --from ${next} checks what was written since.`);
   }
   if (head.sequence > 0) lines.push(`The last good entry: ${head.sequence}:${head.hash}`);
   if (expected === undefined)
@@ -167,14 +167,14 @@ function wordsOf(entry: AuditEntry): readonly string[] {
     case "stopped":
       return [`stopped the daemon (process ${entry.process}): ${entry.reason}`];
     case "journal damaged":
-      return ["the journal was damaged, and was moved aside", ...reason(entry.reason), `kept as ${entry.kept}`];
+      return ["the journal was damaged, and was moved aside", ...reason(entry.reason), `stored as ${entry.kept}`];
     case "audit torn":
-      return [`line ${entry.line} was incomplete, and was cut off`, `kept as ${entry.kept}`];
+      return [`line ${entry.line} was incomplete, and was cut off`, `stored as ${entry.kept}`];
     case "audit damaged":
       return [
         `the audit log is damaged: ${entry.what}${entry.line === undefined ? "" : `, line ${entry.line}`}`,
         entry.reason,
-        ...(entry.kept === undefined ? [] : [`kept as ${entry.kept}; intact up to entry ${entry.lastGood.sequence}`]),
+        ...(entry.kept === undefined ? [] : [`stored as ${entry.kept}; intact up to entry ${entry.lastGood.sequence}`]),
       ];
     default: {
       // Written by a newer Rollcall.

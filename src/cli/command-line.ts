@@ -173,7 +173,7 @@ function addDecisions(program: Command, { runWithContext }: Runner): void {
     );
   withNotify(common(program.command("reject")))
     .argument("<run>", waiting)
-    .description("decide that what a run has planned is not applied")
+    .description("reject the plan of a waiting run, so that it is never applied")
     .option("--reason <text>", "why")
     .action((run: string, options: CommonOptions & NotifyOptions & { reason?: string }) =>
       runWithContext(options, async (context) =>
@@ -181,7 +181,7 @@ function addDecisions(program: Command, { runWithContext }: Runner): void {
       ),
     );
   withNotify(withLimit(program.command("undo"), "<run>", "a run that was applied; the beginning of its id is enough"))
-    .description("plan a return to what the target was before a run; that plan waits for approval")
+    .description("plan how to reverse the changes of a run; the plan waits for approval")
     .action((run: string, options: LimitOptions & NotifyOptions) =>
       runWithContext(options, async (context) =>
         (await import("./undo.ts")).undo(withNotifyOption(context, options), run, { limit: limitOf(options) }),
@@ -317,7 +317,7 @@ function addChecks(program: Command, { composition, run, runWithContext }: Runne
 function addInit(program: Command, { composition, run }: Runner): void {
   common(program.command("init"))
     .description("write a first configuration: asks, and tries every connection on the way")
-    .option("--force", "replace an existing configuration; the old one is kept beside it")
+    .option("--force", "replace an existing configuration, and keep a backup beside it")
     .option("-y, --yes", "ask nothing: use the options, and defaults for the rest")
     .option("--source <kind>", "the kind of source; without a terminal: csv")
     .option("--users <file>", "a CSV file of users, relative to the configuration")

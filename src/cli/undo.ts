@@ -7,7 +7,7 @@ import { progressOf } from "./plan.ts";
 import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
 import { chosenRun, knownRuns } from "./stored-runs.ts";
 
-/** `rollcall undo RUN`: plans a return to what was before a run. The plan waits for approval; at a terminal it asks. */
+/** `rollcall undo RUN`: plans how to reverse the changes of a run. The plan waits for approval; at a terminal it asks. */
 export async function undo(
   context: Context,
   id: string,

@@ -78,7 +78,7 @@ async function write(
 function unwritable(folder: string, error: unknown): HttpError {
   const isFull = error instanceof Error && "code" in error && /^(?:ENOSPC|EDQUOT)$/.test(String(error.code));
   const why = isFull ? "the disk is full; make room, then try again" : messageOf(error);
-  return unusableAnswer(`the answer cannot be kept: the folder ${folder} cannot be written: ${why}`, "later");
+  return unusableAnswer(`the answer cannot be stored: cannot write to the folder ${folder}: ${why}`, "later");
 }
 
 function isVisible(byte: number): boolean {

@@ -172,7 +172,7 @@ function parametersOf(request: LoadRequest, title: string): LoadParameters {
   const parsed = loadParameters.safeParse(request);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => [path.join("."), message].filter(Boolean).join(": "));
-  throw new InputError(`${title} is described wrongly`, { problems });
+  throw new InputError(`${title} has invalid settings`, { problems });
 }
 
 /**
@@ -205,8 +205,8 @@ async function cancelAfter(
 
 function unknownEnd(title: string, id: string, error: unknown): UnavailableError {
   return new UnavailableError(
-    `${title} was committed, and how it ends is not known: ${messageOf(error)}. ` +
-      `Either all of the rows will be in the table or none (cycle ${id})`,
+    `${title} was committed, but the result is unknown: ${messageOf(error)}. ` +
+      `Either all rows will be in the table, or none (cycle ${id})`,
     { cause: error },
   );
 }

@@ -94,7 +94,7 @@ export function reason(error: unknown): string {
       return "it is a folder";
     case "EACCES":
     case "EPERM":
-      return "this user may not read it";
+      return "permission denied";
     case "ENOTDIR":
       return "a part of its path is not a folder";
     case "ERR_ENCODING_INVALID_ENCODED_DATA":

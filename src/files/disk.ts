@@ -56,7 +56,7 @@ const words = {
 
 /** By the system's code. */
 const reasons: Readonly<Record<string, string>> = {
-  EACCES: "this account may not (EACCES); run as the owner of the data folder",
+  EACCES: "permission denied (EACCES); run as the owner of the data folder",
   EISDIR: "it is a folder (EISDIR); move it away",
 };
 
@@ -78,6 +78,23 @@ export async function makeFolder(folder: string, what: string): Promise<void> {
     throw new InputError(`${what}, ${folder}, cannot be made: ${folderReasons[code] ?? code}`, { cause: error });
   }
 }
+
+/**
+ * The error of a file that a person named and that cannot be read, without the system's own text where a plainer one says more.
+ * @param name as it was given; `path` is absolute
+ */
+export function unreadable(name: string, path: string, cause: unknown): InputError {
+  const code = codeOf(cause);
+  if (code === "ENOENT") return new InputError(`${name} does not exist ${lookedIn(path)}`, { cause });
+  const reason = readReasons[code] ?? messageOf(cause);
+  return new InputError(`${name} cannot be read: ${reason}`, { cause });
+}
+
+const readReasons: Readonly<Record<string, string>> = {
+  EACCES: "permission denied (EACCES)",
+  EISDIR: "it is a folder (EISDIR)",
+  ENOTDIR: "part of its path is a file, not a folder (ENOTDIR)",
+};
 
 /** Where a file that does not exist was looked for, and what was probably meant: `(looked in /etc/rollcall); there is people.csv`. */
 export function lookedIn(path: string): string {
@@ -109,7 +126,7 @@ export async function exists(path: string): Promise<boolean> {
 
 /** By the system's code. */
 const folderReasons: Readonly<Record<string, string>> = {
-  EACCES: "this account may not write there (EACCES); give it the folder, or choose another `service.data`",
+  EACCES: "permission denied (EACCES); give this account write access, or choose another `service.data`",
   EEXIST: "a file has that name (EEXIST); move it away, or choose another `service.data`",
   ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another `service.data`",
   // Of a folder that cannot be made with those above it, when the topmost one that is missing cannot.

@@ -29,7 +29,7 @@ export interface OpenFile {
 
 /**
  * Opens a file for one read.
- * @throws {IncompleteReadError} the file does not exist, may not be read, or keeps changing
+ * @throws {IncompleteReadError} the file does not exist, cannot be read, or keeps changing
  * @throws {UnavailableError} any other error of the system
  */
 async function openFile(
@@ -98,8 +98,8 @@ function isSame(before: BigIntStats, now: BigIntStats): boolean {
 
 const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: "does not exist: part of its path is a file, not a folder",
-  EACCES: "may not be read; allow the account that runs this program to read it",
-  EPERM: "may not be read; allow the account that runs this program to read it",
+  EACCES: "cannot be read: permission denied; allow the account that runs this program to read it",
+  EPERM: "cannot be read: permission denied; allow the account that runs this program to read it",
 };
 
 function missingHint(path: string): string {

@@ -96,12 +96,9 @@ export function listenError(error: unknown, host: string, port: number, section:
         { cause: error },
       );
     case "EACCES":
-      return new InputError(
-        `${section}.listen: this user may not listen on ${host}:${port}: choose a port above 1023`,
-        {
-          cause: error,
-        },
-      );
+      return new InputError(`${section}.listen: permission denied for ${host}:${port}; choose a port above 1023`, {
+        cause: error,
+      });
     case "EADDRNOTAVAIL":
       return new InputError(`${section}.listen: ${host} is not an address of this machine`, { cause: error });
     default:

@@ -206,7 +206,7 @@ class DamagedJournal extends InputError {
 
   constructor(file: string, problem: string) {
     super(
-      `the journal ${file} is damaged (${problem}): restore it from a backup; otherwise the daemon puts it aside at its next start, and begins a new one`,
+      `the journal ${file} is damaged (${problem}): restore it from a backup. If you do not, the daemon moves it aside at its next start and begins a new one`,
     );
     this.problem = problem;
   }

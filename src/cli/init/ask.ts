@@ -5,21 +5,21 @@ import { approvals, names, usualAttribute } from "./draft.ts";
 import { columnsOf, openDraft, outcomesOf, problemsOf } from "./probe.ts";
 import type { Found } from "./probe.ts";
 
-/** What questions are asked with. */
+/** What the questions need from the command. */
 export interface Setting {
   readonly connectors: readonly BuiltInConnector[];
-  /** The configuration's. */
+  /** The folder of the configuration file. */
   readonly folder: string;
   say(line: string): void;
-  /** Says why an answer cannot be used, so that it is asked for again; throws what no other answer would mend. */
+  /** Prints why an answer cannot be used, so that the question can be repeated; rethrows errors that no other answer would fix. */
   refuse(error: unknown): void;
-  /** Work that Ctrl-C ends. */
+  /** Runs work that Ctrl-C cancels. */
   interruptible<Result>(work: (signal: AbortSignal) => Promise<Result> | undefined): Promise<Result | undefined>;
 }
 
 const none = "(none)";
 
-/** Asks for a source until it can be opened; `read` tries it. What was answered before is proposed again. */
+/** Asks for a source until `read` succeeds with it. Earlier answers are offered as defaults. */
 export async function askSource<Result>(
   setting: Setting,
   read: (source: DraftSource) => Promise<Result>,
@@ -57,16 +57,16 @@ async function askCsv(setting: Setting, before: Before): Promise<DraftSource> {
   const column = (message: string, columns: readonly string[], usual: string | undefined, extra: string[] = []) =>
     select({ message, choices: [...extra, ...columns], default: usual ?? extra[0] ?? columns[0] ?? "" });
   const isReadable = must((value) => columnsOf(value, setting.folder));
-  const users = await columnsFor("users", `The file of users (relative to ${setting.folder}):`, isReadable);
-  if (users === undefined) throw new Error("a file of users is needed");
+  const users = await columnsFor("users", `File of users (relative to ${setting.folder}):`, isReadable);
+  if (users === undefined) throw new Error("a file of users is required");
   const id = await column(
-    "Which column identifies a person for good, whatever is renamed?",
+    "Which column identifies a person permanently, even after a rename?",
     users.names,
     usualAttribute("id", users.names),
   );
   const groups = await columnsFor(
     "groups",
-    "The file of groups (empty: there is none):",
+    "File of groups (leave empty for none):",
     must(async (value) => {
       if (value !== "") await columnsOf(value, setting.folder);
     }),
@@ -78,7 +78,7 @@ async function askCsv(setting: Setting, before: Before): Promise<DraftSource> {
     usualAttribute("groupId", groups.names),
   );
   const memberOf = await column(
-    "Which column of the users says what groups they are in?",
+    "Which column of the users lists their groups?",
     users.names,
     usualAttribute("memberOf", users.names),
     [none],
@@ -86,7 +86,7 @@ async function askCsv(setting: Setting, before: Before): Promise<DraftSource> {
   return {
     connector: "csv",
     options: {
-      users: { ...part(users, id), ...(memberOf === none ? {} : { memberOf: { column: memberOf } }) },
+      users: { ...part(users, id), memberOf: memberOf === none ? undefined : { column: memberOf } },
       groups: part(groups, groupId),
     },
     secrets: [],
@@ -106,14 +106,13 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
     (await confirm({ message: "Protect the connection with StartTLS?", default: before.get("starttls") !== "no" }));
   before.set("starttls", starttls ? "yes" : "no");
   const protectedBy = starttls || !plain;
-  const ca = protectedBy ? await askAuthority(before) : {};
-  const dn = await ask(before, "dn", "Log in as (a DN, or user@domain; empty: anonymous):", optional);
+  const ca = protectedBy ? await askAuthority(before) : undefined;
+  const dn = await ask(before, "dn", "Log in as (a DN, or user@domain; leave empty for anonymous):", optional);
   const secret = dn === "" ? undefined : await askSecret(`Password of ${dn}`, `${names.source}.secret`);
-  const tls = { ...(starttls ? { starttls } : {}), ...ca };
   const connection = {
     url,
-    ...(Object.keys(tls).length === 0 ? {} : { tls }),
-    ...(secret === undefined ? {} : { bind: { dn, password: secret.reference } }),
+    tls: starttls || ca !== undefined ? { starttls: starttls || undefined, ca } : undefined,
+    bind: secret === undefined ? undefined : { dn, password: secret.reference },
   };
   const secrets = secret === undefined ? [] : [secret];
   const server = await openDraft(
@@ -124,10 +123,10 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
   const places = (await setting.interruptible((signal) => server.places?.({ signal, warn: setting.say }))) ?? [];
   if (places.length > 0) setting.say(`  connected; the server holds ${places.join(" and ")}`);
   const base = await ask(before, "users", "Where are the users (a DN)?", required, places[0]);
-  const groups = await ask(before, "groups", "Where are the groups (a DN; empty: none are read)?", optional, base);
+  const groups = await ask(before, "groups", "Where are the groups (a DN; leave empty to read none)?", optional, base);
   return {
     connector: "ldap",
-    options: { ...connection, users: { base }, ...(groups === "" ? {} : { groups: { base: groups } }) },
+    options: { ...connection, users: { base }, groups: groups === "" ? undefined : { base: groups } },
     secrets,
   };
 }
@@ -135,13 +134,13 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
 async function askScim(_setting: Setting, before: Before): Promise<DraftSource> {
   const { select } = await prompts();
   const url = await ask(before, "url", "The server's address (https://HOST/scim/v2):");
-  const server = { url, ...(url.startsWith("https:") ? await askAuthority(before) : {}) };
+  const server = { url, ca: url.startsWith("https:") ? await askAuthority(before) : undefined };
   const kind = await select({
-    message: "How does one log in?",
+    message: "How does Rollcall log in?",
     choices: [
       { name: "with a token", value: "bearer" },
-      { name: "with a user and a password", value: "basic" },
-      { name: "not at all", value: "none" },
+      { name: "with a user name and a password", value: "basic" },
+      { name: "without logging in", value: "none" },
     ],
   });
   const file = `${names.source}.secret`;
@@ -156,13 +155,15 @@ async function askScim(_setting: Setting, before: Before): Promise<DraftSource> 
   return { connector: "scim", options: { ...server, auth: { basic } }, secrets: [secret] };
 }
 
-/** Shows what the proposed rules make of the first records, and lets each rule be changed until the person is content. */
+/** Shows what the proposed rules make of the first records, and asks for changes until they are accepted. */
 export async function askRules(setting: Setting, found: Found, proposed: DraftRules): Promise<DraftRules> {
   const { confirm } = await prompts();
   for (let rules = proposed; ;) {
     setting.say(`  rules: ${JSON.stringify(rules)}`);
     for (const line of outcomesOf(rules, found.samples)) setting.say(`  ${line}`);
-    if (await confirm({ message: "Take these rules? (no: change them; they can also be changed in the file)" })) {
+    if (
+      await confirm({ message: "Use these rules? (no: change them now; you can also edit them in the file later)" })
+    ) {
       return rules;
     }
     const users = await changeRules("users", rules.users, (rule) => problemsOf({ ...rules, users: rule }));
@@ -194,29 +195,29 @@ async function changeRules(
   return changed;
 }
 
-/** @param login tries a target, and throws when it cannot be used */
+/** @param login tries a target; throws if it cannot be used */
 export async function askTarget(
   setting: Setting,
   login: (target: Exclude<Draft["target"], "embedded">) => Promise<void>,
 ): Promise<Draft["target"]> {
   const { select } = await prompts();
   const kind = await select({
-    message: "Which service are they written to?",
+    message: "Which service should users and groups be written to?",
     choices: [
-      { name: "the one that Rollcall itself runs", value: "embedded" },
-      { name: "one elsewhere", value: "remote" },
+      { name: "the one that Rollcall runs itself", value: "embedded" },
+      { name: "another one", value: "remote" },
     ],
   });
   if (kind === "embedded") return "embedded";
   const before: Before = new Map();
   for (;;) {
     try {
-      const url = await ask(before, "url", "Its address (https://HOST):");
-      const username = await ask(before, "username", "A user with the privilege administration:");
-      const ca = url.startsWith("https:") ? await askAuthority(before) : {};
+      const url = await ask(before, "url", "Address of the service (https://HOST):");
+      const username = await ask(before, "username", "A user with the administration privilege:");
+      const ca = url.startsWith("https:") ? await askAuthority(before) : undefined;
       const target = {
         url,
-        ...ca,
+        ca,
         username,
         secret: await askSecret(`Password of ${username}`, `${names.target}.secret`),
       };
@@ -231,17 +232,17 @@ export async function askTarget(
 export async function askSchedule(check: (expression: string) => void): Promise<string | undefined> {
   const { select, input } = await prompts();
   const choice = await select({
-    message: "When is it to run?",
+    message: "When should it run?",
     choices: [
       { name: "every 15 minutes", value: "*/15 * * * *" },
       { name: "every hour", value: "0 * * * *" },
       { name: "every night at 2", value: "0 2 * * *" },
       { name: "at other times", value: "other" },
-      { name: "only when it is asked to", value: "" },
+      { name: "only on demand", value: "" },
     ],
   });
   if (choice !== "other") return choice === "" ? undefined : choice;
-  return (await input({ message: "As a cron expression:", validate: must(check) })).trim();
+  return (await input({ message: "Cron expression:", validate: must(check) })).trim();
 }
 
 export async function askApproval(): Promise<Approval> {
@@ -252,10 +253,10 @@ export async function askApproval(): Promise<Approval> {
   });
 }
 
-/** Only `init` at a terminal has a use for them. */
+/** Loaded late: only `init` at a terminal needs them. */
 const prompts = () => import("@inquirer/prompts");
 
-/** Says why an answer cannot be used; true when it can. */
+/** Returns true for a usable answer, and what is wrong with any other. */
 function must(check: (value: string) => unknown): (value: string) => Promise<string | true> {
   return async (value) => {
     try {
@@ -268,10 +269,10 @@ function must(check: (value: string) => unknown): (value: string) => Promise<str
 }
 
 const required = must((value) => {
-  if (value === "") throw new Error("an answer is needed");
+  if (value === "") throw new Error("an answer is required");
 });
 
-/** What was answered before, by key: proposed when it is asked for again. */
+/** Earlier answers by key, offered as defaults when a question is repeated. */
 export type Before = Map<string, string>;
 
 async function ask(before: Before, key: string, message: string, check = required, fallback = ""): Promise<string> {
@@ -283,21 +284,21 @@ async function ask(before: Before, key: string, message: string, check = require
 
 const optional = must(() => undefined);
 
-/** Whom to trust, as the key `ca`. */
-async function askAuthority(before: Before): Promise<{ readonly ca?: string }> {
-  const message = "A file with the authority's certificate (PEM; empty: those known already):";
+/** The file of the certificate authority to trust; undefined: those trusted by default. */
+async function askAuthority(before: Before): Promise<string | undefined> {
+  const message = "File with the certificate of the authority to trust (PEM; leave empty for the public ones):";
   const ca = await ask(before, "ca", message, optional);
-  return ca === "" ? {} : { ca };
+  return ca === "" ? undefined : ca;
 }
 
-/** A secret is never written into the configuration itself. */
+/** Asks for a secret and where to store it: never in the configuration itself. */
 async function askSecret(what: string, file: string): Promise<Secret> {
   const { select, password, input } = await prompts();
   const place = await select({
-    message: `${what}: where is it to be?`,
+    message: `${what}: where should it be stored?`,
     choices: [
-      { name: `in a file beside the configuration, ${file}, which only you can read`, value: "file" },
-      { name: "in an environment variable that is set already", value: "env" },
+      { name: `in ${file} beside the configuration, readable only by you`, value: "file" },
+      { name: "in an environment variable that is already set", value: "env" },
     ],
   });
   if (place === "env") {
@@ -305,7 +306,7 @@ async function askSecret(what: string, file: string): Promise<Secret> {
       if (!/^[A-Za-z_]\w*$/.test(name)) throw new Error("expected the name of a variable, like LDAP_PASSWORD");
       if ((process.env[name] ?? "") === "") throw new Error(`the variable ${name} is not set here`);
     });
-    const name = (await input({ message: "Its name:", validate: isSet })).trim();
+    const name = (await input({ message: "Name of the variable:", validate: isSet })).trim();
     return { reference: `\${env:${name}}`, value: process.env[name] ?? "" };
   }
   const value = await password({ message: `${what}:`, mask: "*", validate: required });

@@ -5,18 +5,18 @@ export interface Draft {
   readonly target: "embedded" | DraftTarget;
   readonly approval: Approval;
   /** Absent: the sync runs on demand. */
-  readonly schedule?: string;
+  readonly schedule?: string | undefined;
 }
 
-/** Who lets a plan be applied, the most careful first, and what that means. */
+/** Who approves plans, the most careful choice first, each with an explanation. */
 export const approvals = {
-  required: "a person, always: every plan waits until `rollcall approve`",
-  "automatic-within-limits": "a person where a plan is beyond its limits; other plans are applied at once",
-  automatic: "nobody; a plan beyond its limits is held all the same",
+  required: "always a person: every plan waits for `rollcall approve`",
+  "automatic-within-limits": "a person if a plan exceeds a limit; other plans are applied at once",
+  automatic: "nobody; a plan that exceeds a limit is still held",
 } as const;
 export type Approval = keyof typeof approvals;
 
-/** A source as it stands in the file: secrets are references, paths relative to the configuration. */
+/** A source as the file describes it: secrets are references, paths are relative to the configuration. */
 export interface DraftSource {
   readonly connector: string;
   readonly options: Readonly<Record<string, unknown>>;
@@ -26,7 +26,7 @@ export interface DraftSource {
 export interface DraftTarget {
   readonly url: string;
   /** A file in PEM form. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   readonly username: string;
   readonly secret: Secret;
 }
@@ -36,7 +36,7 @@ export interface Secret {
   /** `${file:company.secret}` or `${env:NAME}`. */
   readonly reference: string;
   readonly value: string;
-  /** The name of the file beside the configuration that holds it, or the next free one; absent: it is in the environment. */
+  /** The file beside the configuration to write it to; if that exists, the next free name. Absent: the environment has it. */
   readonly file?: string;
 }
 
@@ -51,10 +51,10 @@ export interface DraftRules {
   readonly groups?: DraftRule;
 }
 
-/** The names that the file gives to the one source, target and sync that it has. */
+/** The names that the file gives to its source, its target and its sync. */
 export const names = { source: "company", target: "analytics", sync: "staff" } as const;
 
-/** The options as the connector gets them: secrets in place of their references. */
+/** The options as the connector gets them, with secrets instead of references. */
 export function withSecrets(options: unknown, secrets: readonly Secret[]): unknown {
   if (typeof options === "string") return secrets.find(({ reference }) => reference === options)?.value ?? options;
   if (Array.isArray(options)) return options.map((each) => withSecrets(each, secrets));
@@ -62,13 +62,13 @@ export function withSecrets(options: unknown, secrets: readonly Secret[]): unkno
   return Object.fromEntries(Object.entries(options).map(([key, value]) => [key, withSecrets(value, secrets)]));
 }
 
-/** The attributes that records of each kind were seen with. */
+/** The attributes found in records of each kind. */
 export interface Seen {
   readonly users: ReadonlySet<string>;
   readonly groups: ReadonlySet<string>;
 }
 
-/** What directories and exports call it, the best first. Compared without case, spaces and punctuation. */
+/** The usual names of an attribute in directories and exports, the best first. Case, spaces and punctuation are ignored. */
 const usual = {
   login: ["uid", "sAMAccountName", "userName", "login", "loginName", "username", "account", "userid", "user", "name"],
   userShown: ["displayName", "cn", "fullName", "name", "commonName"],
@@ -82,13 +82,13 @@ const usual = {
   memberOf: ["groups", "memberOf", "group", "department", "team", "unit"],
 } as const;
 
-/** The attribute that is usually taken for something, as it is written there; undefined when there is none. */
+/** The attribute that usually has this role, spelled as in the source; undefined if there is none. */
 export function usualAttribute(what: keyof typeof usual, attributes: Iterable<string>): string | undefined {
   const byName = new Map([...attributes].map((name) => [plain(name), name]));
   return usual[what].map((name) => byName.get(plain(name))).find((name) => name !== undefined);
 }
 
-/** Rules for what was seen. A name that nothing suggests is that of the record's first attribute. */
+/** Rules for the attributes found. If none of them looks like a name, the first one is used. */
 export function proposeRules(seen: Seen, hasGroups: boolean): DraftRules {
   const { users, groups } = seen;
   const login = usualAttribute("login", users) ?? [...users][0] ?? "name";
@@ -113,7 +113,7 @@ export function proposeRules(seen: Seen, hasGroups: boolean): DraftRules {
   };
 }
 
-/** `entry.mail`; of a name that is no identifier, `entry["e-mail"]`. */
+/** `entry.mail`, or `entry["e-mail"]` for a name that is not an identifier. */
 function entryOf(attribute: string): string {
   return /^[A-Za-z_]\w*$/.test(attribute) ? `entry.${attribute}` : `entry[${JSON.stringify(attribute)}]`;
 }

@@ -6,20 +6,20 @@ import { exists, makeFolder, unwritable } from "#files/disk.ts";
 import type { Draft, Secret } from "./draft.ts";
 import { approvals, names } from "./draft.ts";
 
-/** The configuration as text, with a comment wherever a person will want to change something. */
+/** The configuration as text, with comments on everything that is often changed. */
 function renderDraft({ source, rules, target, approval, schedule }: Draft): string {
   const { connector, options } = source;
   const others = Object.keys(approvals)
     .filter((each) => each !== approval)
     .join(", or ");
-  return `# Written by \`rollcall init\`. Paths are relative to this file. \${env:NAME} and \${file:PATH} stand for values that are
-# not to be in it. \`rollcall check\` tries everything, \`rollcall plan\` shows what a run would change.
+  return `# Written by \`rollcall init\`. Paths are relative to this file. \${env:NAME} and \${file:PATH} stand for values that
+# should not be in it. \`rollcall check\` tests everything, \`rollcall plan\` shows what a run would change.
 
 service:
   listen: 127.0.0.1:8442
   # Everything that is stored: back it up.
   data: data
-  # tls: { cert: cert.pem, key: key.pem }      # before it listens on another address than this machine's own
+  # tls: { cert: cert.pem, key: key.pem }      # required before it can listen on an address that other machines reach
 
 targets:
 ${block({ [names.target]: targetOf(target) }, 2)}
@@ -31,37 +31,37 @@ syncs:
   ${names.sync}:
     from: [${names.source}]
     to: ${names.target}
-${schedule === undefined ? '    # schedule: "*/15 * * * *"               # it runs on demand: rollcall apply' : `    schedule: ${JSON.stringify(schedule)}`}
-    # What becomes of a record: expressions in CEL over its attributes.
+${schedule === undefined ? '    # schedule: "*/15 * * * *"               # until set, it runs on demand: rollcall apply' : `    schedule: ${JSON.stringify(schedule)}`}
+    # CEL expressions over the attributes of a record.
     users:
-      # include: 'entry.status == "active"'    # true for the records to take; all, when it is not there
+      # include: 'entry.status == "active"'    # true for the records to include (default: all)
 ${block(rules.users, 6)}
-${rules.groups === undefined ? "    # groups:                                # without rules for groups, every group stays as it is\n" : `    groups:\n${block(rules.groups, 6)}\n`}    # Only what this sync created or took over is changed or deleted; \`everything\` is all that is not protected.
+${rules.groups === undefined ? "    # groups:                                # without rules for groups, no group is changed\n" : `    groups:\n${block(rules.groups, 6)}\n`}    # \`owned\`: changes and deletes only what this sync created or adopted; \`everything\`: all that is not protected.
     manage: owned
     protect:
       users: []                              # ["svc-*"]
       groups: []
-    # Who is gone from the source stays a week (0 deletes at once): a mistake there is noticed by then, and who comes back
-    # meanwhile has lost nothing. The plan says who is leaving, and when.
+    # Users and groups missing from the source are deleted after a week (0: at once). That leaves time to notice a mistake
+    # there, and anybody who comes back in time has lost nothing. The plan says who will be deleted, and when.
     deletions: { after: 7d }
-    # Who lets a plan be applied. ${approval}: ${approvals[approval]}.
+    # Who approves a plan. ${approval}: ${approvals[approval]}.
     ${`approval: ${approval}`.padEnd(38)} # ${others}
-    # approvalExpires: 24h                   # a plan that waits longer has to be made again
-    # A run that changes more than this is held until a person has looked at it. These are the defaults.
+    # approvalExpires: 24h                   # a plan that waits longer expires
+    # A run that changes more than this is held until a person approves it. These are the defaults.
     limits:
       deletes: 10%                           # of the users, and of the groups, that it manages
       updates: 50%
       membershipsLost: 25%
       blanked: 10%                           # mail addresses and descriptions that become empty
-      shrink: 20%                            # how much less than last time the source may have
-      quarantined: 20%                       # of the records in scope, those in doubt
-      floor: 10                              # up to so many changes no percentage counts
+      shrink: 20%                            # how many fewer records than last time the source may have
+      quarantined: 20%                       # of the records in scope, those that are in doubt
+      floor: 10                              # percentages do not apply up to this many changes
       per: day
-    # When no run has succeeded for so long, that is told, and /readyz answers 503.
+    # If no run has succeeded for this long, a notification is sent and /readyz answers 503.
     # overdueAfter: 26h
-    # heartbeat: "\${env:HEARTBEAT_URL}"      # requested after each success
+    # heartbeat: "\${env:HEARTBEAT_URL}"      # a URL to request after each successful run
 
-# Who is told when a plan waits, a run is held or has failed, or a sync is overdue; also by webhook and chat.
+# Who is notified when a plan waits, a run is held or fails, or a sync is overdue. Webhooks and chat work too.
 # notifications:
 #   operations:
 #     by: email
@@ -77,17 +77,17 @@ function targetOf(target: Draft["target"]): unknown {
   return { ...rest, password: secret.reference };
 }
 
-/** What was written, and what it took the place of, by its new name. */
+/** The files written, and the new name of a file that one of them replaced. */
 export interface Written {
   readonly written: readonly string[];
   readonly kept: readonly string[];
 }
 
 /**
- * Writes the secrets' files and the configuration, checks it by `load`, and only then gives it its name: what fails
- * leaves nothing behind, and a kill at any moment leaves a configuration where one was. A secret's file never takes the
- * place of another one, which the old configuration may still need.
- * @throws {InputError} when there is a file already and it is not to be replaced, or what `load` throws
+ * Writes the files of the secrets and the configuration, checks it with `load`, and only then gives it its name. So a
+ * failure leaves nothing behind, and a kill at any moment never leaves you without the configuration you had. A file of a
+ * secret is never replaced: the old configuration may still need it.
+ * @throws {InputError} if the file exists and must not be replaced; also what `load` throws
  */
 export async function writeDraft(
   file: string,
@@ -110,7 +110,7 @@ export async function writeDraft(
     await options.load(temporary);
     const backup = options.force ? await keepBeside(file) : undefined;
     if (backup === undefined) {
-      // A link, unlike a rename, never replaces what somebody else has written meanwhile.
+      // Unlike a rename, a link never replaces a file that somebody else has just written.
       await link(temporary, file).catch(refuseUnwritable(file));
       await rm(temporary);
     } else {
@@ -124,14 +124,14 @@ export async function writeDraft(
 }
 
 /**
- * Before anything is asked.
- * @throws {InputError} when the file would replace another one, or could not be written
+ * Checks the file before any question is asked.
+ * @throws {InputError} if the file would replace another one, or could not be written
  */
 export async function refuseEarly(file: string, force: boolean): Promise<void> {
   if (!force && (await exists(file))) throw existing(file);
   let folder = dirname(resolve(file));
   while (!(await exists(folder)) && folder !== dirname(folder)) folder = dirname(folder);
-  if (!(await stat(folder)).isDirectory()) throw new InputError(`${file} cannot be written: ${folder} is no folder`);
+  if (!(await stat(folder)).isDirectory()) throw new InputError(`${file} cannot be written: ${folder} is not a folder`);
   await access(folder, constants.W_OK | constants.X_OK).catch(refuseUnwritable(file));
 }
 
@@ -139,7 +139,7 @@ function secretsOf({ source, target }: Draft): readonly Secret[] {
   return [...source.secrets, ...(target === "embedded" ? [] : [target.secret])];
 }
 
-/** Into `company.secret`, or `company-2.secret` and so on, the first that is free. */
+/** Writes to `company.secret`, or the first free name of `company-2.secret` and so on. */
 async function writeSecret(path: string, value: string): Promise<string> {
   const { dir, name, ext } = parse(path);
   for (let number = 1; ; number++) {
@@ -153,7 +153,7 @@ async function writeSecret(path: string, value: string): Promise<string> {
   }
 }
 
-/** Gives a file that is there a second name: the first of `NAME.1`, `NAME.2`, … that is free. */
+/** Gives an existing file a second name: the first free one of `NAME.1`, `NAME.2`, … */
 async function keepBeside(path: string): Promise<string | undefined> {
   if (!(await exists(path))) return undefined;
   for (let number = 1; ; number++) {
@@ -169,7 +169,7 @@ async function keepBeside(path: string): Promise<string | undefined> {
 
 function existing(path: string): InputError {
   return new InputError(
-    `${path} exists already: name another file with --config, or replace it with --force, which keeps the old one beside it`,
+    `${path} already exists: name another file with --config, or replace it with --force, which keeps a backup beside it`,
   );
 }
 
@@ -184,7 +184,7 @@ function refuseUnwritable(path: string): (error: unknown) => never {
   };
 }
 
-/** A value as YAML, so far to the right. */
+/** A value as YAML, indented by `depth` spaces. */
 function block(value: unknown, depth: number): string {
   return stringify(value, { lineWidth: 0 })
     .trimEnd()

@@ -18,7 +18,7 @@ import { refuseEarly, writeDraft } from "./file.ts";
 import { columnsOf, openDraft, probe } from "./probe.ts";
 import type { Found } from "./probe.ts";
 
-/** What the command line says instead of a person at a terminal. */
+/** The flags that answer the questions where there is no terminal. */
 export interface InitOptions {
   readonly force?: boolean;
   readonly yes?: boolean;
@@ -33,9 +33,9 @@ export interface InitOptions {
 }
 
 /**
- * `rollcall init`: writes a first configuration by asking at a terminal, or with `--yes` from flags, and tries every
- * connection as it goes. Nothing is written before the end.
- * @throws {InputError} when the file exists, a flag is missing, or what was answered cannot be used
+ * `rollcall init`: writes a first configuration from answers at a terminal or, with `--yes`, from flags. It tries every
+ * connection on the way, and writes nothing before the end.
+ * @throws {InputError} the file exists, a flag is missing, or an answer cannot be used
  */
 export async function init(
   file: string,
@@ -63,8 +63,8 @@ export async function init(
     await output.write(
       [
         ...written.map((path) => `written: ${path}`),
-        ...kept.map((path) => `kept: ${path}`),
-        `next: \`${next[0]}\` tries it as a whole, \`${next[1]}\` shows what a run would change; nothing is changed before \`rollcall apply\` or \`rollcall start\``,
+        ...kept.map((path) => `backup: ${path}`),
+        `next: \`${next[0]}\` tests the whole configuration, \`${next[1]}\` shows what a run would change; nothing changes before \`rollcall apply\` or \`rollcall start\``,
         "",
       ].join("\n"),
     );
@@ -89,12 +89,12 @@ async function askAll(setting: Setting, read: (source: DraftSource) => Promise<F
     const approval = await askApproval();
     return { draft: { source, rules, target, approval, schedule }, found };
   } catch (error) {
-    // What the prompts throw at Ctrl-C, and when the terminal is gone.
+    // The prompts throw these at Ctrl-C, and when the terminal is closed.
     if (error instanceof Error && /^(?:ExitPrompt|AbortPrompt)Error$/.test(error.name))
       throw new InputError("interrupted: nothing was written", { cause: error });
     throw error;
   } finally {
-    // The last question leaves it open, and the process would wait for what nobody types.
+    // The last prompt leaves it open, which would keep the process alive.
     process.stdin.pause().unref();
   }
 }
@@ -127,12 +127,10 @@ async function fromFlags(
       users === undefined ? "--users FILE" : "",
     ].filter((flag) => flag !== "");
     if (flags.source !== undefined && flags.source !== "csv")
-      throw new InputError(
-        `--source ${flags.source}: only csv can be set up by flags; run \`rollcall init\` at a terminal`,
-      );
+      throw new InputError(`--source ${flags.source}: flags can only set up csv; run \`rollcall init\` at a terminal`);
     throw new InputError(
-      `there is no terminal to ask at: ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing ` +
-        "(and --groups FILE, --id COLUMN, --group-id COLUMN, --member-of COLUMN, --schedule CRON, if they are wanted)",
+      `there is no terminal for questions, and ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing ` +
+        "(optional: --groups FILE, --id COLUMN, --group-id COLUMN, --member-of COLUMN, --schedule CRON)",
     );
   }
   if (flags.schedule !== undefined) checkCron(flags.schedule);
@@ -146,12 +144,12 @@ async function fromFlags(
       );
     return { file, ...dialect, id: column };
   };
-  const memberOf = flags.memberOf === undefined ? {} : { memberOf: { column: flags.memberOf } };
+  const memberOf = flags.memberOf === undefined ? undefined : { column: flags.memberOf };
   const source: DraftSource = {
     connector: "csv",
     options: {
-      users: { ...(await part(users, flags.id, "id", "--id")), ...memberOf },
-      ...(groups === undefined ? {} : { groups: await part(groups, flags.groupId, "groupId", "--group-id") }),
+      users: { ...(await part(users, flags.id, "id", "--id")), memberOf },
+      groups: groups === undefined ? undefined : await part(groups, flags.groupId, "groupId", "--group-id"),
     },
     secrets: [],
   };
@@ -169,7 +167,7 @@ async function readDraft(setting: Setting, source: DraftSource, output: Sinks["o
     }),
   );
   output.progress();
-  if (found === undefined) throw new Error("a source that is not read");
+  if (found === undefined) throw new Error("the source was not read");
   if (output.json) return found;
   for (const line of [formatSizes(found.users, found.groups), ...found.reached]) setting.say(`  ${line}`);
   const [example] = found.samples;
@@ -188,7 +186,7 @@ function settingOf(connectors: readonly BuiltInConnector[], folder: string, outp
       output.progress();
       const isExpected = error instanceof RollcallError && !(error.cause instanceof Interrupted);
       if (!isExpected) throw error;
-      output.say(`  that does not work: ${describeError(error)}`);
+      output.say(`  this does not work: ${describeError(error)}`);
     },
     interruptible: async (work) => {
       const stop = new AbortController();
@@ -205,7 +203,7 @@ function settingOf(connectors: readonly BuiltInConnector[], folder: string, outp
   };
 }
 
-/** The person does not want to be asked again. */
+/** Marks an error that must not lead to the same question again. */
 class Interrupted extends Error {}
 
 function hasGroups({ options }: DraftSource, { groups }: Found): boolean {
@@ -215,5 +213,6 @@ function hasGroups({ options }: DraftSource, { groups }: Found): boolean {
 /** @throws {InputError} */
 function checkCron(expression: string): void {
   const { success, error } = cron.safeParse(expression);
-  if (!success) throw new InputError(`${JSON.stringify(expression)}: ${error.issues[0]?.message ?? "is no schedule"}`);
+  if (!success)
+    throw new InputError(`${JSON.stringify(expression)}: ${error.issues[0]?.message ?? "is not a schedule"}`);
 }

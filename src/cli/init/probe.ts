@@ -2,12 +2,13 @@ import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { parse } from "csv-parse/sync";
 import type { BuiltInConnector, Entry, ReadContext, Source } from "#connector.ts";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError } from "#errors.ts";
+import { unreadable } from "#files/disk.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
 import type { DraftRules, DraftSource, Seen } from "./draft.ts";
 import { withSecrets } from "./draft.ts";
 
-/** What a source that is being set up delivers. */
+/** What reading a new source showed. */
 export interface Found {
   readonly reached: readonly string[];
   readonly users: number;
@@ -17,12 +18,12 @@ export interface Found {
   readonly samples: readonly Entry[];
 }
 
-/** So many records of each kind are shown, and looked at for their attributes. */
-const sampled = { shown: 3, looked: 500 };
+/** How many records of each kind are shown, and how many are searched for attributes. */
+const sampled = { shown: 3, searched: 500 };
 
 /**
- * Opens a source whose options may be wrong.
- * @throws {InputError} naming each option that is
+ * Opens a source whose options were not validated yet.
+ * @throws {InputError} naming each invalid option
  */
 export async function openDraft(
   connectors: readonly BuiltInConnector[],
@@ -30,7 +31,7 @@ export async function openDraft(
   folder: string,
 ): Promise<Source> {
   const connector = await connectors.find((each) => each.name === name)?.load();
-  if (connector === undefined) throw new InputError(`no connector is called ${name}`);
+  if (connector === undefined) throw new InputError(`there is no connector ${name}`);
   const parsed = await connector.options.safeParseAsync(withSecrets(options, secrets));
   if (!parsed.success) {
     const problems = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
@@ -40,8 +41,8 @@ export async function openDraft(
 }
 
 /**
- * Reads everything once.
- * @param progress is told how many records there are so far
+ * Reads the whole source once.
+ * @param progress called with the number of records so far
  * @throws what the source throws
  */
 export async function probe(source: Source, context: ReadContext, progress: (records: number) => void): Promise<Found> {
@@ -54,7 +55,7 @@ export async function probe(source: Source, context: ReadContext, progress: (rec
       if (record.kind === "membership") continue;
       const count = (counts[record.kind] += 1);
       if (count <= sampled.shown) samples.push(record);
-      if (count > sampled.looked) continue;
+      if (count > sampled.searched) continue;
       for (const name of Object.keys(record.attributes)) seen[record.kind].add(name);
     }
     progress(counts.user + counts.group);
@@ -62,14 +63,14 @@ export async function probe(source: Source, context: ReadContext, progress: (rec
   return { reached, users: counts.user, groups: counts.group, seen: { users: seen.user, groups: seen.group }, samples };
 }
 
-/** What is wrong with the rules; empty when nothing is. */
+/** The problems of the rules; empty if there are none. */
 export function problemsOf(rules: DraftRules): readonly string[] {
   return checkRules({ groups: {}, join: {}, ...rules } as Parameters<typeof checkRules>[0]).map(
     ({ path, message }) => `${path.join(".")}: ${message}`,
   );
 }
 
-/** What the rules make of the records, a line each. */
+/** One line per record: what the rules make of it. */
 export function outcomesOf(rules: DraftRules, samples: readonly Entry[]): readonly string[] {
   const compiled = compileRules({ staticGroups: [], defaultGroups: [], ...rules });
   return samples.flatMap((entry) => {
@@ -81,19 +82,20 @@ export function outcomesOf(rules: DraftRules, samples: readonly Entry[]): readon
   });
 }
 
-/** The columns of a CSV file, and how it has to be read. */
+/** The columns of a CSV file, and the options to read it with. */
 export interface Columns {
   readonly names: readonly string[];
-  /** What differs from the connector's defaults. */
-  readonly dialect: { readonly delimiter?: string; readonly encoding?: string };
+  /** Those options that differ from the connector's defaults. */
+  readonly dialect: { readonly delimiter?: string | undefined; readonly encoding?: string | undefined };
 }
 
 const delimiters = [",", ";", "\t", "|"];
 
-/** @throws {InputError} when the file cannot be read or has no header */
+/** @throws {InputError} if the file cannot be read or has no header */
 export async function columnsOf(file: string, folder: string): Promise<Columns> {
-  const start = await startOf(resolve(folder, file)).catch((error: unknown) => {
-    throw new InputError(`${file} cannot be read: ${messageOf(error)}`, { cause: error });
+  const path = resolve(folder, file);
+  const start = await startOf(path).catch((error: unknown) => {
+    throw unreadable(file, path, error);
   });
   const isUtf16 = (start[0] === 0xff && start[1] === 0xfe) || (start[0] === 0xfe && start[1] === 0xff);
   const encoding = isUtf16 ? (start[0] === 0xff ? "utf-16le" : "utf-16be") : "utf-8";
@@ -106,13 +108,13 @@ export async function columnsOf(file: string, folder: string): Promise<Columns> 
   return {
     names,
     dialect: {
-      ...(delimiter === "," ? {} : { delimiter }),
-      ...(isUtf16 ? { encoding: "utf-16" } : {}),
+      delimiter: delimiter === "," ? undefined : delimiter,
+      encoding: isUtf16 ? "utf-16" : undefined,
     },
   };
 }
 
-/** As much of a file as its header may have. */
+/** The first 64 KiB of a file, which hold its header. */
 async function startOf(path: string): Promise<Uint8Array> {
   await using file = await open(path);
   const { buffer, bytesRead } = await file.read({ buffer: new Uint8Array(65_536), position: 0 });

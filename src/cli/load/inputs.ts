@@ -1,13 +1,14 @@
 import { constants, createReadStream, openSync } from "node:fs";
 import { glob, open, stat } from "node:fs/promises";
 import { Socket } from "node:net";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Transform } from "node:stream";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createZstdDecompress } from "node:zlib";
 import type { LoadSource } from "#client/chunks.ts";
 import { InputError, messageOf } from "#errors.ts";
+import { unreadable } from "#files/disk.ts";
 
 const readSize = 1024 * 1024;
 
@@ -49,9 +50,9 @@ function badRecordsBeside(file: string): string {
 
 async function filesOf(name: string): Promise<string[]> {
   if (name === "-") return [name];
-  const problem = await unreadable(name);
+  const problem = await problemOf(name);
   if (problem === undefined) return [name];
-  if (!/[*?[{]/.test(name)) throw new InputError(`${name} cannot be read: ${problem}`);
+  if (!/[*?[{]/.test(name)) throw problem;
   const matches: string[] = [];
   for await (const entry of glob(name, { withFileTypes: true })) {
     if (!entry.isDirectory()) matches.push(join(entry.parentPath, entry.name));
@@ -60,12 +61,13 @@ async function filesOf(name: string): Promise<string[]> {
   return matches.sort();
 }
 
-async function unreadable(path: string): Promise<string | undefined> {
+async function problemOf(path: string): Promise<InputError | undefined> {
   try {
     const found = await stat(path);
-    return found.isDirectory() ? `it is a folder; its files are ${join(path, "*.csv")}` : undefined;
+    if (!found.isDirectory()) return undefined;
+    return new InputError(`${path} is a folder; to load its files, name ${join(path, "*.csv")}`);
   } catch (error) {
-    return messageOf(error);
+    return unreadable(path, resolve(path), error);
   }
 }
 
@@ -100,7 +102,7 @@ function openPipe(path: string): Readable {
     const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     return new Socket({ fd, readable: true, writable: false });
   } catch (error) {
-    throw new InputError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw unreadable(path, resolve(path), error);
   }
 }
 
@@ -127,7 +129,7 @@ async function startOf(path: string): Promise<FileStart> {
       await file.close();
     }
   } catch (error) {
-    throw new InputError(`${path} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw unreadable(path, resolve(path), error);
   }
 }
 

@@ -114,7 +114,7 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
   let closed = false;
   return {
     append: (entry) => {
-      if (closed) return Promise.reject(new Error("the audit file is closed"));
+      if (closed) return Promise.reject(new Error("the audit log is closed"));
       return queue(() => append(entry));
     },
     head: () => opened.head,
@@ -139,12 +139,12 @@ function redacted(entry: AuditEntry, redact: (text: string) => string): AuditEnt
 
 function describe(finding: AuditFinding): string {
   if (finding.event === "audit torn")
-    return `the last line of the audit file was incomplete and was cut off; it is stored as ${finding.kept}`;
+    return `the last line of the audit log was incomplete and was cut off; it is stored as ${finding.kept}`;
   const { what, line, reason, kept, lastGood } = finding;
   const where = line === undefined ? "" : `, line ${line}`;
   const rest =
     kept === undefined ? "" : `; it is stored as ${kept}, and a new one continues after entry ${lastGood.sequence}`;
-  return `the audit file is damaged (${what}${where}): ${reason}${rest}. Look into it: \`${command("audit verify")}\``;
+  return `the audit log is damaged (${what}${where}): ${reason}${rest}. Look into it: \`${command("audit verify")}\``;
 }
 
 /** The current file, open for appending. */

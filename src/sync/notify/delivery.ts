@@ -195,7 +195,9 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
       clearTimeout(limit);
       const left = outbox.messages().length;
       if (left > 0)
-        log.info(`channel ${name}: ${left === 1 ? "a notice is" : `${left} notices are`} kept for the next start`);
+        log.info(
+          `channel ${name}: ${left === 1 ? "a notification is" : `${left} notifications are`} stored and sent after the next start`,
+        );
       return outbox.messages().filter(isDue).length;
     },
   };

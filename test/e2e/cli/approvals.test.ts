@@ -11,7 +11,7 @@ const json = async (...args: readonly string[]) => {
   return { code, document: JSON.parse(stdout), run: JSON.parse(stdout).runs?.[0] };
 };
 
-test("from pending to applied, held, in part and back: exit codes, what is said, and what the audit file tells", async () => {
+test("from pending to applied, held, in part and back: exit codes, what is said, and what the audit log tells", async () => {
   const first = await command("apply");
   expect(first.code).toBe(3);
   const [, id = ""] =

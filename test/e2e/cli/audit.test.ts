@@ -86,7 +86,7 @@ test("verify says where the file is not what was written, and goes on saying so 
     stdout: expect.stringContaining("BROKEN: audit.jsonl, line 2 (changed)"),
   });
   expect((await audit()).stderr).toContain("audit.jsonl, line 2 (changed)");
-  expect((await daemon()).stdout).toContain("the audit file is damaged (changed, line 2)");
+  expect((await daemon()).stdout).toContain("the audit log is damaged (changed, line 2)");
   const after = await verify("--json");
   expect(after.code).toBe(1);
   const { damages, broken } = JSON.parse(after.stdout);

@@ -37,7 +37,7 @@ describe("init without a terminal", () => {
 
     const again = await rollcall(args, { cwd: folder });
     expect(again.code).toBe(1);
-    expect(JSON.parse(again.stdout)).toMatchObject({ error: { message: expect.stringContaining("exists already") } });
+    expect(JSON.parse(again.stdout)).toMatchObject({ error: { message: expect.stringContaining("already exists") } });
     await writeFile(join(folder, "rollcall.yaml"), "service:\n");
     const forced = await rollcall([...args, "--force"], { cwd: folder });
     expect(JSON.parse(forced.stdout)).toMatchObject({ written: ["rollcall.yaml"], kept: ["rollcall.yaml.1"] });
@@ -58,7 +58,7 @@ describe("init without a terminal", () => {
     expect((await rollcall(["plan", "--config", file], { cwd: folder })).code).toBe(2);
 
     const refused = await rollcall([...args, join(folder, "people.csv", "rollcall.yaml")], { cwd: folder });
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("people.csv is no folder") });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("people.csv is not a folder") });
   });
 
   test("leads to a plan that waits, is approved, and is what the service then has", async () => {
@@ -103,15 +103,15 @@ describe("init at a terminal", () => {
   test("asks for CSV files, again where an answer is wrong, and shows what becomes of the records", async () => {
     const terminal = atTerminal(["init"], { cwd: folder });
     await terminal.answer("Where do the users and groups come from?", keys.down + keys.enter);
-    await terminal.answer("The file of users", `people.txt${keys.enter}`);
-    await terminal.answer("people.txt cannot be read", `${"\u007F".repeat(3)}csv${keys.enter}`);
+    await terminal.answer("File of users", `people.txt${keys.enter}`);
+    await terminal.answer("people.txt does not exist", `${"\u007F".repeat(3)}csv${keys.enter}`);
     await terminal.answer("Which column identifies a person", keys.enter);
-    await terminal.answer("The file of groups", keys.enter);
-    await terminal.answer("Take these rules?", `y${keys.enter}`);
+    await terminal.answer("File of groups", keys.enter);
+    await terminal.answer("Use these rules?", `y${keys.enter}`);
     expect(terminal.shown()).toContain("4 users, 0 groups");
     expect(terminal.shown()).toContain('"name":"ada"');
     await terminal.answer("Which service", keys.enter);
-    await terminal.answer("When is it to run?", keys.enter);
+    await terminal.answer("When should it run?", keys.enter);
     await terminal.answer("Who lets a plan be applied?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).toContain("written: rollcall.yaml");
@@ -122,7 +122,7 @@ describe("init at a terminal", () => {
   test("Ctrl-C in the middle leaves nothing", async () => {
     const terminal = atTerminal(["init"], { cwd: folder });
     await terminal.answer("Where do the users and groups come from?", keys.down + keys.enter);
-    await terminal.answer("The file of users", `people.csv${keys.enter}`);
+    await terminal.answer("File of users", `people.csv${keys.enter}`);
     await terminal.answer("Which column identifies a person", keys.interrupt);
     expect(await terminal.ended).toBe(1);
     expect(terminal.shown()).toContain("interrupted: nothing was written");
@@ -140,30 +140,33 @@ describe("init with servers", () => {
     const terminal = atTerminal(["init"], { cwd: folder, env: { SCIM_TOKEN: "token-of-ada" } });
     await terminal.answer("Where do the users and groups come from?", keys.down + keys.down + keys.enter);
     await terminal.answer("The server's address", `${scim.url}\r\n`);
-    await terminal.answer("How does one log in?", keys.enter);
-    await terminal.answer("where is it to be?", keys.down + keys.enter);
-    await terminal.answer("Its name:", `NOT_THERE${keys.enter}`);
+    await terminal.answer("How does Rollcall log in?", keys.enter);
+    await terminal.answer("where should it be stored?", keys.down + keys.enter);
+    await terminal.answer("Name of the variable:", `NOT_THERE${keys.enter}`);
     await terminal.answer("NOT_THERE is not set here", `${"\u007F".repeat(9)}SCIM_TOKEN${keys.enter}`);
     await terminal.answer('"name":"ada"', "");
-    await terminal.answer("Take these rules?", `n${keys.enter}`);
+    await terminal.answer("Use these rules?", `n${keys.enter}`);
     await terminal.answer("users.name:", `${"\u007F".repeat(30)}lower(entry.userName${keys.enter}`);
     await terminal.answer("a ) is expected here", `) + "-x"${keys.enter}`);
     await terminal.answer("users.displayName:", keys.enter);
     await terminal.answer('"name":"ada-x"', "");
-    await terminal.answer("Take these rules?", `y${keys.enter}`);
+    await terminal.answer("Use these rules?", `y${keys.enter}`);
     await terminal.answer("Which service", keys.down + keys.enter);
     for (const password of ["wrong-password", service.administrator.password]) {
-      await terminal.answer("Its address", `${password.startsWith("wrong") ? service.url : ""}${keys.enter}`);
+      await terminal.answer(
+        "Address of the service",
+        `${password.startsWith("wrong") ? service.url : ""}${keys.enter}`,
+      );
       await terminal.answer(
         "A user with",
         `${password.startsWith("wrong") ? service.administrator.name : ""}${keys.enter}`,
       );
-      await terminal.answer("where is it to be?", keys.enter);
+      await terminal.answer("where should it be stored?", keys.enter);
       await terminal.answer(unseen, `${password}${keys.enter}`);
-      if (password.startsWith("wrong")) await terminal.answer("that does not work", "");
+      if (password.startsWith("wrong")) await terminal.answer("this does not work", "");
     }
     await terminal.answer("with the administration privilege", "");
-    await terminal.answer("When is it to run?", keys.enter);
+    await terminal.answer("When should it run?", keys.enter);
     await terminal.answer("Who lets a plan be applied?", keys.down + keys.enter);
     expect(await terminal.ended).toBe(0);
     const written = await readFile(join(folder, "rollcall.yaml"), "utf8");
@@ -190,20 +193,20 @@ describe.skipIf(reason !== undefined)("init with an LDAP server", () => {
     await terminal.answer("The server's address", `${server.url}${keys.enter}`);
     await terminal.answer("StartTLS?", `n${keys.enter}`);
     await terminal.answer("Log in as", `${reader.dn}${keys.enter}`);
-    await terminal.answer("where is it to be?", keys.enter);
+    await terminal.answer("where should it be stored?", keys.enter);
     await terminal.answer(unseen, `wrong-password${keys.enter}`);
-    await terminal.answer("that does not work", "");
+    await terminal.answer("this does not work", "");
     await terminal.answer("The server's address", keys.enter);
     await terminal.answer("StartTLS?", keys.enter);
     await terminal.answer("Log in as", keys.enter);
-    await terminal.answer("where is it to be?", keys.enter);
+    await terminal.answer("where should it be stored?", keys.enter);
     await terminal.answer(unseen, `${reader.password}${keys.enter}`);
     await terminal.answer(`the server holds ${base}`, "");
     await terminal.answer("Where are the users", keys.enter);
     await terminal.answer("Where are the groups", `${"\u007F".repeat(base.length)}${keys.enter}`);
-    await terminal.answer("Take these rules?", `y${keys.enter}`);
+    await terminal.answer("Use these rules?", `y${keys.enter}`);
     await terminal.answer("Which service", keys.enter);
-    await terminal.answer("When is it to run?", keys.enter);
+    await terminal.answer("When should it run?", keys.enter);
     await terminal.answer("Who lets a plan be applied?", keys.enter);
     expect(await terminal.ended).toBe(0);
     expect(terminal.shown()).not.toContain(reader.password);

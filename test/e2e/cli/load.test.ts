@@ -78,9 +78,9 @@ describe("load", () => {
     await write("plain.csv.gz", "1,a,0\n");
     const before = await readdir(folder);
     for (const [args, message] of [
-      [["none.csv"], /^rollcall: none\.csv cannot be read: ENOENT/],
+      [["none.csv"], /^rollcall: none\.csv does not exist \(looked in .*\)/],
       [["none*.csv"], /^rollcall: no file matches none\*\.csv$/m],
-      [["data"], /^rollcall: data cannot be read/],
+      [["data"], /^rollcall: data is a folder/],
       [
         ["cut.csv.gz"],
         /^rollcall: cut\.csv\.gz is damaged or incomplete: it cannot be unpacked as gzip \(unexpected end/,

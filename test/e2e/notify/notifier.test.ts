@@ -143,7 +143,7 @@ test("what could not be sent is sent after a restart; only its owner may read it
   await first.close();
   const [file = ""] = await waiting("hook");
   expect((await stat(join(folder, "outbox", "letters", "hook", file))).mode & 0o077).toBe(0);
-  expect(logged).toContain("a notice is kept for the next start");
+  expect(logged).toContain("a notification is stored and sent after the next start");
   // Whatever else lies there is no message.
   await writeFile(join(folder, "outbox", "letters", "hook", "half.json.new"), '{"id":');
   const second = await opened(channels);

@@ -1,6 +1,6 @@
 import { openAudit } from "#sync/audit/audit.ts";
 
-/** Appends to the audit file of a folder until it is killed, and prints the number of each entry that it was told is safe. */
+/** Appends to the audit log of a folder until it is killed, and prints the number of each entry that it was told is safe. */
 const [, , folder = "", expected] = process.argv;
 const audit = await openAudit(folder, {
   ...(expected === undefined ? {} : { expected: JSON.parse(expected) }),

@@ -26,7 +26,7 @@ export interface Coordinated {
   /** As the journal has it. */
   find(id: string): RunRecord | undefined;
   readonly events: readonly SyncEvent[];
-  /** What the audit file tells: `event run`, with its result. */
+  /** What the audit log tells: `event run`, with its result. */
   told(): Promise<string[]>;
 }
 

@@ -76,7 +76,7 @@ export function departures(life: Life): void {
     expect(life.newest(caught.id)).toMatchObject({ state: "superseded" });
   });
 
-  test("after the month, commands find it as it was left: nothing to do, an unbroken audit file, and what happened", async () => {
+  test("after the month, commands find it as it was left: nothing to do, an unbroken audit log, and what happened", async () => {
     await life.office.leave();
     const ask = async (...args: string[]): Promise<string> => {
       const { code, stdout, stderr } = await rollcall([...args, "--config", life.office.config]);

@@ -150,7 +150,7 @@ describe("how a sync fares", () => {
     },
   );
 
-  test("an approval that came to nothing neither: what waits is as it was; the audit file tells of it", async () => {
+  test("an approval that came to nothing neither: what waits is as it was; the audit log tells of it", async () => {
     await run(
       waiting("1"),
       waiting("2", { undoes: "0", digest: other }),
