@@ -3,29 +3,29 @@ import type { Connection } from "#duckdb/database.ts";
 import { parseQuery } from "./statements.ts";
 import type { Node } from "./statements.ts";
 
-/** What a query may name: read once from DuckDB's own catalogue. */
+/** What a query may use, read once from DuckDB's own catalogue. */
 export interface Vocabulary {
-  /** Functions that come with DuckDB, by name in lower case: whether a query may use them. */
+  /** DuckDB's built-in functions by lower-case name: true if a query may use them. */
   readonly functions: ReadonlyMap<string, boolean>;
-  /** Views that come with DuckDB and tell of the whole instance, in lower case. */
+  /** DuckDB's built-in views, in lower case. They describe the whole instance. */
   readonly views: ReadonlySet<string>;
 }
 
-/** What one database holds; names in lower case. */
+/** The contents of one database; names in lower case. */
 export interface Holdings {
   readonly database: string;
   readonly defaultSchema: string;
-  /** Tables and views as `schema` NUL `name`. */
+  /** Tables and views, as schema, NUL, name. */
   readonly relations: ReadonlySet<string>;
-  /** Macros of any database: they hide what they read. */
+  /** Macros of every database. They could read anything. */
   readonly macros: ReadonlySet<string>;
 }
 
-/** The table functions that make rows out of their arguments alone. */
+/** Table functions that depend on their arguments only. */
 const tableFunctions = new Set(["range", "generate_series", "unnest", "repeat", "json_each", "json_tree"]);
-/** Functions whose value changes, yet which tell nothing and change nothing. */
+/** Volatile functions that reveal nothing and have no effect. */
 const harmless = new Set(["random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid", "error", "setseed"]);
-/** They tell of the process, its settings and its other databases, or run text as SQL. */
+/** Functions that reveal the process, its settings or other databases, or that run text as SQL. */
 const telling =
   /setting|variable|^current_(?:query|schemas|connection|transaction)|^txid_|sql$|checkpoint|^pg_get_|^nextval|^currval/;
 const references = new Set(["EMPTY", "BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT"]);
@@ -37,7 +37,7 @@ export async function readVocabulary(connection: Connection): Promise<Vocabulary
          OR regexp_matches(coalesce(macro_definition, ''), '(?i)select|duckdb_|pragma') AS changing
      FROM duckdb_functions() WHERE internal AND function_type IN ('scalar', 'aggregate', 'macro')`,
   );
-  // A name that means several functions is allowed when all of them are; table functions are checked where they stand.
+  // An overloaded name is allowed only if every function of that name is; table functions are checked in the tree.
   const allowed = new Map<string, boolean>();
   for (const { name, changing } of functions) {
     const fine = (!changing || harmless.has(name)) && !telling.test(name);
@@ -50,9 +50,9 @@ export async function readVocabulary(connection: Connection): Promise<Vocabulary
 }
 
 /**
- * Refuses a statement that is not one SELECT over its own database. It is judged by DuckDB's own syntax tree.
- * The instance's file access is confined apart from this. A view reaches what the administrator who made it let it.
- * @throws {InputError} what is wrong and where
+ * Refuses anything but one SELECT over its own database, judged by DuckDB's own syntax tree. The instance's access to
+ * files is restricted separately. A view may read whatever the administrator who created it let it read.
+ * @throws {InputError} what is wrong, and where
  */
 export async function checkQuery(
   connection: Connection,
@@ -79,11 +79,11 @@ function check(tree: unknown, vocabulary: Vocabulary, holdings: Holdings): void 
     if (type === "TABLE_FUNCTION") checkTableFunction(node);
     if (typeof node["function_name"] === "string") checkFunction(node["function_name"], vocabulary, holdings);
     if (type === "VALUE_PARAMETER")
-      throw new InputError("a query has no parameters: write the value where ? or $ stands");
+      throw new InputError("a query has no parameters: write the value instead of ? or $");
   }
 }
 
-/** Every object of the tree. Not recursive, so that a deeply nested query does not exhaust the stack. */
+/** Every object of the tree. Not recursive: a deeply nested query must not exhaust the stack. */
 function* walk(tree: unknown): Generator<Node> {
   const open: unknown[] = [tree];
   while (open.length > 0) {
@@ -94,15 +94,15 @@ function* walk(tree: unknown): Generator<Node> {
   }
 }
 
-/** The names a WITH clause gives. */
+/** The names that WITH clauses define. */
 function localNames(node: Node): string[] {
   const map = (node["cte_map"] as { readonly map?: readonly { readonly key: string }[] } | undefined)?.map ?? [];
   return map.map(({ key }) => key);
 }
 
 /**
- * A name of a WITH clause hides tables only where it is in scope. So it must not be one that means a file or a view of
- * the engine elsewhere in the same query.
+ * A WITH name hides tables only where it is in scope. Elsewhere in the same query it could mean a file or a built-in view,
+ * so such names are refused.
  */
 function checkLocal(name: string, vocabulary: Vocabulary): string {
   const folded = name.toLowerCase();
@@ -145,9 +145,9 @@ function checkTableFunction(node: Node): void {
 function checkFunction(name: string, vocabulary: Vocabulary, holdings: Holdings): void {
   const folded = name.toLowerCase();
   if (holdings.macros.has(folded)) {
-    throw new InputError(`${name} is a macro, which a query cannot use: write out what it stands for`);
+    throw new InputError(`${name} is a macro, which a query cannot use: write its definition instead`);
   }
-  // What DuckDB does not list is syntax of its own, or does not exist, which it then says itself.
+  // A function that DuckDB does not list is part of its syntax, or unknown, which DuckDB then reports itself.
   if (vocabulary.functions.get(folded) === false) {
     throw new InputError(`the function ${name} cannot be used in a query`);
   }

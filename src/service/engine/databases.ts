@@ -9,36 +9,36 @@ import type { Stage } from "./engine.ts";
 
 /** The database files of a folder, attached to one DuckDB instance. */
 export interface Databases {
-  /** Opens a connection whose current database is its own, in memory, until it is closed. */
+  /** Opens a connection with an in-memory database of its own as the current one, until it is closed. */
   openStage(): Promise<Stage>;
-  /** Opens a connection for `work`, and closes it afterwards. */
+  /** Runs `work` with a connection, and closes it afterwards. */
   use<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
-  /** The name as it was given when the database was made; undefined when there is none. Case does not matter. */
+  /** The name of a database as it was created; undefined if there is none. Case does not matter. */
   find(name: string): string | undefined;
   names(): readonly string[];
   /**
-   * Makes a database with its default schema, unless it is there.
-   * @throws {InputError} when the name cannot be one
+   * Creates a database with its default schema if it does not exist.
+   * @throws {InputError} if the name is not valid
    */
   create(name: string): Promise<void>;
-  /** Once all connections are closed. */
+  /** Call it only when all connections are closed. */
   close(): void;
 }
 
-/** In the schema `main` of every database: the loads that were written to it. */
+/** A table in the schema `main` of every database, with the loads written to it. */
 export const ledgerName = "rollcall loads";
 
 const suffix = ".duckdb";
 const halfMade = ".new";
 const stagePrefix = "rollcall stage ";
-/** Names DuckDB keeps for itself: attached under them, a database could not be told from its own. */
+/** Names that DuckDB reserves: a database attached under one of them would be mistaken for DuckDB's own. */
 const reserved = new Set(["main", "memory", "system", "temp", "pg_catalog", "information_schema"]);
 
 /**
- * Opens every database of the folder; the folder is made when it is missing.
+ * Opens every database of the folder, and creates the folder if it is missing.
  * @param options.memory DuckDB's limit in bytes
- * @param options.files further folders whose files SQL may reach: those a load is read from
- * @throws {InputError} naming the file that cannot be opened
+ * @param options.files other folders whose files SQL may use: those that loads read from
+ * @throws {InputError} naming a file that cannot be opened
  */
 export async function openDatabases(options: {
   readonly folder: string;
@@ -49,7 +49,7 @@ export async function openDatabases(options: {
   const folder = resolve(options.folder);
   const spill = join(folder, ".spill");
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // What a killed process left: spilled rows, and databases that were never used.
+  // Leftovers of a killed process: spilled rows, and databases that were never finished.
   await rm(spill, { recursive: true, force: true });
   for (const file of await readdir(folder)) {
     if (file.endsWith(halfMade) || file.endsWith(`${halfMade}.wal`)) await rm(join(folder, file));
@@ -86,7 +86,7 @@ export async function openDatabases(options: {
     byName.set(name.toLowerCase(), name);
   };
 
-  /** A crash while a file is made must not leave half of it: it gets its name once it is whole. */
+  /** The file gets its name only when it is complete, so that a crash cannot leave half a database. */
   const make = async (connection: Connection, name: string): Promise<void> => {
     const path = join(folder, fileName(name));
     if (!existsSync(path)) {
@@ -144,10 +144,10 @@ function fileName(name: string): string {
 
 function checkName(name: string): void {
   if (reserved.has(name.toLowerCase()) || name.toLowerCase().startsWith(stagePrefix)) {
-    throw new InputError(`a database cannot be called "${name}": the engine keeps that name for itself`);
+    throw new InputError(`a database cannot be called "${name}": the engine reserves that name`);
   }
   if (!name.isWellFormed() || name.includes("\0")) {
-    throw new InputError("the name of a database holds a character that is none");
+    throw new InputError("the name of a database contains an invalid character");
   }
   if (fileName(name).length > 200) {
     throw new InputError(`the name of the database "${name.slice(0, 40)}…" is too long for a file`);

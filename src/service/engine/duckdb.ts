@@ -13,21 +13,21 @@ import { define, findTable } from "./tables.ts";
 import { writeTable } from "./write.ts";
 
 export interface DuckDbOptions {
-  /** The folder of the databases, a file each. */
+  /** The folder of the databases, one file each. */
   readonly folder: string;
-  /** DuckDB's memory limit in bytes; beyond it, it spills. */
+  /** DuckDB's memory limit in bytes; beyond it, DuckDB spills to disk. */
   readonly memory: number;
-  /** The schema every database has (A.22). */
+  /** The default schema of every database (A.22). */
   readonly defaultSchema?: string;
-  /** Other names of schemas, in lower case (A.22). */
+  /** Aliases of schemas, in lower case (A.22). */
   readonly schemaAliases?: Readonly<Record<string, string>>;
-  /** The folders of what loads read and write: SQL reaches no other file. */
+  /** The folders that loads read and write. SQL can use no other files. */
   readonly files?: readonly string[];
 }
 
 /**
  * Opens the embedded engine: every database is a DuckDB file, all of them attached to one instance.
- * @throws {InputError} naming the file that cannot be opened
+ * @throws {InputError} naming a file that cannot be opened
  */
 export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> {
   const defaultSchema = options.defaultSchema ?? "core_default_schema";
@@ -40,10 +40,10 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
   });
   const schemaOf = (name: string | undefined): string =>
     name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
-  // A query occupies a thread of Node's pool of four, which files and the loads need too.
+  // A query occupies one of the four threads of Node's pool, which files and loads need too.
   const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
   const tables = createKeyedQueue();
-  /** What was read of a database, until a statement may have changed it. */
+  /** The contents of each database, cached until a statement may have changed them. */
   const holdings = new Map<string, Promise<Holdings>>();
   let revision = 0;
 
@@ -56,7 +56,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     return read;
   };
 
-  /** Read with the first query: it takes a while, and not every service is asked for pinboards. */
+  /** Read at the first query: it takes a while, and not every service has pinboards. */
   let vocabulary: Promise<Vocabulary> | undefined;
   const readOnce = async (): Promise<Vocabulary> => {
     vocabulary ??= databases.use(readVocabulary);
@@ -68,12 +68,12 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
 
   const existing = (name: string): string => {
     const database = databases.find(name);
-    // Which others there are is not for everybody who may query one.
+    // No list of the others: not everybody who may query one database should see them.
     if (database === undefined) throw new InputError(`there is no database ${name}`);
     return database;
   };
 
-  /** One load at a time writes to a table: two would conflict over its keys. */
+  /** Loads write to a table one at a time: two would conflict over its keys. */
   const inTurn = (table: Table, work: () => Promise<void>): Promise<void> =>
     tables([table.database, table.schema, table.name].join("\0").toLowerCase(), work);
 
@@ -155,7 +155,7 @@ function useOf(database: string, schema: string): string {
   return `USE ${identifier(database)}.${identifier(schema)}`;
 }
 
-/** In milliseconds: 24 days. A timer that is set to more runs out at once. */
+/** In milliseconds (24 days). A longer timer would fire at once. */
 const longestTimer = 2 ** 31 - 1;
 
 async function inTime<Result>(

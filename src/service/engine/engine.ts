@@ -1,6 +1,6 @@
 import type { Connection } from "#duckdb/database.ts";
 
-/** What a column holds. DECIMAL has a width and a scale; the others have none. */
+/** The type of a column. Only DECIMAL has a width and a scale. */
 export type ColumnType =
   | "VARCHAR"
   | "BIGINT"
@@ -18,9 +18,9 @@ export type ColumnType =
 export interface Column {
   readonly name: string;
   readonly type: ColumnType;
-  /** Digits in all, of a DECIMAL. */
+  /** The number of digits of a DECIMAL. */
   readonly width?: number;
-  /** Digits after the point, of a DECIMAL. */
+  /** The number of digits after the point of a DECIMAL. */
   readonly scale?: number;
   readonly nullable: boolean;
 }
@@ -30,13 +30,13 @@ export interface Table {
   readonly database: string;
   readonly schema: string;
   readonly name: string;
-  /** In the table's order: fields go to columns by position (A.7). */
+  /** In the table's order, because fields go to columns by position (A.7). */
   readonly columns: readonly Column[];
-  /** The names of its columns; empty when the table has no primary key. */
+  /** The names of its columns; empty if the table has no primary key. */
   readonly primaryKey: readonly string[];
 }
 
-/** The name of the column that numbers staged rows: `row_number`, unless the table has a column of that name itself. */
+/** The column that numbers staged rows: `row_number`, or another name if the table has a column of that name. */
 export function rowNumberOf(columns: readonly Pick<Column, "name">[]): string {
   const taken = new Set(columns.map(({ name }) => name.toLowerCase()));
   let name = "row_number";
@@ -44,7 +44,7 @@ export function rowNumberOf(columns: readonly Pick<Column, "name">[]): string {
   return name;
 }
 
-/** What a client names. Names are matched without regard to case; the schema may be an alias (A.22). */
+/** A table as a client names it. Case does not matter; the schema may be an alias (A.22). */
 export interface TableName {
   readonly database: string;
   readonly schema: string;
@@ -52,18 +52,18 @@ export interface TableName {
 }
 
 /**
- * A place of one load where rows are parsed and checked: a DuckDB connection, whatever engine holds the table. Its current
- * database is its own, is in memory, spills to disk, and is gone once the stage is closed.
+ * Where one load parses and checks its rows: a DuckDB connection, whichever engine holds the table. Its current database
+ * is in memory, belongs to it alone, spills to disk, and disappears when the stage is closed.
  */
 export interface Stage {
   readonly connection: Connection;
   close(): Promise<void>;
 }
 
-/** Rows of a query, a page of them. */
+/** One page of the rows of a query. */
 export interface Page {
   readonly columnNames: readonly string[];
-  /** Values as JSON holds them (B.15). */
+  /** Values as in JSON (B.15). */
   readonly rows: readonly (readonly unknown[])[];
   readonly totalRowCount: number;
 }
@@ -71,55 +71,55 @@ export interface Page {
 export interface Query {
   readonly database: string;
   readonly sql: string;
-  /** Rows to pass over; absent: none. */
+  /** How many rows to skip; absent: none. */
   readonly offset?: number;
-  /** The most rows to return. */
+  /** The maximum number of rows to return. */
   readonly limit: number;
-  /** How long it may run, in milliseconds. That it waits for others to end is not its fault. */
+  /** How long it may run, in milliseconds, not counting the time in the queue. */
   readonly timeout: number;
 }
 
-/** What is to be written, and how. */
+/** What to write, and how. */
 export interface Writing {
-  /** The table is emptied first. */
+  /** Empty the table first. */
   readonly empty: boolean;
   /** The load's permanent name. */
   readonly load: string;
   /**
-   * Fails unless exactly this many rows are written now, also when the load was written before. Only for a table without
-   * a primary key; its rows need no number.
+   * Fails unless exactly this many rows are written now; so it also fails if the load was written before. Only for a table
+   * without a primary key, whose rows need no number.
    */
   readonly rows?: number | undefined;
 }
 
-/** Where the tables are. */
+/** A database engine: it holds the tables. */
 export interface Engine {
   /**
-   * Makes the databases, schemas and tables of a definition that are not there yet.
+   * Creates the databases, schemas and tables of a definition that do not exist yet.
    * @throws {InputError} naming the statement's line in `origin`
    */
   define(sql: string, origin: string): Promise<void>;
-  /** Runs any statements of an administrator in a database, and returns the rows of the last one. */
+  /** Runs arbitrary statements of an administrator in a database, and returns the rows of the last one. */
   execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Page>;
-  /** The table of that name, or undefined. */
+  /** The table of this name; undefined if there is none. */
   find(name: TableName): Promise<Table | undefined>;
-  /** Opens a place to parse a load in. */
+  /** Opens a stage for a load. */
   openStage(): Promise<Stage>;
   /**
-   * Writes the rows of the stage's table or view `accepted`, which has the table's columns in its order and names and
-   * a BIGINT called as `rowNumberOf` says, in one transaction: empties the table first when asked to, replaces rows of
-   * known keys, and of several rows with one key keeps the one with the highest number (A.21).
+   * Writes the rows of `accepted`, a table or view of the stage, in one transaction. It has the table's columns, in the
+   * same order, and a BIGINT named by `rowNumberOf`. Empties the table first if `empty` is set, replaces rows with known
+   * keys, and of several rows with the same key writes the one with the highest number (A.21).
    *
    * `load` is the load's permanent name. The same transaction records it for at least 30 days, and a recorded load is
-   * not written again. So a commit that a crash cut off can be started again, whatever it had done (A.24).
+   * not written again. So a commit interrupted by a crash can be repeated, however far it got (A.24).
    */
   write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void>;
   /**
-   * Runs a query read-only, confined to its database: it reaches no file, no network and no other database.
-   * @throws {InputError} what is wrong with the SQL; {UnavailableError} when the time is up
+   * Runs a query read-only, confined to its database: no files, no network, no other database.
+   * @throws {InputError} what is wrong with the SQL; {UnavailableError} when its time is up
    */
   query(query: Query, signal: AbortSignal): Promise<Page>;
-  /** Another number after everything that may have changed what queries see, before it is reported to be done. */
+  /** Changes with everything that may change the results of queries, before that is reported as done. */
   revision(): number;
   close(): Promise<void>;
 }

@@ -8,14 +8,14 @@ import { convert, meaningOf } from "./query.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 
-/** The most rows an administrator's statement returns; `totalRowCount` tells of the others. */
+/** The maximum number of rows an administrator's statement returns; `totalRowCount` counts all of them. */
 const maxRows = 100_000;
-/** They would change the instance under everybody, or reach files of the service. */
+/** Statements that would change the instance for everybody, or reach files of the service. */
 const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOAD", "PRAGMA", "SET", "RESET", "CALL"];
 
 /**
- * Runs an administrator's statements one after the other, each in a transaction of its own unless they say BEGIN.
- * @param defaultSchema that of a table which is named without one
+ * Runs an administrator's statements in order, each in its own transaction unless they use BEGIN.
+ * @param defaultSchema for tables that are named without a schema
  */
 export async function execute(
   databases: Databases,
@@ -36,15 +36,15 @@ export async function execute(
       await withinReach(connection, namedDatabases(statement, databases), defaultSchema, async () => {
         const result = await connection.raw.stream(statement.sql);
         const { rows, total } = await convert(result, maxRows);
-        // Of what returns nothing, DuckDB gives a column `Count` all the same.
+        // DuckDB returns a column `Count` even for statements that return nothing.
         const columnNames = result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames();
         page = { columnNames, rows, totalRowCount: total };
       });
     } catch (error) {
       const meaning = meaningOf(error);
-      // The engine counts lines from the beginning of the statement that it was given.
+      // The engine counts lines from the start of the statement.
       if (statements.length === 1 || !(meaning instanceof InputError)) throw meaning;
-      const before = statement === statements[0] ? "" : ", after those before it were carried out";
+      const before = statement === statements[0] ? "" : " (the statements before it were executed)";
       throw new InputError(`the statement on line ${statement.line}${before}: ${meaning.message}`, { cause: error });
     }
   }
@@ -53,7 +53,7 @@ export async function execute(
 
 /** The databases that a statement names as `database.name`. */
 function namedDatabases({ tokens }: Statement, databases: Databases): string[] {
-  // What it makes the current one is to stay that.
+  // USE changes the search path itself, which must not be restored after it.
   if (hasWords(tokens, 0, ["USE"])) return [];
   const names = tokens.flatMap(({ kind, text }, place) => {
     const after = tokens[place + 1];
@@ -64,8 +64,8 @@ function namedDatabases({ tokens }: Statement, databases: Databases): string[] {
 }
 
 /**
- * `database.table` means the default schema here as it does in loads; to DuckDB alone, of a database that is not the
- * current one, it would mean the schema `main`, where no load finds the table.
+ * Makes `database.table` mean the default schema, as in loads. For any but the current database, DuckDB alone would take
+ * it as the schema `main`, where no load finds the table.
  */
 async function withinReach(
   connection: Connection,
@@ -105,8 +105,8 @@ function checkStatement({ tokens, line }: Statement): void {
 }
 
 /**
- * What an administrator's statement made outside every database would be in memory, and lost at the next start.
- * @throws {InputError} when there is such a table
+ * A table that an administrator's statement creates outside every database is in memory, and would be lost at the next start.
+ * @throws {InputError} if there is such a table
  */
 export async function refuseUnplaced(connection: Connection): Promise<void> {
   const [table] = await connection.rows<{ name: string }>(

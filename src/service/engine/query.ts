@@ -22,7 +22,7 @@ import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import type { Page } from "./engine.ts";
 import { splitStatements, unordered } from "./statements.ts";
 
-/** The one statement of a query, as it can stand in parentheses: without its semicolon and what follows. */
+/** The one statement of a query in a form that fits into parentheses: without its semicolon and what follows. */
 export function soleStatement(sql: string): string {
   const statements = splitStatements(sql);
   const [statement] = statements;
@@ -33,15 +33,15 @@ export function soleStatement(sql: string): string {
 }
 
 /**
- * Reads a page of a statement that was checked. The page is cut by the engine; the rows are counted in a second query
- * only where the page does not tell.
+ * Reads a page of a checked statement. The engine cuts the page; a second query counts the rows only if the page does not
+ * show how many there are.
  */
 export async function readPage(
   connection: Connection,
   statement: string,
   { offset, limit }: { readonly offset: number; readonly limit: number },
 ): Promise<Page> {
-  // The names of the statement itself: around it, DuckDB would give equal names a number.
+  // Column names are taken from the statement itself: around a subquery, DuckDB would number equal names.
   const prepared = await connection.raw.prepare(statement);
   const columnNames = Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnName(index));
   prepared.destroySync();
@@ -54,7 +54,7 @@ export async function readPage(
   return { columnNames, rows: rows.slice(0, limit), totalRowCount: Number(count?.total ?? 0) };
 }
 
-/** The first rows of a result as JSON holds them, and how many rows it has. Others get their turn after each batch. */
+/** The first rows of a result as JSON values, and how many rows it has. Yields to the event loop after each batch. */
 export async function convert(result: DuckDBResult, limit: number): Promise<{ rows: unknown[][]; total: number }> {
   const types = result.columnTypes();
   const converters = types.map(converterOf);
@@ -73,14 +73,14 @@ export async function convert(result: DuckDBResult, limit: number): Promise<{ ro
   }
 }
 
-/** The function that makes of a column's values what JSON holds (B.15). */
+/** The function that converts a column's values to JSON values (B.15). */
 function converterOf(type: DuckDBType): (value: DuckDBValue) => unknown {
   return type.typeId === DuckDBTypeId.FLOAT
     ? (value) => (typeof value === "number" ? shortest(value) : jsonValue(value))
     : jsonValue;
 }
 
-/** The value as JSON holds it: what it cannot hold exactly as a string, what it cannot hold at all as null. */
+/** The value in JSON: a string if JSON cannot represent it exactly, null if not at all. */
 function jsonValue(value: DuckDBValue): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : null;
@@ -89,7 +89,7 @@ function jsonValue(value: DuckDBValue): unknown {
   if (value instanceof DuckDBTimeValue) return sixDigits(value.toString());
   if (value instanceof DuckDBTimeTZValue) return sixDigits(new DuckDBTimeValue(value.micros).toString());
   if (isTimestamp(value)) return value.isFinite ? sixDigits(value.toString().replace(" ", "T")) : null;
-  // Its own text would be in the process's time zone.
+  // Its own text form would use the process's time zone.
   if (value instanceof DuckDBTimestampTZValue) return jsonValue(new DuckDBTimestampValue(value.micros));
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return value.items.map(jsonValue);
   if (value instanceof DuckDBStructValue) return jsonObject(Object.entries(value.entries));
@@ -122,12 +122,12 @@ function jsonObject(entries: readonly (readonly [string, DuckDBValue])[]): unkno
   return Object.fromEntries(entries.map(([key, value]) => [key, jsonValue(value)]));
 }
 
-/** A fraction has six digits (B.15), so that texts compare as times do. */
+/** A fraction always has six digits (B.15), so that the texts sort like the times. */
 function sixDigits(text: string): string {
   return text.replace(/\.\d+/, (fraction) => fraction.padEnd(7, "0"));
 }
 
-/** The shortest number that is this 32-bit float: 0.1, not 0.10000000149011612. */
+/** The shortest number with the same 32-bit float: 0.1, not 0.10000000149011612. */
 function shortest(value: number): number | null {
   if (!Number.isFinite(value)) return null;
   for (let digits = 6; digits < 9; digits += 1) {
@@ -139,7 +139,7 @@ function shortest(value: number): number | null {
 
 /**
  * Runs `work` on a connection until the signal stops it.
- * @throws the signal's reason once it was given, whatever the engine made of it
+ * @throws the signal's reason once it is aborted, whatever error the engine reports
  */
 export async function interruptible<Result>(
   connection: Connection,
@@ -150,7 +150,7 @@ export async function interruptible<Result>(
   let again: NodeJS.Timeout | undefined;
   const stop = (): void => {
     connection.interrupt();
-    // An interrupt between two statements is lost: the next one would run to its end.
+    // An interrupt between two statements is lost, and the next statement would run to its end.
     again = setInterval(connection.interrupt, 20);
   };
   signal.addEventListener("abort", stop, { once: true });
@@ -171,9 +171,9 @@ const wrong =
   /^(?:Constraint|Conversion|Binder|Catalog|Parser|Not implemented|Out of Range|Invalid Input|Permission|Syntax) Error/;
 const busy = /^(?:TransactionContext|Transaction|Out of Memory) Error/;
 
-/** What DuckDB's error means to the caller: the SQL or the rows are wrong, or the engine was too busy. */
+/** Translates DuckDB's error for the caller: the SQL or the rows are wrong, or the engine was too busy. */
 export function meaningOf(error: unknown): unknown {
-  // The binding says so before errors of syntax.
+  // The prefix that the binding puts before syntax errors.
   const message = messageOf(error).replace(/^Failed to extract statements: /, "");
   if (wrong.test(message) || /^Invalid|^Could not convert/.test(message)) {
     return new InputError(message, { cause: error });

@@ -1,10 +1,10 @@
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 
-/** A piece of SQL: an identifier or keyword, a quoted identifier, a string, or one character of anything else. */
+/** A token of SQL: an identifier or keyword, a quoted identifier, a string, or any other single character. */
 export interface Token {
   readonly kind: "word" | "quoted" | "string" | "symbol";
-  /** As written; of a quoted identifier, the name it stands for. */
+  /** As written; for a quoted identifier, the name without its quotes. */
   readonly text: string;
   readonly start: number;
   readonly end: number;
@@ -13,9 +13,9 @@ export interface Token {
 /** One statement of a script, without its semicolon. */
 export interface Statement {
   readonly sql: string;
-  /** Its tokens; positions are those of the script. */
+  /** Its tokens, with positions in the script. */
   readonly tokens: readonly Token[];
-  /** The line its first token is on, from 1. */
+  /** The line of its first token, from 1. */
   readonly line: number;
 }
 
@@ -27,7 +27,7 @@ const pieces = new RegExp(
     String.raw`(?<string>'(?:[^']|'')*')`,
     String.raw`(?<dollar>\$(?<tag>(?:[\p{L}_][\p{L}\p{N}_]*)?)\$[^]*?\$\k<tag>\$)`,
     String.raw`(?<word>[\p{L}_][\p{L}\p{N}_$]*)`,
-    // A number is one piece, so that the letters in 1e5 are not a word.
+    // A number is one token, so that the letter in 1e5 is not a word.
     String.raw`(?<number>\d[\p{L}\p{N}_]*)`,
     String.raw`(?<symbol>[^])`,
   ].join("|"),
@@ -35,8 +35,7 @@ const pieces = new RegExp(
 );
 
 /**
- * Splits a script at its semicolons. Only quoting and comments are understood here; what a statement means is
- * DuckDB's to say.
+ * Splits a script at its semicolons. It understands only quoting and comments; what a statement means is left to DuckDB.
  */
 export function splitStatements(script: string): Statement[] {
   const statements: Statement[] = [];
@@ -66,7 +65,7 @@ function* tokenize(script: string): Generator<Token> {
     const groups = pieces.exec(script)?.groups;
     const text = groups === undefined ? "" : script.slice(at, pieces.lastIndex);
     const start = at;
-    // The last piece matches anything, so there is always progress.
+    // The last alternative matches any character, so there is always progress.
     at = Math.max(pieces.lastIndex, start + 1);
     if (groups === undefined || groups["space"] !== undefined) continue;
     if (groups["quoted"] !== undefined) {
@@ -95,7 +94,7 @@ function lineOf(script: string, position: number): number {
   return script.slice(0, position).split("\n").length;
 }
 
-/** Whether the tokens from `from` on are these keywords, in any case. */
+/** Whether the tokens starting at `from` are these keywords. Case does not matter. */
 export function hasWords(tokens: readonly Token[], from: number, words: readonly string[]): boolean {
   return words.every((word, index) => {
     const token = tokens[from + index];
@@ -103,7 +102,7 @@ export function hasWords(tokens: readonly Token[], from: number, words: readonly
   });
 }
 
-/** The dotted name that starts at `from`: its parts, and where the tokens go on. No parts when there is no name. */
+/** The dotted name that starts at `from`: its parts, and the index of the token after it. No parts if there is no name. */
 export function nameAt(tokens: readonly Token[], from: number): { parts: string[]; next: number } {
   const parts: string[] = [];
   let next = from;
@@ -124,8 +123,8 @@ export function nameAt(tokens: readonly Token[], from: number): { parts: string[
 export type Node = Readonly<Record<string, unknown>>;
 
 /**
- * The syntax tree of one SELECT statement as DuckDB has it, so that nothing is read differently here than there.
- * @throws {InputError} when it is anything else
+ * DuckDB's own syntax tree of one SELECT statement, so that both always read it the same way.
+ * @throws {InputError} if it is anything else
  */
 export async function parseQuery(connection: Connection, sql: string): Promise<Node> {
   const [row] = await connection.rows<{ tree: string }>("SELECT json_serialize_sql($1::VARCHAR)::VARCHAR AS tree", [
@@ -152,8 +151,8 @@ export async function parseQuery(connection: Connection, sql: string): Promise<N
 }
 
 /**
- * The statement without the ORDER BY at its end, which DuckDB would carry out even to count rows. The text is cut, and
- * the cut is taken only when it means the same but for the order: a LIMIT after it, for one, keeps it.
+ * The statement without its final ORDER BY, which DuckDB would execute even to count rows. The text is cut only if it means
+ * the same except for the order; for example, a LIMIT after it keeps it.
  */
 export async function unordered(connection: Connection, statement: string): Promise<string> {
   const end = lastOrder(statement);
@@ -167,7 +166,7 @@ export async function unordered(connection: Connection, statement: string): Prom
   }
 }
 
-/** Where the last ORDER BY outside all parentheses begins. */
+/** The position of the last ORDER BY outside all parentheses. */
 function lastOrder(statement: string): number | undefined {
   let depth = 0;
   let found: number | undefined;

@@ -21,13 +21,13 @@ const columnTypes: ReadonlySet<string> = new Set<ColumnType>([
   "UUID",
 ]);
 
-/** The types a column may have, as a message lists them. */
+/** The supported column types, for messages. */
 const typeList = [...columnTypes].join(", ");
 
 /**
- * The table of that name in a database, as DuckDB's catalogue has it. Of several that differ in case alone, which DuckDB
- * allows beyond ASCII, the one that is spelt like the request.
- * @throws {InputError} when a column has a type that loads do not write
+ * The table of this name in a database, from DuckDB's catalogue. DuckDB allows names beyond ASCII that differ in case only;
+ * of such tables, the one spelled like the request.
+ * @throws {InputError} if a column has a type that loads cannot write
  */
 export async function findTable(
   connection: Connection,
@@ -60,7 +60,7 @@ export async function findTable(
   };
 }
 
-/** The columns of a table in its order; of one with a type that loads do not write, what is wrong with it. */
+/** The columns of a table in order; for a type that loads cannot write, the problem instead. */
 async function columnsOf(
   connection: Connection,
   database: string,
@@ -90,7 +90,7 @@ function isColumnType(type: string): type is ColumnType {
   return columnTypes.has(type);
 }
 
-/** What a statement of a definition makes. */
+/** What a statement of a definition creates. */
 type Definition =
   | { readonly makes: "database"; readonly database: string }
   | { readonly makes: "schema"; readonly database: string; readonly schema: string }
@@ -99,7 +99,7 @@ type Definition =
       readonly database: string;
       readonly schema: string;
       readonly table: string;
-      /** From the opening parenthesis on, as written. */
+      /** The text from the opening parenthesis on, as written. */
       readonly body: string;
     };
 
@@ -107,8 +107,8 @@ const forms = "CREATE DATABASE IF NOT EXISTS d, CREATE SCHEMA IF NOT EXISTS d.s,
 const makes = { DATABASE: 1, SCHEMA: 2, TABLE: 3 } as const;
 
 /**
- * Makes what a definition names and is not there yet. The whole definition is checked before anything is made.
- * @param schemaOf the schema a name stands for; of an absent name, the default one
+ * Creates everything in a definition that does not exist yet. The whole definition is checked first.
+ * @param schemaOf resolves the name of a schema; without a name, returns the default one
  * @throws {InputError} with every problem as `origin:line: …`
  */
 export async function define(
@@ -185,7 +185,7 @@ function parse(script: string, statement: Statement, schemaOf: (name: string | u
   };
 }
 
-/** Makes the table in memory, looks at its columns, and drops it: DuckDB says what the words mean. */
+/** Checks a table by creating it in memory, reading its columns and dropping it: DuckDB interprets the definition. */
 async function tryTable(connection: Connection, table: string, body: string): Promise<void> {
   const scratch = `memory.main.${identifier(table)}`;
   await connection.run("BEGIN TRANSACTION");
@@ -198,7 +198,7 @@ async function tryTable(connection: Connection, table: string, body: string): Pr
     const columns = made === undefined ? [] : await columnsOf(connection, "memory", made.oid);
     const problems = columns.flatMap((column) => ("problem" in column ? [column.problem] : []));
     if (problems.length > 0) throw new InputError(`table ${table}: ${problems.join("; ")}`);
-    // A load writes every column: a generated one would refuse it.
+    // A load writes every column, which a generated column refuses.
     const values = columns.map(() => "NULL").join(", ");
     await connection.raw.prepare(`INSERT INTO ${scratch} VALUES (${values})`).catch((cause: unknown) => {
       throw new InputError(`table ${table} cannot be loaded: ${firstLineOf(cause)}`, { cause });

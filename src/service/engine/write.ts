@@ -8,9 +8,9 @@ import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
 
 /**
- * Writes the rows of `accepted` into the table, all or nothing (A.15, A.21). Deleting from a table with a primary key
- * is far too slow in DuckDB (its index removes keys one by one: 30 s for a million), so known keys are updated in
- * place, and a table to be emptied is made anew where nothing hangs on it.
+ * Writes the rows of `accepted` into the table, all or nothing (A.15, A.21). Deleting from a table with a primary key is
+ * far too slow in DuckDB (its index removes keys one by one: 30 s for a million). So rows with known keys are updated in
+ * place, and a table to be emptied is created again if nothing depends on it.
  */
 export async function writeTable(
   connection: Connection,
@@ -23,7 +23,7 @@ export async function writeTable(
     await interruptible(connection, signal, async () => {
       const written = await connection.rows(`FROM ${ledger} WHERE load = $1`, [load]);
       if (written.length > 0) {
-        // Nothing has read `accepted` now, so nothing says that it has so many rows.
+        // This time `accepted` was not read, so its number of rows is not known.
         if (rows !== undefined) throw new Error("the load was written before");
         return;
       }
@@ -31,11 +31,11 @@ export async function writeTable(
       if (rows !== undefined && count !== rows) throw new Error(`${count} rows instead of ${rows}`);
       await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [load]);
     });
-    // From here on the load is committed, whatever the signal says: it can no longer be half done.
+    // From here on the load is committed, whatever the signal says.
   });
 }
 
-/** Returns how many rows were written to a table without a primary key. */
+/** Writes the rows, and returns how many if the table has no primary key. */
 async function writeRows(connection: Connection, table: Table, empty: boolean): Promise<number | undefined> {
   const target = `${identifier(table.database)}.${identifier(table.schema)}.${identifier(table.name)}`;
   if (table.primaryKey.length === 0) {
@@ -60,7 +60,7 @@ async function writeRows(connection: Connection, table: Table, empty: boolean): 
   return undefined;
 }
 
-/** The rows to write: of several with one key the last, which is looked for only where there are such keys. */
+/** A query for the rows to write: of several rows with the same key, the last. Searches for those only if there are any. */
 async function latest(connection: Connection, table: Table): Promise<string> {
   const columns = table.columns.map(({ name }) => identifier(name)).join(", ");
   const rows = `SELECT ${columns} FROM accepted`;
@@ -86,13 +86,13 @@ async function upsert(connection: Connection, table: Table, target: string): Pro
   );
 }
 
-/** Puts a new table with the same definition in the place of the old one. */
+/** Replaces the table with a new one of the same definition. */
 async function replace(connection: Connection, table: Table, target: string): Promise<void> {
   const [old] = await connection.rows<{ sql: string }>(
     "SELECT sql FROM duckdb_tables() WHERE database_name = $1 AND schema_name = $2 AND table_name = $3",
     [table.database, table.schema, table.name],
   );
-  // DuckDB's text of the definition: CREATE TABLE, the name, and the columns in parentheses.
+  // DuckDB's text of the definition is CREATE TABLE, the name, and the columns in parentheses.
   const tokens = splitStatements(old?.sql ?? "")[0]?.tokens ?? [];
   const columns = tokens[nameAt(tokens, 2).next];
   if (old === undefined || columns === undefined) throw new InputError(`the table ${table.name} is gone`);
@@ -103,7 +103,7 @@ async function replace(connection: Connection, table: Table, target: string): Pr
   await connection.run(`ALTER TABLE ${made} RENAME TO ${identifier(table.name)}`);
 }
 
-/** What keeps a table from being updated in place, or from being made anew. */
+/** What prevents a table from being updated in place, or from being created again. */
 async function dependentsOf(connection: Connection, table: Table): Promise<{ indexed: boolean; referenced: boolean }> {
   const name = [table.database, table.schema, table.name];
   const [indexes, references, unique] = await Promise.all([

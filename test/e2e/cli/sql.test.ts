@@ -45,7 +45,7 @@ describe("sql, where no service runs", () => {
       ["SELECT * FRO t", /^rollcall: Parser Error: syntax error at or near "t"\s+LINE 1: SELECT \* FRO t\n +\^$/m],
       [
         "SELECT 1;\n\nSELECT nope",
-        /^rollcall: the statement on line 3, after those before it were carried out: Binder/,
+        /^rollcall: the statement on line 3 \(the statements before it were executed\): Binder/,
       ],
       ["ATTACH '/tmp/x.db'", /^rollcall: line 1: ATTACH cannot be run here/],
       ["SELECT * FROM read_text('/etc/passwd')", /^rollcall: Permission Error/],
