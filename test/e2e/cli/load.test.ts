@@ -80,7 +80,8 @@ describe("load", () => {
     for (const [args, message] of [
       [["none.csv"], /^rollcall: none\.csv does not exist \(looked in .*\)/],
       [["none*.csv"], /^rollcall: no file matches none\*\.csv$/m],
-      [["data"], /^rollcall: data is a folder/],
+      [["data"], /^rollcall: data does not exist \(looked in .*\)/],
+      [["."], /^rollcall: \. is a folder; to load its files, name \*\.csv$/m],
       [
         ["cut.csv.gz"],
         /^rollcall: cut\.csv\.gz is damaged or incomplete: it cannot be unpacked as gzip \(unexpected end/,
