@@ -23,7 +23,7 @@ export interface StreamSource {
 
 export interface ChunkOptions {
   readonly parameters: LoadParameters;
-  /** About how large a chunk of a file is, in bytes. A smaller file is sent without being looked at. */
+  /** About how large a chunk of a file is, in bytes. A smaller file is sent whole, without searching for row ends. */
   readonly fileChunk: number;
   /** About how large a chunk of a stream is, in bytes. It is held in memory until it has arrived. */
   readonly streamChunk: number;
@@ -93,7 +93,7 @@ function range(name: string, path: string, begin: number, end: number): FileData
       });
       try {
         for (let at = begin; at < end;) {
-          // Not one buffer for all: what was read is sent while more is read.
+          // A new buffer each time: one is sent while the next is read.
           const block = Buffer.allocUnsafeSlow(Math.min(blockSize, end - at));
           const length = await readAt(file, name, block, at, end);
           if (length === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
@@ -116,7 +116,7 @@ async function readAt(file: FileHandle, name: string, buffer: Buffer, at: number
   }
 }
 
-/** A chunk that has grown so many times larger than it should, without an end of a row, is held no longer. */
+/** A chunk is no longer held in memory once it is this many times too large and still has no row end. */
 const patience = 4;
 
 /** The chunks of a stream: each is held in memory, so that it can be sent again, unless its rows are too long for that. */
@@ -162,7 +162,7 @@ async function* streamChunks(
           resolve();
         });
         yield passing(held, blocks, resolve);
-        // Until then the stream is not this generator's to end.
+        // The stream must not be destroyed before all of it was passed on.
         await promise;
         return;
       }
@@ -183,7 +183,7 @@ function inMemory(blocks: readonly Buffer[]): FileData {
   };
 }
 
-/** What was held of a stream and all that follows, once. */
+/** The part of a stream that was held in memory, then the rest. Can be read once. */
 function passing(held: readonly Buffer[], rest: AsyncGenerator<Buffer>, sent: () => void): FileData {
   return {
     single: true,
@@ -198,7 +198,7 @@ function passing(held: readonly Buffer[], rest: AsyncGenerator<Buffer>, sent: ()
   };
 }
 
-/** The bytes of a stream in blocks that are not small: each has its price on the way. */
+/** The bytes of a stream, in larger blocks: each block costs time on its way. */
 async function* blocksOf(name: string, stream: Readable, signal: AbortSignal): AsyncGenerator<Buffer> {
   let gathered: Buffer[] = [];
   let length = 0;

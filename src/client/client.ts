@@ -10,7 +10,7 @@ import type { Credentials } from "./session.ts";
 export interface ClientOptions extends RequestOptions {
   readonly credentials: Credentials;
   /**
-   * The form in which a list is sent first. Default: urlencoded, which every service takes, although it makes a list half
+   * The encoding to try first for a list. Default: urlencoded, which every service accepts, although it makes a list half
    * as long again.
    */
   readonly form?: FormKind | undefined;
@@ -21,9 +21,9 @@ export interface ClientOptions extends RequestOptions {
  * and what to do, and the reason of its signal as soon as that is aborted. Nothing is left open between calls.
  */
 export interface Client extends Directory {
-  /** Opens a session now; otherwise the first request that needs one does. */
+  /** Opens a session now instead of with the first request that needs one. */
   login(signal: AbortSignal): Promise<void>;
-  /** Ends the session that this client has opened, but not one that was given to it. */
+  /** Ends a session that this client opened, but not one that it was given. */
   logout(signal: AbortSignal): Promise<void>;
 }
 

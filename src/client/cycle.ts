@@ -15,7 +15,7 @@ import { jsonOf } from "./request.ts";
 import { presentable } from "#http/redact.ts";
 import type { Session } from "./session.ts";
 
-/** The part of a status (specification 2.4) that a load cannot do without. */
+/** The part of a status (specification 2.4) that a load needs. */
 const status = z.object({
   internal_stage: z.string(),
   status: z.object({ code: z.string(), message: z.string().optional() }),
@@ -25,16 +25,16 @@ const status = z.object({
 });
 export type CycleStatus = z.infer<typeof status>;
 
-/** The operations of one load cycle (specification 4.1). All of them are safe to repeat after a passing failure. */
+/** The operations of one load cycle (specification 4.1). All of them are safe to repeat after a temporary failure. */
 export interface CycleClient {
   readonly id: string;
   /** Sends a chunk; the same id again replaces it (A.8). */
   upload(id: number, data: FileData, signal: AbortSignal): Promise<void>;
-  /** Loads the chunks, if this many have arrived (A.8). */
+  /** Loads the chunks if this many have arrived (A.8). */
   commit(chunks: number, signal: AbortSignal): Promise<void>;
   status(signal: AbortSignal): Promise<CycleStatus>;
   cancel(signal: AbortSignal): Promise<void>;
-  /** Hands the rejected rows to `use` (A.13). Returns undefined when there are none. */
+  /** Hands the rejected rows to `use` (A.13). Returns undefined if there are none. */
   badRecords<T>(use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T | undefined>;
 }
 
@@ -53,7 +53,7 @@ export function startCycle(session: Session, request: LoadRequest, signal: Abort
 
 /**
  * @param table its name, for messages
- * @param node the node that serves the cycle, when it is not the service that was called
+ * @param node the node that serves the cycle, if it is not the service that was called
  */
 export function cycleClient(session: Session, id: string, table: string, node: Endpoint | undefined): CycleClient {
   const advice = { 403: noPrivilege };

@@ -14,12 +14,12 @@ export interface Destination {
 }
 
 /**
- * Makes the file `destination` of what `fill` writes: complete, or not at all. It is opened before `fill` is called,
- * so that a folder that cannot be written to is found before anything is asked of the service.
+ * Creates the file `destination` with what `fill` writes: complete, or not at all. It is opened before `fill` is called, so
+ * that a folder that cannot be written to is noticed before the first request to the service.
  */
 export async function complete(destination: string, fill: (file: Destination) => Promise<void>): Promise<void> {
   const temporary = `${destination}.partial`;
-  // Appending, so that writing begins anew wherever a failed attempt has been cut off.
+  // Opened for appending, so that writing starts at the right place after a failed attempt was truncated.
   const file = await open(temporary, "a", 0o600).catch((error: unknown) => {
     throw new UnavailableError(`the file ${temporary} cannot be written: ${messageOf(error)}`, { cause: error });
   });

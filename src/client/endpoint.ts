@@ -9,7 +9,7 @@ import type { Route } from "#wire/routes.ts";
 export interface EndpointOptions extends Omit<HttpClientOptions, "owner" | "keepAlive"> {
   /** `http://` or `https://`, host and port; its path stands before `prefix`. */
   readonly url: string;
-  /** What stands before the root of the interface, for example `/callosum/v1`. */
+  /** The path before the root of the interface, for example `/callosum/v1`. */
   readonly prefix: string;
 }
 
@@ -65,7 +65,7 @@ function pathOf(...parts: string[]): string {
 
 /**
  * The node that takes a load (specification 2.3); undefined when it is the service that was called. The session is sent
- * there too, so only the same host and allowed hosts are accepted.
+ * there too, so only the same host and the allowed ones are accepted.
  * @param allowed hosts, as `name` for any port or as `name:port`
  * @throws {RefusedError} for any other host
  */

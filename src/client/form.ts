@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { RequestBody } from "#http/client.ts";
 
-/** The two ways `user/sync` takes a form (B.2). */
+/** The two encodings of a form that `user/sync` may accept (B.2). */
 export type FormKind = "urlencoded" | "multipart";
 
 /** The parameters of a form, of which the last one is a file that may be larger than memory. */
@@ -13,7 +13,7 @@ export interface Form {
 }
 
 /**
- * The body of a form whose file is read while it is sent, and once before, to know its encoded length. The fields come
+ * The body of a form. Its file is read twice: once for its encoded length, and again while it is sent. The fields come
  * first, so that the server knows them before the list.
  */
 export function listBody(kind: FormKind, form: Form, signal: AbortSignal): Promise<RequestBody> {
@@ -38,8 +38,8 @@ async function urlencoded({ fields, file }: Form, signal: AbortSignal): Promise<
 }
 
 /**
- * An encoder of our own, since a `FormData` turns the line ends of its values into CRLF: a password is to arrive as it
- * is. The field names are ours, so nothing in a part's header needs quoting.
+ * Our own encoder, because `FormData` turns line ends in values into CRLF, and a password must arrive unchanged. The field
+ * names are ours, so nothing in the header of a part needs quoting.
  */
 async function multipart({ fields, file }: Form): Promise<RequestBody> {
   const boundary = `rollcall-${randomUUID()}`;
@@ -64,7 +64,7 @@ async function multipart({ fields, file }: Form): Promise<RequestBody> {
   };
 }
 
-/** Bytes to be sent as a file. */
+/** Bytes to send as a file. */
 export interface FileData {
   /** Absent: unknown. */
   readonly length?: number | undefined;
@@ -72,7 +72,7 @@ export interface FileData {
   readonly single?: boolean | undefined;
 }
 
-/** A multipart form of nothing but a file, named `file` (specification 4.1, Load). */
+/** A multipart form with a single file, named `file` (specification 4.1, Load). */
 export function fileBody({ length, bytes, single }: FileData): RequestBody {
   const boundary = `rollcall-${randomUUID()}`;
   const head = Buffer.from(
@@ -92,14 +92,14 @@ export function fileBody({ length, bytes, single }: FileData): RequestBody {
   };
 }
 
-/** Whether a byte stays as it is in an urlencoded form. */
+/** Whether a byte needs no encoding in an urlencoded form. */
 const isPlain = Uint8Array.from({ length: 256 }, (_, byte) =>
   Number(/[A-Za-z0-9*._-]/.test(String.fromCharCode(byte))),
 );
 const percent = 0x25;
 const hexDigits = Buffer.from("0123456789ABCDEF");
 
-/** Percent-encodes bytes, not characters: a text may be cut into blocks anywhere. */
+/** Percent-encodes bytes, not characters: a block may end within a character. */
 export function percentEncode(bytes: Uint8Array): Buffer {
   const encoded = Buffer.allocUnsafe(bytes.length * 3);
   let length = 0;

@@ -19,11 +19,11 @@ import { contextOf } from "./request.ts";
 import { createSession, dataLogin } from "./session.ts";
 
 export interface LoadsOptions extends Omit<ClientOptions, "prefix"> {
-  /** What stands before family B, where the logout is. Default: nothing. */
+  /** The path before family B, which has the logout. Default: none. */
   readonly prefix?: string | undefined;
   /**
-   * Other hosts that the service may redirect a load to: `name` or `name:port`. `stay`: redirections are ignored, for a
-   * service that is known to be the only node.
+   * Other hosts that the service may redirect a load to: `name` or `name:port`. `stay`: ignore redirections,
+   * because the service is known to be the only node.
    */
   readonly nodes?: readonly string[] | "stay" | undefined;
   /** How many chunks are sent at a time. Default: 3. */
@@ -46,7 +46,7 @@ export interface Load {
   readonly maxReportedErrors?: number | undefined;
   /** The rows, one source after the other. Each begins and ends with a whole row. */
   readonly sources: readonly LoadSource[];
-  /** Where to save rejected rows, if there are any. An existing file is not touched: a number is added to the name. */
+  /** Where to save rejected rows, if there are any. An existing file is never overwritten: a number is added to the name. */
   readonly badRecords?: string | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
@@ -54,17 +54,17 @@ export interface Load {
 /** How a load ended. */
 export interface Loaded {
   readonly cycle: string;
-  /** `OK`: everything but the ignored rows is in the table. Anything else: the table is as it was. */
+  /** `OK`: everything but the ignored rows is in the table. Anything else: the table is unchanged. */
   readonly code: "OK" | "LOAD_FAILED" | "CANCELLED" | (string & {});
   /** The service's message for a load that is not OK. */
   readonly message?: string | undefined;
   /** Rows. */
   readonly written: number;
   readonly ignored: number;
-  /** Of the uploaded data. */
+  /** The size of the uploaded data. */
   readonly bytes: number;
   readonly chunks: number;
-  /** What was wrong with rejected rows (A.12), at most `maxReportedErrors`. */
+  /** The errors of rejected rows (A.12), at most `maxReportedErrors`. */
   readonly errors: readonly string[];
   /** The file that the rejected rows were saved to. */
   readonly badRecords?: string | undefined;
@@ -84,7 +84,7 @@ export interface Loads {
    * Loads sources into a table, all or nothing, and waits for the end. A load that failed because of its rows does not
    * throw: check `code`, or call `requireLoaded`.
    * @throws {RefusedError} the service refused to load at all; {UnavailableError} it could not be reached; {InputError}
-   * a source cannot be read. The message, also of a load that was stopped, says what became of it.
+   * a source cannot be read. The message says what became of the load, even if it was stopped.
    */
   load(load: Load, signals: LoadSignals): Promise<Loaded>;
   /** Ends the session that this client has opened. */
@@ -167,7 +167,7 @@ function requestOf({ into, format, options, maxReportedErrors }: Load): LoadRequ
   };
 }
 
-/** The request with its defaults (A.3). @throws {InputError} what is wrong with it, which the service does not say */
+/** The request with its defaults (A.3). @throws {InputError} what is wrong with it: the service would not say */
 function parametersOf(request: LoadRequest, title: string): LoadParameters {
   const parsed = loadParameters.safeParse(request);
   if (parsed.success) return parsed.data;
@@ -176,8 +176,8 @@ function parametersOf(request: LoadRequest, title: string): LoadParameters {
 }
 
 /**
- * Cancels a load that cannot go on. Returns the error to throw. It says what became of a load that was stopped, and of
- * one whose commit got no answer but may have arrived.
+ * Cancels a load that cannot go on. Returns the error to throw, which says what became of the load: it was stopped, or
+ * its commit got no answer and may have arrived all the same.
  */
 async function cancelAfter(
   cycle: CycleClient,
@@ -211,7 +211,7 @@ function unknownEnd(title: string, id: string, error: unknown): UnavailableError
   );
 }
 
-/** @throws {RefusedError} with the service's message, when the load is not in the table */
+/** @throws {RefusedError} with the service's message, if the load is not in the table */
 export function requireLoaded(loaded: Loaded, title: string): Loaded {
   if (loaded.code === "OK") return loaded;
   const errors = loaded.errors.slice(0, 10).map((error) => `\n  ${error}`);
@@ -225,7 +225,7 @@ export interface Progress {
   readonly bytes: number;
 }
 
-/** Sends chunks, several at a time, numbered from 1. When one fails, the others are given up. */
+/** Sends chunks, several at a time, numbered from 1. If one fails, the others are cancelled. */
 async function uploadAll(
   cycle: CycleClient,
   chunksUntil: (signal: AbortSignal) => AsyncGenerator<FileData>,
@@ -246,7 +246,7 @@ async function uploadAll(
     return {
       ...data,
       bytes: async function* counting() {
-        // From the start again, when it is repeated.
+        // A repeated upload starts again from the beginning.
         bytes -= sent;
         sent = 0;
         for await (const block of data.bytes()) {
@@ -283,10 +283,10 @@ async function uploadAll(
   return { bytes, chunks: count };
 }
 
-/** Between two status requests, in milliseconds: each pause is twice as long as the one before. */
+/** The pauses between status requests, in milliseconds: each is twice as long as the one before. */
 const pauses = { first: 25, longest: 1000 };
 
-/** Polls until the load has ended (specification 3.5), at once when the service holds its answer back (A.11). */
+/** Polls until the load has ended (specification 3.5), without a pause if the service holds back its answer (A.11). */
 async function pollUntilDone(cycle: CycleClient, signal: AbortSignal): Promise<CycleStatus> {
   for (let pause = pauses.first; ; pause = Math.min(pauses.longest, pause * 2)) {
     const started = performance.now();
@@ -302,7 +302,7 @@ async function pollUntilDone(cycle: CycleClient, signal: AbortSignal): Promise<C
 
 /**
  * Saves the rejected rows of a cycle to a new file. The load is over, so a failure is reported, not thrown.
- * @param wanted the file's path; if that exists, a number goes before the extension
+ * @param wanted the file's path; if that exists, a number is added before the extension
  */
 async function saveBadRecords(
   cycle: CycleClient,

@@ -3,7 +3,7 @@ import { textOf } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
 import { presentable } from "#http/redact.ts";
 
-/** What a refusal's message is made of. */
+/** The parts of a refusal's message. */
 export interface RefusalContext {
   /** `target analytics: user/list` */
   readonly subject: string;
@@ -59,7 +59,7 @@ function usualAdvice({ status, headers }: Answer, place: string): string {
   }
 }
 
-/** Where a redirect leads, without the parts that might be secret. */
+/** The target of a redirect, without the parts that might be secret. */
 function destinationOf(location: string | string[] | undefined, place: string): string {
   const url = typeof location === "string" && URL.canParse(location, place) ? new URL(location, place) : undefined;
   return url === undefined ? "nowhere" : `${url.origin === "null" ? url.protocol : url.origin}${url.pathname}`;

@@ -16,9 +16,9 @@ export interface RequestOptions extends EndpointOptions {
   /** The target's name, for messages. */
   readonly name: string;
   readonly retries?: Partial<Retries> | undefined;
-  /** Takes what is worth knowing but no failure: a repeated attempt, a new session. Never given a secret. */
+  /** Gets events that are not failures: a repeated attempt, a new session. Never contains a secret. */
   readonly log?: ((message: string) => void) | undefined;
-  /** Is called after every request. */
+  /** Called after every request. */
   readonly observe?: ((attempt: Attempt) => void) | undefined;
 }
 
@@ -34,26 +34,26 @@ export interface Context {
   readonly observe: ((attempt: Attempt) => void) | undefined;
 }
 
-/** One request of an operation, which may take several. */
+/** One request. An operation may need several. */
 export interface Attempt {
   /** The name of the target. */
   readonly target: string;
   /** Method and path below the family's root, without ids: `POST /user/sync`. */
   readonly operation: string;
-  /** Absent when there was no answer. */
+  /** Absent if there was no answer. */
   readonly status?: number | undefined;
   readonly seconds: number;
 }
 
-/** A request and what its failures mean. */
+/** A request, and what its failures mean. */
 export interface Operation extends Exchange {
   /** For messages, for example `user/list`. */
   readonly title: string;
-  /** What to do when it is refused with such a status, instead of the usual advice. */
+  /** By status: the advice for a refusal, instead of the usual one. */
   readonly advice?: Readonly<Record<number, string>> | undefined;
-  /** Where to send it, when that is not the context's endpoint. */
+  /** Where to send it, if not to the endpoint of the context. */
   readonly node?: Endpoint | undefined;
-  /** Statuses that `use` takes too. */
+  /** Other statuses that `use` accepts. */
   readonly accept?: readonly number[] | undefined;
   /** Set for a change: never repeated once the service may have the whole request. Says what to do in that case. */
   readonly once?: string | undefined;
@@ -97,7 +97,7 @@ function checkCertificate(ca: string, name: string): X509Certificate {
 
 /**
  * Makes a request, repeats it where that is safe, and hands its successful answer to `use`.
- * @throws {UnavailableError} no answer, or none that is of use now
+ * @throws {UnavailableError} no answer, or no useful one for now
  * @throws {RefusedError} the service refused; `status` says how
  */
 export function send<T>(context: Context, operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T> {
@@ -176,7 +176,7 @@ function incidentOf({ headers }: Answer): string {
   return typeof id === "string" && /^[\w-]{1,64}$/.test(id) ? ` (incident ${id})` : "";
 }
 
-/** No more of an answer is read, in bytes: a status may list many errors. */
+/** The largest answer to read, in bytes. A status may list many errors. */
 const longestJson = 64 * 1024 * 1024;
 
 /** The value of a JSON answer, whatever its content type (specification 4.1). @throws {HttpError} */

@@ -4,21 +4,21 @@ import type { LoadParameters } from "#wire/loads.ts";
 export const blockSize = 1024 * 1024;
 
 /**
- * Finds where rows end as the service does (A.7, A.23), in bytes that come in blocks. It looks for what may hide the end
- * of a row and skips all that is between: a newline that is enclosed or escaped is data.
+ * Finds where rows end as the service does (A.7, A.23), in a sequence of blocks. It searches for bytes that can hide
+ * the end of a row and skips everything between them: an enclosed or escaped newline is data.
  */
 export interface RowEnds {
   /**
-   * Goes on from `start` to the first end of a row that `accepts`. There, a row begins and the next call goes on.
+   * Searches from `start` for the first end of a row that `accepts`. The next call continues there.
    * @param from the least index that is of use
-   * @returns the index behind it; -1 when there is none: then all bytes were looked at, and others may follow
+   * @returns the index after it; -1 if there is none: then the whole block was searched, and the next may follow
    */
   find(bytes: Buffer, start: number, from: number, accepts: (end: number) => boolean): number;
 }
 
 const newline = 0x0a;
 
-/** Undefined: it takes characters that are several bytes long to tell. Such data is not cut. */
+/** Undefined: the format uses characters of several bytes. Such data is not cut. */
 export function createRowEnds({ format }: LoadParameters): RowEnds | undefined {
   const mark = format.type === "csv" ? format.enclosing_character : format.escape_character;
   if (mark === "") return plain();
@@ -66,16 +66,16 @@ function escaped(escape: number): RowEnds {
   };
 }
 
-/** What a block may end in. */
+/** The states in which a block may end. */
 const outside = 0;
 const inside = 1;
-/** Behind an enclosing character that ends the field, unless another one follows. */
+/** After an enclosing character that ends the field unless another one follows. */
 const behind = 2;
 
 function enclosed(enclosing: number, separator: Buffer): RowEnds {
   const [separatorByte] = separator;
   let state = outside;
-  /** The last bytes of the block before; at first, as behind a row. */
+  /** The last bytes of the previous block; initially, as if a row had just ended. */
   let before = Buffer.from([newline]);
 
   /** Whether a field begins at `at`, outside of enclosing characters: then one there encloses it. */
@@ -145,9 +145,9 @@ function nextIn(bytes: Buffer, byte: number, from: number): number {
 /** Where one source may be cut into chunks. Its blocks are shown in their order. */
 export interface Cuts {
   /**
-   * Goes on in a block, from `start` on, to where a chunk may end. There, the next call goes on.
+   * Searches a block, from `start`, for the next place where a chunk may end. The next call continues there.
    * @param from the least index that is of use
-   * @returns the index behind the chunk; -1 when there is none: then the next block follows
+   * @returns the index after the chunk; -1 if there is none: then the next block follows
    */
   find(block: Buffer, start: number, from: number): number;
 }
@@ -156,16 +156,16 @@ export interface Cuts {
 export type CutsOf = (firstBlock: Buffer) => Cuts | undefined;
 
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-/** A header that does not end in the first block, or is longer than this, is not looked for: then no source is cut. */
+/** If the header does not end in the first block, or is longer than this, no source is cut. */
 const longestHeader = 64 * 1024;
 
 /**
- * The cuts of the sources of one load. A chunk may not begin with what the service would drop there: a byte order mark,
- * or a line that is the header once more (A.7).
+ * The cuts of the sources of one load. A chunk must not begin with something that the service would drop there: a
+ * byte order mark, or a repetition of the header line (A.7).
  */
 export function createCuts(parameters: LoadParameters): CutsOf {
   const { has_header_row: hasHeader } = parameters.format;
-  /** The load's header, without its row end; unclear: a source was there whose first row was not found. */
+  /** The load's header, without its row end; unclear: the first row of some source was not found. */
   let header: Buffer | "unclear" | undefined;
 
   function isDropped(block: Buffer, at: number): boolean {
@@ -197,7 +197,7 @@ export function createCuts(parameters: LoadParameters): CutsOf {
   };
 }
 
-/** The first row of a source that is not empty; undefined: the source is. */
+/** The first row of a source; undefined if the source is empty. */
 function firstRow(
   ends: RowEnds,
   block: Buffer,

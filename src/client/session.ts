@@ -6,7 +6,7 @@ import type { Context, Operation, Use } from "./request.ts";
 import { formBody, jsonBody } from "#http/client.ts";
 import type { Answer, RequestBody } from "#http/client.ts";
 
-/** What the client logs in with: an account, or a session that somebody else has opened and will end. */
+/** What the client logs in with: an account, or a session opened by somebody else, who will also end it. */
 export type Credentials = Account | GivenSession;
 
 interface GivenSession {
@@ -14,7 +14,7 @@ interface GivenSession {
   readonly session: string;
   /** Whose session it is. */
   readonly username?: string | undefined;
-  /** Gets a valid one, when this one is not. */
+  /** Gets a new session once this one is no longer valid. */
   readonly renew?: (() => Promise<string>) | undefined;
 }
 
@@ -23,15 +23,15 @@ interface Account {
   readonly password: string;
 }
 
-/** A session, opened at the first request that needs it, and again when the service has ended it. */
+/** A session, opened by the first request that needs it, and again if the service has ended it. */
 export interface Session {
   /** For messages: `svc-rollcall`. */
   readonly caller: string;
   /** Opens a session now. */
   login(signal: AbortSignal): Promise<void>;
-  /** `send` with the session. A 401 opens a new one, once; an operation answered 401 was not carried out. */
+  /** Calls `send` with the session. After a 401, opens a new one and repeats once: the first attempt had no effect. */
   send<T>(operation: Operation, use: Use<T>, signal: AbortSignal): Promise<T>;
-  /** Ends the session, when this client has opened one. */
+  /** Ends the session if this client opened it. */
   logout(signal: AbortSignal): Promise<void>;
 }
 
@@ -152,7 +152,7 @@ function isUnauthorized(error: unknown): boolean {
   return error instanceof RefusedError && error.status === 401;
 }
 
-/** The `Cookie` header for the cookies that a login's answer sets; undefined when the session's is not among them. */
+/** The `Cookie` header for the cookies that a login's answer sets; undefined if none of them is the session's. */
 function cookiesOf({ headers }: Answer): string | undefined {
   const pairs = [headers["set-cookie"] ?? []]
     .flat()
