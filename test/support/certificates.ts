@@ -8,7 +8,7 @@ export interface Certificate {
 
 const day = 24 * 60 * 60 * 1000;
 
-/** A certificate for these names; without an `issuer` signed by itself. */
+/** A certificate for these names, self-signed without an `issuer`. */
 export async function makeCertificate(
   names: { readonly dns?: readonly string[]; readonly ip?: readonly string[] },
   { issuer, expired = false }: { issuer?: Certificate; expired?: boolean } = {},
@@ -33,7 +33,7 @@ export async function makeCertificate(
   return { key: pems.private, cert: pems.cert };
 }
 
-/** A certificate that signs others. */
+/** The certificate of an authority. */
 export async function makeAuthority(): Promise<Certificate> {
   const pems = await generate([{ name: "commonName", value: "rollcall test authority" }], {
     keyType: "ec",

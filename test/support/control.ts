@@ -22,9 +22,9 @@ export interface ControlServer {
     init?: Omit<RequestInit, "headers"> & { headers?: Readonly<Record<string, string>> },
   ): Promise<Response>;
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** It is told to stop, and still answers. */
+  /** Starts the shutdown; requests are still answered. */
   beginStopping(): void;
-  /** It is gone; its data folder is left as it was. */
+  /** Ends it as a crash would: the data folder stays as it was. */
   end(): Promise<void>;
   stop(): Promise<void>;
 }

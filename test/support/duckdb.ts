@@ -4,13 +4,13 @@ import { afterAll, beforeAll } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 
-/** A database in memory, with its one connection. */
+/** A database in memory and a connection to it. */
 export interface Memory {
   readonly connection: Connection;
   close(): void;
 }
 
-/** Opens one that is small enough never to spill. */
+/** Opens a database that is small enough never to spill. */
 export async function openMemory(): Promise<Memory> {
   const database = await openDatabase({ path: ":memory:", memory: 512 * 1024 * 1024, spill: join(tmpdir(), "unused") });
   const connection = await database.connect();
@@ -23,12 +23,12 @@ export async function openMemory(): Promise<Memory> {
   };
 }
 
-/** A connection to one, for as long as the tests of a file run. */
+/** A connection to a database in memory, for all tests of a file. */
 export function useConnection(): () => Connection {
   let memory: Memory;
   beforeAll(async () => {
     memory = await openMemory();
-    // For a handful of rows, to share the work costs more than the work.
+    // For a handful of rows, several threads cost more than they save.
     await memory.connection.run("SET threads = 1");
   });
   afterAll(() => {

@@ -5,12 +5,12 @@ export interface Sample {
   readonly value: number;
 }
 
-/** What a process says of itself, in the text format 0.0.4 of Prometheus. */
+/** The metrics of a process, in the Prometheus text format 0.0.4. */
 export interface Exposition {
   readonly samples: readonly Sample[];
   readonly types: ReadonlyMap<string, string>;
   readonly help: ReadonlyMap<string, string>;
-  /** The value of the one sample with this name and, among others, these labels; undefined when there is none. */
+  /** The value of the only sample with this name and at least these labels; undefined without one. */
   value(name: string, labels?: Readonly<Record<string, string>>): number | undefined;
 }
 
@@ -18,8 +18,7 @@ const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const label = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\n"])*)"(?:,|$)/y;
 
 /**
- * Reads metrics as strictly as the format is written down: what is not to the letter of it is an error. Written apart
- * from the library that makes them.
+ * Parses metrics strictly: every deviation from the format is an error. Independent of the library that writes them.
  */
 export function parseExposition(text: string): Exposition {
   if (!text.endsWith("\n")) throw new Error("the last line does not end");
@@ -86,7 +85,7 @@ function keyOf(name: string, labels: Sample["labels"], without?: string): string
   return JSON.stringify([name, ...pairs.sort(([a], [b]) => (a < b ? -1 : 1))]);
 }
 
-/** Buckets ascend, count what is below them too, and end with everything. */
+/** Buckets ascend, are cumulative, and end with `+Inf`. */
 function checkHistogram(name: string, samples: readonly Sample[]): void {
   const buckets = samples.filter((sample) => sample.name === `${name}_bucket`);
   const series = Map.groupBy(buckets, ({ labels }) => keyOf(`${name}_count`, labels, "le"));

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { DuckDBInstance } from "@duckdb/node-api";
 
-/** Where a secret was found, and as what. */
+/** Where a secret was found and in which form. */
 export interface Leak {
   readonly secret: string;
   readonly place: string;
@@ -11,8 +11,8 @@ export interface Leak {
 }
 
 /**
- * How a text may be written: as it is, in JSON (also within JSON), in URLs and forms, in HTML, in base64 wherever it stands
- * in what is encoded, in hexadecimal. Of a text of several lines, each long line by itself.
+ * The forms of a text: as it is, in JSON (also nested), in URLs and forms, in HTML, in hexadecimal, and in base64 at any
+ * offset. For a text of several lines, also each long line.
  */
 function formsOf(secret: string): ReadonlyMap<string, string> {
   const escaped = JSON.stringify(secret).slice(1, -1);
@@ -31,18 +31,18 @@ function formsOf(secret: string): ReadonlyMap<string, string> {
     ...lines.map((line): [string, string] => ["a line of it", line]),
   ];
   for (const shift of [0, 1, 2]) {
-    // What stands before and after it changes the first and the last characters.
+    // The text around it changes the first and last characters.
     const encoded = Buffer.from(" ".repeat(shift) + secret)
       .toString("base64")
       .replace(/=+$/, "");
     const inner = encoded.slice(shift === 0 ? 0 : shift + 1, -2);
     forms.push(["in base64", inner], ["in base64url", inner.replaceAll("+", "-").replaceAll("/", "_")]);
   }
-  // Of several names for one form, the first.
+  // If several forms give the same text, the first one names it.
   return new Map(forms.toReversed().flatMap(([name, text]) => (text.length >= 6 ? [[text, name] as const] : [])));
 }
 
-/** Looks for secrets, by name. */
+/** Finds secrets, given by name, in any of their forms. */
 export function leakFinder(
   secrets: Readonly<Record<string, string>>,
 ): (place: string, content: string | Buffer) => Leak[] {
@@ -55,7 +55,7 @@ export function leakFinder(
   };
 }
 
-/** Every file below a folder, by its path in there. */
+/** Every file below a folder, by its relative path. */
 export async function filesBelow(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return entries
@@ -65,8 +65,8 @@ export async function filesBelow(folder: string): Promise<readonly string[]> {
 }
 
 /**
- * What a file holds: its bytes, what is packed in it, and what DuckDB reads in it where it is a database or Parquet, which
- * keep text packed. Nothing else may have it open.
+ * The contents of a file: its bytes, decompressed if need be, and for a database or Parquet, which compress text, what
+ * DuckDB reads in it. Nothing else may have the file open.
  */
 export async function contentsOf(path: string): Promise<readonly Buffer[]> {
   const bytes = await readFile(path);

@@ -11,7 +11,7 @@ import { stop, track } from "./scripted-server.ts";
 /** A message as it arrived. */
 export interface ArrivedMail extends Email {
   readonly raw: string;
-  /** Who the envelope says it is for. */
+  /** The recipients in the envelope. */
   readonly recipients: readonly string[];
   readonly encrypted: boolean;
   readonly user: string | undefined;
@@ -27,7 +27,7 @@ export interface MailServerOptions {
   readonly tls?: { readonly key: string; readonly cert: string };
   /** TLS from the start; otherwise STARTTLS, where there is `tls`. */
   readonly secure?: boolean;
-  /** Who must log in. Absent: nobody need. */
+  /** The login it demands. Absent: none. */
   readonly login?: { readonly user: string; readonly password: string };
   /** What recipients, or messages, are refused with, by turns; `undefined` takes one. The last one stays. */
   readonly recipients?: readonly (Refusal | undefined)[];
@@ -55,7 +55,7 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     ...(tls ?? { hideSTARTTLS: true, disabledCommands: ["STARTTLS"] }),
     authOptional: login === undefined,
     allowInsecureAuth: tls === undefined,
-    // Its own log goes to the terminal otherwise.
+    // Its log would go to the terminal.
     logger: false,
     onAuth: ({ username, password }, _session, callback) => {
       if (username === login?.user && password === login?.password) callback(null, { user: username });
@@ -82,7 +82,7 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     },
   };
   const server = new SMTPServer(settings);
-  // Clients that refuse its certificate are none of its business.
+  // A client may refuse the certificate.
   server.on("error", () => undefined);
   const listening = server.listen(port, "127.0.0.1");
   await once(listening, "listening");
@@ -98,8 +98,8 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
   };
 }
 
-/** A server that takes connections and does with them what it likes: of a protocol it has at most a beginning. */
-export async function startStranger(
+/** A server that accepts connections and passes them to the test, without a protocol of its own. */
+export async function startRawServer(
   behave: (socket: Socket) => void,
 ): Promise<{ readonly port: number; close(): Promise<void> }> {
   const server = createServer(behave);

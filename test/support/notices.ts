@@ -32,7 +32,7 @@ export function chatTo(url: string, channel: Partial<ChatChannel> = {}): ChatCha
   return { by: "chat", url, ...settings, ...channel };
 }
 
-/** A run that was held, and everything that there may be to say of it. */
+/** A held run with everything that a notice can mention. */
 export const heldRun = appliedRun({
   state: "held",
   heldBy: "limits",

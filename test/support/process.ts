@@ -11,8 +11,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 /**
- * Runs a program to its end and gives what it printed.
- * @throws {Error} with what it said when it fails
+ * Runs a program to its end.
+ * @returns what it printed
+ * @throws {Error} with its standard error if it fails
  */
 export async function runTool(
   program: string,
@@ -22,7 +23,7 @@ export async function runTool(
 ): Promise<string> {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env });
   const failed = once(child, "error").then(([error]) => Promise.reject(error as Error));
-  // A program that ends before it has read everything has said why.
+  // A program that ends before it has read everything explains that itself.
   const written = pipeline(Readable.from(typeof input === "string" ? [input] : input), child.stdin).catch(() => {});
   const ended = once(child, "close");
   const [output, problems] = await Promise.race([Promise.all([text(child.stdout), text(child.stderr)]), failed]);
@@ -35,7 +36,7 @@ export async function runTool(
 const compileCache = fileURLToPath(new URL("../../node_modules/.cache/compile", import.meta.url));
 
 /**
- * Runs a program of the tests with Node, which need not compile again what `rollcall` or an earlier such program has used.
+ * Runs a program of the tests with Node. The compile cache is shared with `rollcall` and other such programs.
  * @param program the URL of its file
  * @param flags for Node itself
  */
@@ -53,7 +54,7 @@ export interface Daemon {
   readonly process: ChildProcess;
   /**
    * Waits until the probe succeeds.
-   * @throws {Error} with what the program printed when it ends before, or the probe's error when it never succeeds
+   * @throws {Error} with what the program printed if it ends first, or the probe's error if that never succeeds
    */
   ready(probe: () => Promise<unknown>): Promise<void>;
   /** SIGKILL. */
@@ -63,7 +64,7 @@ export interface Daemon {
 /** How long a server may take to answer, in milliseconds. */
 const patience = 60_000;
 
-/** Runs a server in the foreground until it is killed, or this process is gone, however that ended. */
+/** Runs a server in the foreground until it is killed or this process ends, even by a crash. */
 export function spawnDaemon(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Daemon {
   const withParent = ["--pdeathsig", "KILL", program];
   const child = spawn("setpriv", [...withParent, ...args], { stdio: ["ignore", "ignore", "pipe"], env });
@@ -83,7 +84,7 @@ export function spawnDaemon(program: string, args: readonly string[], env: NodeJ
             return false;
           },
         );
-        // What answered may be another server, on a port that this one found taken.
+        // The answer may come from another server that took the port first.
         if (answered && running()) return;
         await delay(20);
       }
@@ -97,7 +98,7 @@ export function spawnDaemon(program: string, args: readonly string[], env: NodeJ
   };
 }
 
-/** Two ports of 127.0.0.1 that are free now. */
+/** Two ports of 127.0.0.1 that are currently free. */
 export async function freePorts(): Promise<[number, number]> {
   const servers = [createServer(), createServer()];
   for (const server of servers) await once(server.listen(0, "127.0.0.1"), "listening");

@@ -4,14 +4,14 @@ import type { AddressInfo, Socket } from "node:net";
 import { Transform } from "node:stream";
 import { stop, track } from "./scripted-server.ts";
 
-/** Stands between a client and a server below HTTP, and breaks what goes through it. */
+/** A TCP proxy between a client and a server that can break connections. */
 export interface Proxy {
   readonly url: string;
   /** How many connections were broken. */
   readonly broken: number;
-  /** Where connections go from now on. */
+  /** Sends new connections to this URL. */
   forward(url: string): void;
-  /** Breaks so many connections, each when the client has sent so many bytes on it. */
+  /** Breaks this many connections, each after the client has sent this many bytes. */
   breakAfter(bytes: number, times: number): void;
   /** Ends every connection, and opens none until `forward` is called. */
   cut(): void;
@@ -19,9 +19,9 @@ export interface Proxy {
 }
 
 export interface ProxyOptions {
-  /** The server is not told when a client goes away: as when its machine has lost its power. */
+  /** Hides from the server that a client went away, as if its machine had lost power. */
   readonly lingering?: boolean;
-  /** What a client sends goes on once this has ended. Must not reject. */
+  /** What a client sends is passed on after this has resolved. Must not reject. */
   readonly before?: (bytes: Buffer) => Promise<void>;
 }
 
@@ -89,12 +89,12 @@ export async function startProxy(
   };
 }
 
-/** A proxy that keeps back what a client sends from a place on that the test has chosen. */
+/** A proxy that holds back what a client sends from a chosen place on. */
 export interface Gate {
   readonly url: string;
-  /** What matches next does not go on. Resolves when it has come. */
+  /** Holds back the next match. Resolves when it has arrived. */
   stopAt(what: RegExp): Promise<void>;
-  /** What was kept back goes on. */
+  /** Passes on what was held back. */
   release(): void;
   close(): Promise<void>;
 }

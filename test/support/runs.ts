@@ -1,7 +1,7 @@
 import type { LimitCheck } from "#plan/limits.ts";
 import type { RunRecord } from "#sync/record.ts";
 
-/** The record of a run of the sync `staff`, which found nothing to do, with what a test wants of it. */
+/** A run of the sync `staff` that found nothing to do, with the given changes. */
 export function runOf(change: Partial<RunRecord> = {}): RunRecord {
   return {
     id: "20261121-101235-4f9c2e",
@@ -29,12 +29,12 @@ export function pendingRun(id: string, change: Partial<RunRecord> = {}): RunReco
   return runOf({ id, startedAt: "2026-11-21T10:00:00.000Z", state: "pending", digest, kept: true, ...change });
 }
 
-/** One that has ended, as the journal has it. */
+/** A run that has ended. */
 export function endedRun(change: Partial<RunRecord> = {}): RunRecord {
   return runOf({ endedAt: "2026-11-21T10:12:40.000Z", ...change });
 }
 
-/** One that applied changes. */
+/** A run that applied changes. */
 export function appliedRun(change: Partial<RunRecord> = {}): RunRecord {
   return runOf({
     state: "applied",
@@ -50,7 +50,7 @@ export function appliedRun(change: Partial<RunRecord> = {}): RunRecord {
   });
 }
 
-/** A limit that a plan has tripped, with what a test wants of it. */
+/** A tripped limit, with the given changes. */
 export function trippedLimit(change: Partial<LimitCheck> = {}): LimitCheck {
   return {
     limit: "deletes",

@@ -8,7 +8,7 @@ import SCIMMY from "scimmy";
 import { SCIMMYRouters } from "scimmy-routers";
 import { stop, track } from "./scripted-server.ts";
 
-/** What a SCIM server holds: resources in its order. May be changed while it runs. */
+/** The resources of a SCIM server in its order. They can be changed while it runs. */
 export interface ScimDirectory {
   users: readonly ScimResource[];
   groups: readonly ScimResource[];
@@ -23,7 +23,7 @@ export interface ScimServer {
   readonly requests: readonly string[];
   /** Connections that are open now. */
   readonly open: ReadonlySet<Socket>;
-  /** Lets every request pass by this first, until it is replaced; true when it has answered. */
+  /** Sees every request first; true if it has answered. Stays until replaced. */
   intercept(answer: Interception): void;
   close(): Promise<void>;
 }
@@ -31,7 +31,7 @@ export interface ScimServer {
 type Interception = (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>;
 
 export interface ScimServerOptions {
-  /** What the header `authorization` must be. Default: anything. */
+  /** The expected header `authorization`. Default: anything. */
   readonly authorization?: () => string;
   readonly tls?: { readonly key: string; readonly cert: string };
 }
@@ -42,7 +42,7 @@ export const details = "urn:ietf:params:scim:schemas:extension:details:2.0:Group
 /** A SCIM server as the library makes it (RFC 7644), below `/scim/v2`. */
 export async function startScim(directory: ScimDirectory, options: ScimServerOptions = {}): Promise<ScimServer> {
   const app = express();
-  // The library writes into the query, which a newer Express makes anew each time it is asked for.
+  // The library writes into the query, which newer versions of Express create anew at each access.
   app.use((request, _, next) => {
     Object.defineProperty(request, "query", { value: { ...request.query }, writable: true });
     next();
@@ -63,7 +63,7 @@ export async function startScim(directory: ScimDirectory, options: ScimServerOpt
   return serve(app, directory, options);
 }
 
-/** Puts an application behind a listener that can be watched and intercepted. */
+/** Serves an application so that requests can be watched and intercepted. */
 async function serve(
   app: (request: IncomingMessage, response: ServerResponse) => void,
   directory: ScimDirectory,
@@ -96,7 +96,7 @@ async function serve(
   };
 }
 
-/** The page that is asked for. The library would make objects of the whole list for every page. */
+/** The requested page. The library would create objects for the whole list each time. */
 function page(
   { filter, constraints = {} }: InstanceType<typeof SCIMMY.Resources.User>,
   all: readonly ScimResource[],
@@ -152,15 +152,15 @@ SCIMMY.Resources.declare(Groups as never, "Group");
 export interface Quirks {
   /** Cursors instead of startIndex (RFC 9865). */
   readonly cursors?: boolean;
-  /** What it gives at a time, whatever is asked for. */
+  /** The largest page, whatever `count` asks for. */
   readonly largestPage?: number;
-  /** So many members of a group at most. */
+  /** The most members of a group in any answer. */
   readonly memberLimit?: number;
-  /** Lists of groups are without members. */
+  /** Lists of groups omit members. */
   readonly noMembersInLists?: boolean;
   /** `startIndex` and `count` page the members of one group. */
   readonly memberPages?: boolean;
-  /** Does not tell how many there are. */
+  /** Omits `totalResults`. */
   readonly noTotals?: boolean;
 }
 

@@ -5,7 +5,7 @@ import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 
-/** A request as it arrived, with as much of its body as was read. */
+/** A request with the part of its body that was read. */
 export interface Arrived {
   readonly method: string;
   readonly path: string;
@@ -13,7 +13,7 @@ export interface Arrived {
   readonly body: Buffer;
 }
 
-/** What the server does with one request. It has read the body unless it is `unread`. */
+/** What the server does with one request. The body has been read unless the behaviour is `unread`. */
 export type Behaviour = (response: ServerResponse, request: IncomingMessage) => void | Promise<void>;
 
 export interface ScriptedServer {
@@ -26,7 +26,7 @@ export interface ScriptedServer {
   close(): Promise<void>;
 }
 
-/** Lets a behaviour run before the body is read. */
+/** Runs a behaviour before the body is read. */
 export function unread(behaviour: Behaviour): Behaviour {
   return Object.assign((...args: Parameters<Behaviour>) => behaviour(...args), { unread: true });
 }
@@ -43,8 +43,8 @@ export const loggedIn: Behaviour = (response) => {
 };
 
 /**
- * An HTTP server that does as it is told: a list of behaviours for each path, one for each request, of which the last
- * one stays. Login and logout succeed unless told otherwise.
+ * An HTTP server that follows a script: for each path a list of behaviours, one per request, the last one repeated. Login
+ * and logout succeed unless the script has other behaviours for them.
  */
 export async function startScripted(
   script: Readonly<Record<string, Behaviour | readonly Behaviour[]>>,

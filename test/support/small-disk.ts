@@ -5,18 +5,18 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** A file system of its own needs root, and a kernel that lets it. */
+/** Mounting needs root and a kernel that allows it. */
 export const canMount = await run("unshare", ["-m", "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /mnt"]).then(
   () => true,
   () => false,
 );
 
-/** A folder that is a small disk of its own. */
+/** A folder on a small disk of its own. */
 export interface SmallDisk extends AsyncDisposable {
   readonly folder: string;
-  /** Leaves so many bytes of it, at the most. */
+  /** Fills it up to at most this many free bytes. */
   fill(left: number): Promise<void>;
-  /** Makes room again. */
+  /** Frees the space again. */
   empty(): Promise<void>;
   /** In bytes. */
   free(): Promise<number>;

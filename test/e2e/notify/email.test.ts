@@ -7,7 +7,7 @@ import type { MailTimeouts } from "#sync/notify/email.ts";
 import { noticeOfRun } from "#sync/notify/notice.ts";
 import { makeCertificate } from "../../support/certificates.ts";
 import type { Certificate } from "../../support/certificates.ts";
-import { startMailServer, startStranger } from "../../support/mail.ts";
+import { startMailServer, startRawServer } from "../../support/mail.ts";
 import type { MailServer, MailServerOptions } from "../../support/mail.ts";
 import { emailTo, heldRun, messageWith } from "../../support/notices.ts";
 import { appliedRun } from "../../support/runs.ts";
@@ -193,14 +193,14 @@ test("when some recipients are refused, the others get it and it is said who doe
 const long = { connect: 60_000, silence: 60_000, whole: 60_000 };
 
 test("a server that hangs, drips or is none is not waited for", async () => {
-  const silent = await startStranger(() => undefined);
-  const dripping = await startStranger((socket) => {
+  const silent = await startRawServer(() => undefined);
+  const dripping = await startRawServer((socket) => {
     socket.write("220 mail.example.com\r\n");
     const timer = setInterval(() => socket.write("250-still there\r\n"), 50);
     socket.once("close", () => clearInterval(timer));
   });
-  const closing = await startStranger((socket) => socket.destroy());
-  const foreign = await startStranger((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+  const closing = await startRawServer((socket) => socket.destroy());
+  const foreign = await startRawServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
   servers.push(silent, dripping, closing, foreign);
   const sent = (port: number, timeouts: Partial<MailTimeouts> = {}) =>
     emailSender(emailTo(port), { ...long, ...timeouts }).send(messageWith(), never);
@@ -225,7 +225,7 @@ test("a server that hangs, drips or is none is not waited for", async () => {
 });
 
 test("what is given up from outside ends at once", async () => {
-  const silent = await startStranger(() => undefined);
+  const silent = await startRawServer(() => undefined);
   servers.push(silent);
   const abort = new AbortController();
   const sending = emailSender(emailTo(silent.port)).send(messageWith(), abort.signal);

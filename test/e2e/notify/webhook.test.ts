@@ -9,7 +9,7 @@ import { makeCertificate } from "../../support/certificates.ts";
 import { chatTo, heldRun, messageWith, webhookSecret, webhookTo } from "../../support/notices.ts";
 import { answer, startScripted, unread } from "../../support/scripted-server.ts";
 import type { Behaviour, ScriptedServer } from "../../support/scripted-server.ts";
-import { startStranger } from "../../support/mail.ts";
+import { startRawServer } from "../../support/mail.ts";
 import { appliedRun } from "../../support/runs.ts";
 
 const never = new AbortController().signal;
@@ -133,12 +133,12 @@ test("a redirection is not followed: what it would tell somebody else is not tol
 test("a receiver that hangs, drips or is none is not waited for, and may be tried again", async () => {
   const hanging = unread(() => undefined);
   const { url } = await started(hanging);
-  const dripping = await startStranger((socket) => {
+  const dripping = await startRawServer((socket) => {
     socket.write("HTTP/1.1 200 OK\r\n");
     const timer = setInterval(() => socket.write("x-drip: 1\r\n"), 50);
     socket.once("close", () => clearInterval(timer));
   });
-  const foreign = await startStranger((socket) => socket.end("220 mail.example.com ESMTP\r\n"));
+  const foreign = await startRawServer((socket) => socket.end("220 mail.example.com ESMTP\r\n"));
   const sent = (to: string, whole = 60_000) =>
     chatSender(chatTo(to + path), { connect: 60_000, whole }).send(messageWith(), never);
   try {

@@ -5,9 +5,9 @@ export interface AdEntry {
 }
 
 const domain = "DC=example,DC=com";
-/** The identifier of the domain, which those of its objects begin with. */
+/** The SID of the domain, the prefix of its objects' SIDs. */
 const domainSid = "S-1-5-21-1004336348-1177238915-682003330";
-/** The primary group of everybody who has no other. */
+/** The default primary group. */
 export const domainUsers = 513;
 
 /** The flags of `userAccountControl`. */
@@ -22,7 +22,7 @@ export interface AdUser {
   readonly attributes?: AdEntry["attributes"];
 }
 
-/** What a domain has besides users and groups. */
+/** The objects of a domain besides users and groups. */
 export function adContainers(): AdEntry[] {
   return [
     { dn: domain, attributes: { objectClass: ["top", "domain", "domainDNS"], dc: ["example"], ...ids(1) } },
@@ -83,7 +83,7 @@ export function inConflict(entry: AdEntry, guid: string): AdEntry {
   };
 }
 
-/** As Microsoft's server writes it: a line feed as `\0A`. */
+/** As Active Directory writes it: a line feed as `\0A`. */
 function adDn(name: string): string {
   return `CN=${name.replaceAll(/[\\,+"<>;=]/g, String.raw`\$&`).replaceAll("\n", String.raw`\0A`)},CN=Users,${domain}`;
 }

@@ -19,22 +19,22 @@ import {
 import { stop, track } from "../scripted-server.ts";
 
 /**
- * A server of the test's own for what only Microsoft's sends: values in ranges, names with `CNF:`, binary identifiers,
- * its own texts of errors, references after the last entry. It reads; what it holds is changed through `entries`.
+ * An LDAP server with the behaviour of Active Directory: values in ranges, names with `CNF:`, binary identifiers, its
+ * error texts, references after the last entry. It is read-only to clients; tests change `entries`.
  */
 export interface ActiveDirectory extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  /** What it holds. Whoever changes it raises `usn`. */
+  /** Its entries. Raise `usn` when changing them. */
   readonly entries: AdEntry[];
   usn: number;
-  /** Called with every search before it is answered: to change what is there. */
+  /** Called with every search before it is answered, so that a test can change the entries. */
   before: ((search: Search) => void) | undefined;
 }
 
 export interface ActiveDirectoryOptions {
   readonly entries: AdEntry[];
-  /** Policies of the domain: MaxPageSize and MaxValRange. */
+  /** The domain's policies MaxPageSize and MaxValRange. */
   readonly maxPageSize?: number;
   readonly maxValRange?: number;
   /** Continuation references of a search below the domain. */
@@ -43,7 +43,7 @@ export interface ActiveDirectoryOptions {
 
 export const domain = "DC=example,DC=com";
 export const adReader = { dn: `CN=Reader,CN=Users,${domain}`, upn: "reader@example.com", password: "reader-is-secret" };
-/** Those every domain has. */
+/** The references that every domain has. */
 export const adReferences = ["ForestDnsZones", "DomainDnsZones"]
   .map((name) => `ldap://${name}.example.com/DC=${name},${domain}`)
   .concat(`ldap://example.com/CN=Configuration,${domain}`);
@@ -173,12 +173,12 @@ function rootDse(usn: number): AdEntry["attributes"] {
   };
 }
 
-/** Calculated when they are asked for by name. */
+/** Computed attributes, returned only when requested by name. */
 const constructed = new Set(["primarygrouptoken", "canonicalname", "tokengroups"]);
 
 /**
- * The attributes that were asked for. One with more values than a range holds comes empty, followed by its first range;
- * a range that was asked for comes alone, and says `*` as its end when it is the last.
+ * The requested attributes. One with more values than a range holds is empty, followed by its first range; a requested
+ * range comes alone, and ends with `*` if it is the last.
  */
 function* selected(
   attributes: AdEntry["attributes"],

@@ -10,7 +10,7 @@ const run = promisify(execFile);
 export interface Unpacked {
   /** The path of what the package installs: `/usr/sbin/slapd`. */
   path(installed: string): string;
-  /** The environment its programs need. */
+  /** The environment that its programs need. */
   readonly env: NodeJS.ProcessEnv;
 }
 
@@ -19,8 +19,8 @@ const cache = fileURLToPath(new URL("../../../node_modules/.cache/rollcall/debia
 const pending = new Map<string, Promise<Unpacked>>();
 
 /**
- * Programs of Debian packages: those installed here when the `marker` is there, else they are downloaded with what
- * they need and unpacked below `node_modules/.cache`. Needs no root, installs nothing and touches no running server.
+ * Programs of Debian packages: the installed ones if `marker` exists, else downloaded with their dependencies and unpacked
+ * below `node_modules/.cache`. Needs no root, installs nothing and touches no running server.
  */
 export function debianPackages(name: string, marker: string, packages: readonly string[]): Promise<Unpacked> {
   const known = pending.get(name) ?? provide(name, marker, packages);
@@ -28,7 +28,7 @@ export function debianPackages(name: string, marker: string, packages: readonly 
   return known;
 }
 
-/** Why the packages cannot be had here; undefined when they can. Where `CI=true` their absence is no excuse. */
+/** Why the packages are unavailable here; undefined if they are available. With `CI=true` it throws instead. */
 export async function missing(packages: Promise<Unpacked>): Promise<string | undefined> {
   const reason = await packages.then(
     () => undefined,
@@ -51,7 +51,7 @@ async function provide(name: string, marker: string, packages: readonly string[]
   };
 }
 
-/** Into a folder of its own first: another process may do the same, and what is there is whole. */
+/** Unpacks into a temporary folder first: another process may do the same, and the result must be complete. */
 async function unpack(root: string, packages: readonly string[]): Promise<void> {
   await mkdir(cache, { recursive: true });
   const work = await mkdtemp(join(cache, "work-"));
@@ -64,7 +64,7 @@ async function unpack(root: string, packages: readonly string[]): Promise<void> 
       return (await run("apt-get", [...options, ...args], { cwd: work, env, maxBuffer: 64 << 20 })).stdout;
     };
     await apt("update", "-qq", "-o", "APT::Update::Error-Mode=any");
-    // Only what is not here already; and never the C library, which belongs to the machine's own loader.
+    // Only what is missing, and never the C library: it must match the machine's loader.
     const plan = await apt("install", "--simulate", "--no-install-recommends", ...packages);
     const wanted = [...plan.matchAll(/^Inst (\S+) (?:\[\S+\] )?\((\S+)/gm)]
       .map(([, wantedName, version]) => `${wantedName}=${version}`)

@@ -1,4 +1,4 @@
-/** The values of an attribute; one that is not given is left out. */
+/** The values of an attribute; undefined omits it. */
 export type LdifValues = string | Buffer | readonly (string | Buffer)[] | undefined;
 
 /** An entry as LDIF (RFC 2849), to be added. */
@@ -24,7 +24,7 @@ export function ldifChange(
   return `${ldifLine("dn", dn)}\nchangetype: modify\n${parts.join("")}\n`;
 }
 
-/** Another name, in another place where one is given. */
+/** A rename, below another parent if one is given. */
 export function ldifRename(dn: string, newRdn: string, newSuperior?: string): string {
   const place = newSuperior === undefined ? "" : `${ldifLine("newsuperior", newSuperior)}\n`;
   return `${ldifLine("dn", dn)}\nchangetype: modrdn\n${ldifLine("newrdn", newRdn)}\ndeleteoldrdn: 1\n${place}\n`;
@@ -48,7 +48,7 @@ function valuesOf(values: LdifValues): readonly (string | Buffer)[] {
   return typeof values === "string" || Buffer.isBuffer(values) ? [values] : values;
 }
 
-/** What is not harmless ASCII is in base64. */
+/** Anything but safe ASCII is written in base64. */
 function ldifLine(name: string, value: string | Buffer): string {
   const harmless = typeof value === "string" && /^(?![ :<])[ -~]*$/.test(value) && !value.endsWith(" ");
   return harmless ? `${name}: ${value}` : `${name}:: ${Buffer.from(value).toString("base64")}`;

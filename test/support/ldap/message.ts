@@ -6,10 +6,10 @@ export interface LdapMessage {
   readonly id: number;
   /** The tag of the operation: one of `operation`. */
   readonly operation: number;
-  /** What is inside the operation. */
+  /** The content of the operation. */
   readonly body: Buffer;
   readonly controls: readonly LdapControl[];
-  /** The message as it came. */
+  /** The message as received. */
   readonly bytes: Buffer;
 }
 

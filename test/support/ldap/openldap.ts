@@ -21,11 +21,11 @@ export interface OpenLdapOptions {
   readonly schema?: readonly string[];
   /** Lines of slapd.conf(5) for the server, before the database: `idletimeout 1`, `security tls=1`. */
   readonly global?: readonly string[];
-  /** Who may read; the default is everybody who is logged in. */
+  /** Who may read. Default: everybody who is logged in. */
   readonly access?: readonly string[];
   /** Another certificate than one for `localhost` and 127.0.0.1 signed by `authority`. */
   readonly certificate?: (authority: Certificate) => Promise<Certificate>;
-  /** Whether a client needs a certificate; the default is that it may have one. */
+  /** Whether a client needs a certificate. Default: it may have one. */
   readonly clients?: "never" | "try" | "demand";
 }
 
@@ -41,7 +41,7 @@ export interface OpenLdap extends AsyncDisposable {
   readonly folder: string;
   /** The PEM file of the authority that signed the server's certificate. */
   readonly caFile: string;
-  /** Signs what else a test wants signed. A client certificate for `cn=NAME` is NAME's below the base. */
+  /** Signs further certificates. A client certificate for `cn=NAME` logs in as NAME below the base. */
   readonly authority: Certificate;
   readonly packages: Unpacked;
   /** LDIF changes as the administrator (`ldapmodify -a`): what has no `changetype` is added. */
@@ -52,7 +52,7 @@ export interface OpenLdap extends AsyncDisposable {
   tool(program: string, args: readonly string[], input?: string): Promise<string>;
   /** How many connections to this server processes of this machine hold. */
   connections(): Promise<number>;
-  /** SIGSTOP and SIGCONT: a server that is there and says nothing. */
+  /** SIGSTOP and SIGCONT: a server that accepts connections and does not answer. */
   pause(): void;
   resume(): void;
   /** SIGKILL; `start` starts it again on the same ports. */
@@ -61,19 +61,19 @@ export interface OpenLdap extends AsyncDisposable {
 }
 
 export const base = "dc=example,dc=com";
-/** May do everything. */
+/** The administrator. */
 export const admin = { dn: `cn=admin,${base}`, password: "admin-is-secret" };
-/** Logs in simply, with SASL PLAIN as `reader`, or with a client certificate for `cn=reader`. */
+/** Logs in with a simple bind, with SASL PLAIN as `reader`, or with a client certificate for `cn=reader`. */
 export const reader = { dn: `cn=reader,${base}`, password: "reader-is-secret" };
 
 /** The server, and `ldapsearch`, `ldapmodify` and their like. */
 export const ldapTools = (): Promise<Unpacked> =>
   debianPackages("slapd", "/usr/sbin/slapd", ["slapd", "ldap-utils", "libsasl2-modules"]);
 
-/** Why there can be no OpenLDAP here, to skip by it and to say so. Where `CI=true` it throws instead. */
+/** Why OpenLDAP is unavailable here, as a reason to skip tests. With `CI=true` it throws instead. */
 export const noOpenLdap = (): Promise<string | undefined> => missing(ldapTools());
 
-/** @throws {Error} with what slapd said when it does not start */
+/** @throws {Error} with slapd's output if it does not start */
 export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<OpenLdap> {
   const unpacked = await ldapTools();
   const folder = await mkdtemp(join(tmpdir(), "rollcall-slapd-"));
@@ -107,7 +107,7 @@ export async function startOpenLdap(options: OpenLdapOptions = {}): Promise<Open
         ports = [ldap, ldaps];
         return;
       } catch (error) {
-        // Another process may have taken a port since it was found free: then it ended by itself.
+        // If another process has taken a port meanwhile, slapd ends by itself.
         if (attempt === 5 || server.process.exitCode === null) throw error;
       }
     }

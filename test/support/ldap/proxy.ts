@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { encode, type LdapMessage, messagesOf, operation, pageOf, result } from "./message.ts";
 import { track } from "../scripted-server.ts";
 
-/** What a proxy does at one place of a conversation. It is asked for every message, so that it decides where it strikes. */
+/** What a proxy does to a conversation. It is called for every message and decides which ones to act on. */
 export interface LdapFault {
   /** What the client asks, and the number of its search. Answers given here keep the request from the server. */
   readonly request?: (message: LdapMessage, place: Place) => readonly Buffer[] | undefined;
@@ -11,7 +11,7 @@ export interface LdapFault {
   readonly response?: (message: LdapMessage, place: Place) => readonly Buffer[] | Strike | undefined;
 }
 
-/** Where in a conversation: counted over all connections since the fault was set. */
+/** A place in a conversation, counted over all connections since the fault was set. */
 export interface Place {
   /** 1 for the first search request (each page is one); rootDSE searches, of scope base, are 0. */
   readonly search: number;
@@ -22,11 +22,11 @@ export interface Place {
 /** `close`: ends both sides. `reset`: with RST. `stall`: says nothing more. `cut`: half of the message, then the end. */
 export type Strike = "close" | "reset" | "stall" | "cut";
 
-/** A proxy between a connector and a server that understands what it passes on. */
+/** An LDAP proxy between a connector and a server. */
 export interface LdapProxy extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  /** Replaces the fault that is in force; undefined passes everything on. */
+  /** Replaces the current fault; undefined passes everything on. */
   set(fault: LdapFault | undefined): void;
   /** How many searches there were since the fault was set. */
   readonly searches: number;
@@ -108,13 +108,13 @@ export async function startLdapProxy(target: number): Promise<LdapProxy> {
   };
 }
 
-/** Answers the request with a result of this code. */
+/** Answers the request with this result code. */
 export function refuse(message: LdapMessage, code: number, text = "", referrals: readonly string[] = []): Buffer {
   const kind = message.operation === operation.bindRequest ? operation.bindResponse : operation.searchResultDone;
   return encode(message.id, kind, result(code, text, referrals));
 }
 
-/** Whether the answer ends a page that others follow. */
+/** Whether the answer ends a page and more pages follow. */
 export function hasMore(message: LdapMessage): boolean {
   return message.operation === operation.searchResultDone && (pageOf(message)?.cookie.length ?? 0) > 0;
 }

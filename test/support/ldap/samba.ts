@@ -6,7 +6,7 @@ import { debianPackages, missing, type Unpacked } from "./debian.ts";
 import { ldapTools } from "./openldap.ts";
 import { type Daemon, runTool, spawnDaemon } from "../process.ts";
 
-/** A domain controller of Samba: Active Directory as far as Samba knows it, on a loopback address of its own. */
+/** A Samba domain controller on a loopback address of its own. */
 export interface SambaDomain extends AsyncDisposable {
   /** `ldap://127.X.Y.Z`, which asks for no encryption. */
   readonly url: string;
@@ -20,7 +20,7 @@ export const sambaAdministrator = { upn: "administrator@example.com", password: 
 const packages = (): Promise<Unpacked> =>
   debianPackages("samba", "/usr/sbin/samba", ["samba-ad-dc", "samba-ad-provision"]);
 
-/** Why there can be no domain here; see `noOpenLdap`. It needs root: for port 389, and to see its own files as installed. */
+/** Why Samba is unavailable here; see `noOpenLdap`. It needs root for port 389 and for a mount namespace. */
 export async function noSamba(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return "a domain of Samba needs root";
   const allowed = await runTool("unshare", ["--mount", "true"], "", process.env).catch((error: unknown) => error);

@@ -3,7 +3,7 @@ import { BerReader } from "ldapts";
 type Attributes = Readonly<Record<string, readonly (string | Buffer)[]>>;
 type Matches = (attributes: Attributes) => boolean;
 
-/** What a client asks (RFC 4511, 4.5.1). */
+/** A search request (RFC 4511, 4.5.1). */
 export interface Search {
   readonly base: string;
   readonly scope: "base" | "one" | "sub";
@@ -70,6 +70,6 @@ function valuesOf(attributes: Attributes, name: string): readonly (string | Buff
 function equal(attribute: string, value: string | Buffer, wanted: Buffer): boolean {
   if (Buffer.isBuffer(value)) return value.equals(wanted);
   const [one, other] = [value.toLowerCase(), wanted.toString().toLowerCase()];
-  // The server knows the classes by their names, too.
+  // The server also accepts the names of classes.
   return one === other || (attribute.toLowerCase() === "objectcategory" && one.startsWith(`cn=${other},`));
 }

@@ -1,8 +1,8 @@
 import { main } from "#main.ts";
 import type { CommandAnswer, CommandRequest } from "./command.ts";
 
-// A process that runs commands of `rollcall` one after the other: the parent sends what to run, and finds what a command
-// has written before the mark on standard output and standard error.
+// A process that runs commands of `rollcall` one after the other: the parent sends what to run, and reads a
+// command's output up to the mark on standard output and standard error.
 process.on("message", (request: CommandRequest) => void run(request));
 process.on("disconnect", () => process.exit());
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { startRollcall } from "./rollcall.ts";
 import type { Ended } from "./rollcall.ts";
 
-/** What a process that runs commands is sent. */
+/** A message to the process that runs commands. */
 export interface CommandRequest {
   readonly args: readonly string[];
   readonly env: NodeJS.ProcessEnv;

@@ -69,36 +69,36 @@ syncs:
     defaultPassword: initial-user-secret
 `;
 
-/** The company of the test that runs, and what is started on its configuration. */
+/** The company of the current test, and the programs that run on its configuration. */
 export interface EachCompany extends Omit<CompanyFolder, "remove"> {
-  /** What commands find in their environment from now on, in this test. */
+  /** The environment of the commands that this test starts from now on. */
   env: NodeJS.ProcessEnv;
   /** Changes the text of the configuration. */
   configure(change: (yaml: string) => string): Promise<void>;
-  /** Begins a command; what is left of it is killed at the end of the test. */
+  /** Starts a command; it is killed at the end of the test if it still runs. */
   begin(...args: readonly string[]): Running;
-  /** Begins `rollcall start`: the service and the daemon, unless the arguments say otherwise. */
+  /** Starts `rollcall start`: the service and the daemon, unless the arguments say otherwise. */
   start(...args: readonly string[]): Running;
   /** Runs a command to its end. */
   command(...args: readonly string[]): Promise<Ended>;
   /**
-   * Applies, as set-up: what is behind a test that is not about it. What another test of the file has applied like that,
-   * from the same files, is taken from there.
+   * Applies the sync as set-up for a test about something else. If another test of the file has already applied the same
+   * files, its data folder is copied instead.
    */
   applied(): Promise<void>;
-  /** The one run of a command that must not fail, as its JSON has it. */
+  /** Runs a command that must succeed. @returns its only run, from its JSON */
   run(...args: readonly string[]): Promise<ReturnType<typeof JSON.parse>>;
 }
 
 /**
- * Gives every test of the file a company of its own, which goes with the test.
+ * Gives every test of the file a company of its own, removed after the test.
  * @param configuration changes the text of the configuration
- * @param env what its commands find in their environment at first
+ * @param env the environment of its commands at first
  */
 export function companyOfEachTest(configuration?: (yaml: string) => string, env: NodeJS.ProcessEnv = {}): EachCompany {
   let company: CompanyFolder;
   let begun: Running[];
-  /** What stood in the files at each apply of this test, as long as it has done nothing else. */
+  /** The files at each apply of this test; undefined once it has done anything else. */
   let behind: readonly string[] | undefined;
   const known = new Map<string, string>();
   beforeEach(async () => {
@@ -162,7 +162,7 @@ export function companyOfEachTest(configuration?: (yaml: string) => string, env:
   return self;
 }
 
-/** What a test has written: the files beside the data. */
+/** The files that a test has written, without the data folder. */
 async function textsIn(folder: string): Promise<string> {
   const files = (await readdir(folder, { withFileTypes: true })).filter((each) => each.isFile());
   const names = files.map(({ name }) => name).sort();

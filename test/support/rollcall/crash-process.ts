@@ -21,11 +21,11 @@ export interface Killing {
     | { readonly do: "reject" | "undo"; readonly run: string };
   /** `WHAT:before`, `WHAT:after`, `file:PATTERN`, or a number: so many milliseconds after the action has begun. */
   readonly point: string;
-  /** The process of the service, where that is killed, or stopped (SIGSTOP) when the apply begins. */
+  /** The process of the service, if it is to be killed, or stopped (SIGSTOP) when the apply begins. */
   readonly service?: { readonly pid: number; readonly and: "kill alone" | "kill both" | "halt it before" };
 }
 
-// A process that is killed keeps nothing of what it has compiled.
+// A killed process would lose what it has compiled.
 flushCompileCache();
 
 const { folder, action, point, service } = JSON.parse(process.argv[2] ?? "") as Killing;
@@ -45,7 +45,7 @@ async function around<Result>(what: string, work: () => Promise<Result>): Promis
   return result;
 }
 
-/** Of the requests under way, the one that is to be applied. */
+/** Whether the request to apply is under way. */
 let applying = false;
 
 const wrapping: Wrapping = {
@@ -86,13 +86,13 @@ for (const step of ["sendHeaders", "bodyChunkSent", "bodySent", "headers", "trai
     if (applying && request.path.endsWith("/user/sync")) at(`request ${step}`);
   });
 
-/** Looks at every turn of the event loop whether there is a file whose name matches. */
+/** Checks at every turn of the event loop whether a file whose name matches has appeared. */
 function lookFor(pattern: RegExp): void {
   const names = (path: string): string[] => {
     try {
       return readdirSync(path, { recursive: true }).map(String);
     } catch {
-      // It is not there yet, or a folder in it has got another name meanwhile.
+      // It does not exist yet, or a folder in it was renamed meanwhile.
       return [];
     }
   };

@@ -16,12 +16,12 @@ import { spawnProgram } from "../process.ts";
 import { administrator, call, login } from "./service.ts";
 import type { TestService } from "./service.ts";
 
-/** Who is in the directory, by name: what they are called and which groups they are in. */
+/** The principals of a directory by name: display name and groups. */
 export type People = Readonly<Record<string, string>>;
 
 /**
- * What the rules make of a source at its version `n`: three people and their group. From one version to the next somebody
- * comes, somebody leaves, and all the others change.
+ * What the rules make of a source at version `n`: three people and their group. From one version to the next somebody
+ * joins, somebody leaves, and all the others change.
  */
 export function versionOf(sync: string, n: number): People {
   const people = [n - 2, n - 1, n].filter((index) => index > 0).map((index) => `${sync}-${index}`);
@@ -36,17 +36,17 @@ export const by = { name: "ada", from: "command line" };
 /** A data folder with a configuration whose syncs go to one service. */
 export interface Installation {
   readonly folder: string;
-  /** Writes the source of a sync. */
+  /** Writes version `n` of a sync's source. */
   write(sync: string, n: number): Promise<void>;
-  /** What the service has that belongs to a sync. */
+  /** The principals in the service that belong to a sync. */
   directory(sync: string): Promise<People>;
-  /** Does something in another process, which does not live to its end. */
+  /** Runs an action in another process, which is killed on the way. */
   kill(killing: Omit<Killing, "folder">): Promise<{ readonly signal: string | null; readonly said: string }>;
   work<Result>(work: (coordinator: LocalCoordinator, logged: readonly string[]) => Promise<Result>): Promise<Result>;
-  /** Finds out what became of the runs before; checks everything that is kept. @returns those of the sync */
+  /** Recovers earlier runs and checks everything that is stored. @returns the runs of the sync */
   recover(sync: string): Promise<readonly RunRecord[]>;
   runsOf(sync: string): Promise<readonly RunRecord[]>;
-  /** Runs a sync until nothing is left to do, and approves what must be. @returns the runs that were applied */
+  /** Runs a sync until nothing is left to do, approving what must be. @returns the applied runs */
   converge(sync: string): Promise<RunRecord[]>;
   remove(): Promise<void>;
 }
@@ -105,20 +105,20 @@ export async function createInstallation(service: () => TestService, syncs: Sync
   const runsOf = async (sync: string): Promise<readonly RunRecord[]> =>
     (await readJournal(daemon)).runs.filter((run) => run.sync === sync);
 
-  /** Nothing is left that belongs to no run. */
+  /** No plan is left that belongs to no run. */
   const checkLists = async (): Promise<void> => {
     const { runs } = await readJournal(daemon);
     const kept = runs.filter((run) => run.kept).map(({ id }) => id);
     const lists = join(daemon, "runs");
     expect(existsSync(lists) ? readdirSync(lists).sort() : []).toEqual(kept.sort());
   };
-  /** Nothing is left of what was only begun. */
+  /** No temporary file is left. */
   const checkFiles = (): void => {
     expect(readdirSync(join(daemon, "work"))).toEqual([]);
     const others = readdirSync(daemon, { recursive: true }).map(String);
     expect(others.filter((name) => /\.(new|partial|part|wal|spill)$/.test(name))).toEqual([]);
   };
-  /** The chain is whole as far as the journal knows it, and has everything that was applied. */
+  /** The chain is complete up to what the journal knows, and contains everything that was applied. */
   const checkAudit = async (): Promise<void> => {
     const { audit, runs } = await readJournal(daemon);
     const applied = new Set<unknown>();
@@ -133,7 +133,7 @@ export async function createInstallation(service: () => TestService, syncs: Sync
     const digests = runs.filter(({ state }) => state === "applied").map(({ digest }) => digest);
     expect([...applied]).toEqual(expect.arrayContaining(digests));
   };
-  /** What counts for limits is what was applied, once. */
+  /** Every applied change counts for limits exactly once. */
   const checkHistory = async (sync: string): Promise<void> => {
     const folder = join(daemon, "ledgers");
     const ledger = existsSync(folder) ? readdirSync(folder).find((name) => name.endsWith(".duckdb")) : undefined;

@@ -12,7 +12,7 @@ import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { Journal } from "#sync/journal.ts";
 import type { Target } from "#sync/ports.ts";
 
-/** What stands between the coordinator and what it is given. */
+/** Wrappers around what the coordinator is given. */
 export interface Wrapping {
   journal(journal: Journal): Journal;
   audit(audit: Audit): Audit;
@@ -34,7 +34,7 @@ function configurationIn(folder: string): Promise<Configuration> {
   return loadConfiguration(path, { connectors, load: () => Promise.reject(new Error("no such connector")) });
 }
 
-/** Works with the coordinator of a folder's configuration, as a command or the daemon does, and closes everything. */
+/** Opens the coordinator of a folder's configuration as a command does, runs `work` and closes everything. */
 export async function withCoordinatorIn<Result>(
   folder: string,
   work: (coordinator: LocalCoordinator, logged: readonly string[]) => Promise<Result>,

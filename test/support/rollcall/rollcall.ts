@@ -12,11 +12,11 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** A command that is running as a process of its own. */
+/** A command running as a process of its own. */
 export interface Running {
   readonly process: ChildProcessWithoutNullStreams;
   readonly ended: Promise<Ended>;
-  /** Resolves once standard output or standard error holds the text; rejects when the process ends without. */
+  /** Resolves once standard output or standard error contains the text; rejects if the process ends without it. */
   wrote(text: string | RegExp): Promise<void>;
 }
 
@@ -26,7 +26,7 @@ export function startRollcall(
   options: {
     cwd?: string;
     env?: NodeJS.ProcessEnv;
-    /** What it reads from standard input; null: what the test writes. Default: nothing. */
+    /** Its standard input; null: the test writes it. Default: empty. */
     stdin?: string | Buffer | null;
   } = {},
 ): Running {
@@ -82,7 +82,7 @@ export function watchOutput(child: ChildProcessWithoutNullStreams): Running {
 
 /**
  * Ends it as an operator would.
- * @throws {Error} with what it wrote when it does not end well
+ * @throws {Error} with its output if it fails
  */
 export async function stopRollcall({ process, ended }: Running): Promise<Ended> {
   process.kill("SIGTERM");

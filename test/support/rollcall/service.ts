@@ -8,11 +8,11 @@ import { startRollcall } from "./rollcall.ts";
 import type { Ended, Running } from "./rollcall.ts";
 
 export interface ServiceOptions {
-  /** The keys of `service:` in the configuration, beside or instead of those the helper sets. */
+  /** Keys of `service:`, added to or replacing the defaults. */
   readonly service?: Readonly<Record<string, unknown>>;
-  /** The keys beside `service:`. */
+  /** Top-level keys beside `service:`. */
   readonly beside?: Readonly<Record<string, unknown>>;
-  /** A data folder that is there already, of a service that was stopped or killed. It is left where it is. */
+  /** The data folder of an earlier service. It is not removed. */
   readonly data?: string;
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -60,7 +60,7 @@ export async function startService(options: ServiceOptions = {}): Promise<TestSe
   };
 }
 
-/** Runs the program until it ends by itself, which it does when it cannot serve. */
+/** Runs a service that must fail to start, until it ends. */
 export async function failToStart(options: ServiceOptions = {}): Promise<Ended> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-service-"));
   const running = await runService(folder, options.data ?? join(folder, "data"), options);
@@ -93,7 +93,7 @@ async function neverReady(running: Running): Promise<never> {
   throw new Error(`the service did not start: ${JSON.stringify(ended, undefined, 2)}`);
 }
 
-/** An answer whose body was read. `text` is decompressed by nobody: undici does not ask for compression on its own. */
+/** An answer with its body. `text` is not decompressed: undici does not ask for compression by itself. */
 export interface Answer {
   readonly status: number;
   readonly headers: Dispatcher.ResponseData["headers"];

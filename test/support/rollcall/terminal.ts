@@ -3,19 +3,19 @@ import { fileURLToPath } from "node:url";
 
 const main = fileURLToPath(new URL("../../../bin/rollcall.js", import.meta.url));
 
-/** What a person presses. */
+/** Keys that a person presses. */
 export const keys = { enter: "\r", down: "\u001B[B", interrupt: "\u0003" } as const;
 
-/** A command at a terminal of its own. */
+/** A command in a terminal of its own. */
 export interface Terminal {
-  /** Everything that was shown, without colours and movements of the cursor. */
+  /** Everything it showed, without colours and cursor movements. */
   shown(): string;
-  /** Waits for a text that was not there when it was last waited for, then presses keys, if any. */
+  /** Waits for a text in what was shown since the last wait, then presses keys, if any. */
   answer(text: string, pressed: string): Promise<void>;
   readonly ended: Promise<number | null>;
 }
 
-/** Runs `rollcall` at a pseudo-terminal: that of `script`, which every Debian has. */
+/** Runs `rollcall` in a pseudo-terminal made by `script`, which every Debian has. */
 export function atTerminal(args: readonly string[], options: { cwd: string; env?: NodeJS.ProcessEnv }): Terminal {
   const quoted = [process.execPath, main, ...args].map((each) => `'${each}'`).join(" ");
   const child = spawn("script", ["-qefc", quoted, "/dev/null"], {
@@ -54,7 +54,7 @@ export function atTerminal(args: readonly string[], options: { cwd: string; env?
       });
       if (pressed === "") return;
       child.stdin.write(pressed);
-      // What is shown from here on is the answer to that.
+      // What is shown from here on is the response.
       from = shown().length;
     },
   };
