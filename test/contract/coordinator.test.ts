@@ -48,7 +48,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
   });
   afterEach(() => end());
 
-  test("a run begins, and its end is told when it comes", async () => {
+  test("a run begins, and its promise resolves when it ends", async () => {
     const { run, ended } = await coordinator.begin({
       sync: "staff",
       cause: "demand",
@@ -65,7 +65,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     expect(await ended).toEqual(last);
   });
 
-  test("where a run is, is told to who watches it", async () => {
+  test("a watcher gets the progress of a run", async () => {
     const heard: unknown[] = [];
     const watcher = { progress: (...stage: unknown[]) => void heard.push(stage) };
     const begun = coordinator.begin as (request: RunRequest, watcher: unknown) => Promise<Begun>;
@@ -147,7 +147,7 @@ describe.each(Object.entries(places))("a coordinator %s", (_, open) => {
     await expect(coordinator.undo("20261121-100000-000001", { by })).rejects.toThrow("applied nothing");
   });
 
-  test("what happens is told to who subscribes, until they no longer do", async () => {
+  test("subscribers get events until they unsubscribe", async () => {
     const heard: SyncEvent[] = [];
     const stop = coordinator.subscribe((event) => heard.push(event));
     const stage: SyncEvent = { type: "stage", id: "x", sync: "staff", stage: "read", records: 7 };

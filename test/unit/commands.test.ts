@@ -13,7 +13,7 @@ test("arguments are quoted where a shell needs it", () => {
   expect(command("plan", "it's $5")).toBe("rollcall plan 'it'\\''s $5'");
 });
 
-describe("a command is shown as the program was called", () => {
+describe("a command is shown the way the program was called", () => {
   const root = "/opt/roll call";
   const main = `${root}/bin/rollcall.js`;
   const npm = { npm_package_json: `${root}/package.json`, npm_lifecycle_event: "start" };

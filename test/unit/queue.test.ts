@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createKeyedQueue, createQueue } from "#queue.ts";
 
-test("B.8 calls run one after the other, in the order in which they came", async () => {
+test("B.8 calls run one at a time, in order of arrival", async () => {
   const queue = createQueue(1);
   const events: string[] = [];
   const work = (name: string) => async (): Promise<void> => {

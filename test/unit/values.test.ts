@@ -15,12 +15,12 @@ test.each([["0s"], ["1.5h"], ["60"], ["5 m"], [""], [60], [undefined]])("%j is n
   expect(issues.map(({ message }) => message)).toEqual(["expected a duration like 90s, 15m, 3h, 7d"]);
 });
 
-test("what is waited for is no longer than a timer can be", () => {
+test("a wait is never longer than a timer allows", () => {
   expect(patience.parse("24d")).toBeLessThan(2 ** 31);
   expect(patience.safeParse("25d").error?.issues[0]?.message).toBe("expected a duration of at most 24d");
 });
 
-test("an empty text says what is expected, once", () => {
+test("an empty text is refused with the expected form, once", () => {
   const { issues = [] } = text("a name").regex(/^\w+$/).safeParse("").error ?? {};
   expect(issues.map(({ message }) => message)).toEqual(["expected a name"]);
 });

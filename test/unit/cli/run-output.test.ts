@@ -22,7 +22,7 @@ function listen(json: boolean): { readonly output: Output; readonly heard: strin
   return { output, heard };
 }
 
-test("of a run whose end was not known, it is said what was found out about it", async () => {
+test("a run whose end was unknown shows what was found out about it", async () => {
   const recovery = "the target was read again: nothing of it was applied";
   const error = { message: "target t: was answered 500", problems: [], advice: "retry" };
   const run = endedRun({ state: "failed", error, recovery });
@@ -52,7 +52,7 @@ test.each([
   expect(await showEnd(openDocuments(listen(false).output, {}).next("staff"), run)).toBe(code);
 });
 
-test("an error for a person says each problem once, also where one is the message", () => {
+test("an error lists each problem once, even if one of them is the message", () => {
   const error = { message: "tables.sql:1: no", advice: "fix" };
   expect(describeFailure({ ...error, problems: [error.message] })).toBe("tables.sql:1: no");
   expect(describeFailure({ ...error, problems: ["a", "b"] })).toBe("tables.sql:1: no\n  a\n  b");

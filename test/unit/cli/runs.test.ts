@@ -13,7 +13,7 @@ import { runOf, trippedLimit } from "../../support/runs.ts";
 const run = (id: string, change: Partial<RunRecord> = {}): RunRecord =>
   runOf({ id, state: "applied", kept: true, ...change });
 
-test("how long a run took is how long it worked, not how long it waited for a person", () => {
+test("the duration of a run excludes the time it waited for approval", () => {
   const [startedAt, endedAt] = ["2026-11-21T10:12:35.000Z", "2026-11-21T18:12:35.000Z"];
   const stages = [
     { stage: "read", startedAt, milliseconds: 1_500 },

@@ -7,7 +7,7 @@ const texts = fc.oneof(
   fc.constantFrom("", "a", "%", "+", "&=", "a b", "\"'", "\r\n", "\uFEFF[]", "Jürgen", "😀", "*-._~", "\0"),
 );
 
-test("what is encoded is decoded by the platform to the same text", () => {
+test("the platform decodes what was encoded to the same text", () => {
   fc.assert(
     fc.property(texts, (text) => {
       const encoded = percentEncode(Buffer.from(text));
@@ -19,7 +19,7 @@ test("what is encoded is decoded by the platform to the same text", () => {
   );
 });
 
-test("arbitrary bytes arrive as they are, and their length is known before", () => {
+test("arbitrary bytes arrive unchanged, and their length is known in advance", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
       const encoded = percentEncode(bytes);

@@ -48,7 +48,7 @@ test.each([
   },
 );
 
-test("where the daemon alone keeps what it stores, and what a run may take; beside the service it shares what that has", async () => {
+test("the data folder and memory of the daemon alone; beside the service it shares the service's", async () => {
   const { configuration, folder } = await load("daemon: { data: state, memory: 256MiB }");
   expect(configuration).toMatchObject({ data: join(folder, "state"), memory: 256 * 2 ** 20 });
   expect(await problemsOf("service:\ndaemon: { data: state, memory: 256MiB }")).toEqual(

@@ -13,7 +13,7 @@ async function printOf(text: string, environment: NodeJS.ProcessEnv = {}, with_ 
   return fingerprint(configuration, with_);
 }
 
-test("what is written another way is the same", async () => {
+test("another spelling of the same value is no difference", async () => {
   const before = await printOf(withSync("protect: { users: [root, 'svc-*'] }\nmanage: owned"));
   const after = await printOf(
     `# a comment\n${withSync("manage: 'owned'\nprotect:\n  users:\n    - root\n    - svc-*")}`,
@@ -22,7 +22,7 @@ test("what is written another way is the same", async () => {
   expect(differences(before, after)).toEqual([]);
 });
 
-test("a line for each value that is another one, is new or is gone, by its path", async () => {
+test("one line for each changed, new or removed value, by its path", async () => {
   const before = await printOf(withSync("manage: owned\nprotect: { users: [root] }\nlimits: { deletes: 5% }"));
   const after = await printOf(
     withSync('manage: everything\nprotect: { users: [root, "svc-*"] }\nschedule: "*/5 * * * *"'),

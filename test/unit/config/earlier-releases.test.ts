@@ -29,7 +29,7 @@ function keysOf(schema: Schema, path = ""): string[] {
   return below;
 }
 
-test("every key of a configuration for 0.1.0 is still one", async () => {
+test("every key of a configuration for 0.1.0 is still valid", async () => {
   const before = (await read("test/fixtures/0.1.0/configuration-keys.txt")).trim().split("\n");
   const now = new Set(keysOf(JSON.parse(await read("config/schema.json")) as Schema));
   expect(before.length).toBeGreaterThan(300);

@@ -86,7 +86,7 @@ test("0.1 plain HTTP on an address that is not loopback is refused, with its lin
   expect(await inService('allowPlainHttp: false\nlisten: "0.0.0.0:8442"')).toEqual([`rollcall.yaml:3:11: ${problem}`]);
 });
 
-test("the daemon's own listener is for this machine, unless it is said otherwise", async () => {
+test("the daemon listens on loopback by default", async () => {
   const control = (lines: string): string => `control: { ${lines} }\ntargets:\n`;
   expect(await problemsOf(control("listen: 0.0.0.0:9000"))).toEqual([
     "rollcall.yaml:1:20: control.listen: plain HTTP on an address that other machines can reach; set control.allowPlainHttp: true if nobody can listen in on that network",

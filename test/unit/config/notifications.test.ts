@@ -8,7 +8,7 @@ const hook = "by: webhook, url: https://hooks.example.com/rollcall, secret: 0123
 /** A file with one channel; it is in line 15. */
 const withChannel = (channel: string): string => `${valid}notifications:\n  ops: { ${channel} }\n`;
 
-test("a channel that says no more than it must is used for what a person should look at, at once and without names", async () => {
+test("a minimal channel sends what needs attention, at once and without names", async () => {
   const { configuration } = await load(
     `${valid}notifications:\n  mail: { ${mail} }\n  hook: { ${hook} }\n  chat: { by: chat, url: https://chat.example.com/x }\n`,
   );
@@ -30,7 +30,7 @@ test("a channel that says no more than it must is used for what a person should 
   });
 });
 
-test("everything that can be said of a channel arrives as it was said; a heartbeat does too", async () => {
+test("every option of a channel and of the heartbeat is read", async () => {
   const text = `${withSync("heartbeat: https://beat.example.com/abc?x=1")}notifications:
   mail:
     by: email

@@ -38,7 +38,7 @@ visualizations:
     sql: SELECT sum(net) FROM orders
 `;
 
-test("a pinboard as its file has it, with the file's times", async () => {
+test("a pinboard is read from its file, with the file's times", async () => {
   await write(
     "sales.yaml",
     `${valid}  - { id: ${id("c")}, name: n, title: t, type: CHART, database: d, sql: "SELECT 1",
@@ -79,7 +79,7 @@ author: ${id("F")}
   ]);
 });
 
-test("files of the folder whose names end in .yaml or .yml, but hidden ones, by name", async () => {
+test("all .yaml and .yml files of the folder except hidden ones, by name", async () => {
   await write("b.yaml", valid);
   await write("a.yml", valid.replace("Sales", "First").replace(id("a"), id("1")).replace(id("b"), id("2")));
   await write(".hidden.yaml", "broken: [");

@@ -4,7 +4,7 @@ import { InputError } from "#errors.ts";
 import { z } from "zod";
 import { builtIn, connector, load, problemsOf, valid, withSync } from "./support.ts";
 
-test("a sync names sources that there are, each once", async () => {
+test("a sync names existing sources, each once", async () => {
   expect(await problemsOf(valid.replace("[corp]", "[corp2, corp, corp, hr]"))).toEqual([
     'rollcall.yaml:9:12: syncs.staff.from[0]: no source is called corp2; did you mean "corp"?',
     "rollcall.yaml:9:25: syncs.staff.from[2]: named twice; remove one",
@@ -18,7 +18,7 @@ test("a sync names sources that there are, each once", async () => {
   ]);
 });
 
-test("a sync names a target that there is", async () => {
+test("a sync names an existing target", async () => {
   expect(await problemsOf(valid.replace("to: analytics", "to: analytcs"))).toEqual([
     'rollcall.yaml:10:9: syncs.staff.to: no target is called analytcs; did you mean "analytics"?',
   ]);

@@ -49,7 +49,7 @@ test.each([
   }
 });
 
-test("no problem holds what stands under a password, whatever is wrong with it", async () => {
+test("no problem contains the value of a password, whatever is wrong with it", async () => {
   const texts = [
     `administrator: { password: [${secret}] }`,
     `administrator: { password: { ${secret}: 1 } }`,

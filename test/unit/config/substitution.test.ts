@@ -8,7 +8,7 @@ async function passwordOf(value: string, surroundings: Surroundings = {}): Promi
     ?.defaultPassword;
 }
 
-test("a variable stands for its value, alone or in a text", async () => {
+test("a variable is replaced by its value, alone or within a text", async () => {
   const environment = { NAME: "rose", EMPTY: "" };
   expect(await passwordOf("${env:NAME}", { environment })).toBe("rose");
   expect(await passwordOf('"a ${env:NAME} is a ${env:NAME}"', { environment })).toBe("a rose is a rose");

@@ -79,14 +79,14 @@ test.each(cases)("says where %s is", async (_what, text, problems) => {
   expect(await problemsOf(text)).toEqual(problems.map((problem) => `rollcall.yaml:${problem}`));
 });
 
-test("says every problem of the syntax, one a line", async () => {
+test("reports every syntax problem, one per line", async () => {
   expect(await problemsOf("service:\n  data: @x\n  listen: `x`\n")).toEqual([
     "rollcall.yaml:2:9: a value that starts with @ needs quotes around it",
     "rollcall.yaml:3:11: a value that starts with ` needs quotes around it",
   ]);
 });
 
-test("finds the place in files with Windows line ends and a byte order mark", async () => {
+test("finds the place in files with Windows line endings and a byte order mark", async () => {
   expect(await problemsOf("\uFEFFservice:\r\n  listn: x\r\n")).toEqual([
     'rollcall.yaml:2:3: service.listn: unknown key; did you mean "listen"?',
   ]);

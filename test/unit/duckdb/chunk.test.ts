@@ -34,7 +34,7 @@ test("B.5 a U+FEFF at the start of a text stays, wherever the text is", async ()
   expect(await Array.fromAsync(connection.batches(sql))).toEqual([[row]]);
 });
 
-test("what is no text is as the library gives it", async () => {
+test("other values are what the library returns", async () => {
   const [row] =
     await connection.rows(`SELECT NULL::VARCHAR AS nothing, NULL::VARCHAR[] AS list, '\\xEF\\xBB\\xBF'::BLOB AS bytes,
     9007199254740993 AS big, 1.5::DOUBLE AS double, true AS yes, 'x'::ENUM ('x') AS one, ['\\xAA'::BLOB] AS many`);

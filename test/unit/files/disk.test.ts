@@ -4,7 +4,7 @@ import { naming, obstacleOf, unwritable } from "#files/disk.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error(`${code}: refused, write`), { code });
 
-describe("what keeps a disk from being written to", () => {
+describe("why a disk cannot be written to", () => {
   test.each([
     ["full", withCode("ENOSPC")],
     ["full", withCode("EDQUOT")],

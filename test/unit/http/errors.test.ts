@@ -38,7 +38,7 @@ test.each([
   expect(problem?.reason).toContain(code);
 });
 
-test("a certificate for other names: which, and what settings there are", () => {
+test("a certificate for other names: the names, and the settings that help", () => {
   const error = thrown("ERR_TLS_CERT_ALTNAME_INVALID", { cert: { subjectaltname: "DNS:a.example.com" } });
   expect(connectionProblem(error, bare)?.reason).toMatch(
     /for other names \(DNS:a\.example\.com\): use one of them in the url$/,
@@ -49,7 +49,7 @@ test("a certificate for other names: which, and what settings there are", () => 
   );
 });
 
-test("what it does not know it leaves to others", () => {
+test("unknown errors are left unchanged", () => {
   for (const error of [thrown("ECONNRESET"), thrown("UND_ERR_SOCKET"), new Error("ECONNREFUSED"), "ECONNREFUSED"])
     expect(connectionProblem(error, bare)).toBeUndefined();
 });

@@ -23,7 +23,7 @@ test.each([
   expect(retryAfter(header, now)).toBe(pause);
 });
 
-test("the pauses grow, each a little shorter than it might be, up to the longest", async () => {
+test("the pauses grow, with jitter, up to the longest", async () => {
   const messages: string[] = [];
   const retries = { ...defaultRetries, attempts: 7, pause: 2, longest: 8 };
   const context = { retries, log: (message: string) => messages.push(message) };
@@ -39,7 +39,7 @@ test("the pauses grow, each a little shorter than it might be, up to the longest
   }
 });
 
-test("a pause longer than the patience is not made", async () => {
+test("a pause longer than the remaining time is not made", async () => {
   const context = { retries: { ...defaultRetries, patience: 1000 }, log: () => undefined };
   await expect(repeat(failing(300_000), context, new AbortController().signal)).rejects.toThrow(
     "no. It asks not to be called again for 5 min",

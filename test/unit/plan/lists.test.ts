@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { readPrincipals } from "#plan/lists.ts";
 import { openMemory } from "../../support/duckdb.ts";
 
-test("B.9 the groups of a principal are a set by code point, in whatever order a service names them", async () => {
+test("B.9 the groups of a principal are a set ordered by code point, whatever order a service returns", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-lists-"));
   const { connection, close } = await openMemory();
   try {

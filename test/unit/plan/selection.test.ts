@@ -38,7 +38,7 @@ const principal = (kind: Principal["kind"], name: string, ...groupNames: string[
   groupNames,
 });
 
-test("what is narrowed is a part of the plan, leaves what is not chosen as it is, and what comes of it is whole", async () => {
+test("a selection is a part of the plan, leaves the rest unchanged, and its result is consistent", async () => {
   await fc.assert(
     fc.asyncProperty(
       valid,

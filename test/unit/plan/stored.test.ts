@@ -53,7 +53,7 @@ function passes(change: Change, { kind, actions, names, aspects }: Filter): bool
   );
 }
 
-test("a plan that was kept is the plan that was made; a filter chooses from it, and counts what it chose", async () => {
+test("a stored plan equals the original; a filter selects changes and counts them", async () => {
   await fc.assert(
     fc.asyncProperty(directory, directory, filter, async (actual, desired, filter) => {
       await fill(connection(), "actual", actual);

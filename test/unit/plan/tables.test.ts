@@ -47,7 +47,7 @@ async function* batches(...entries: Entry[]): AsyncIterable<readonly Entry[]> {
   yield entries;
 }
 
-test("every relation of the pipeline has the columns that are declared for it", async () => {
+test("every relation of the pipeline has its declared columns", async () => {
   const { ledger, leaving_since: leavingSince, actual, arrived } = tables;
   const sources = [
     { name: "hr", records: batches(entry("user", "ada", ["staff"]), entry("group", "staff")) },

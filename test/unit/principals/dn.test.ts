@@ -51,7 +51,7 @@ test.each(["cn=\\# bb", "cn=\\#bb,dc=x", "cn=#3000", 'cn=\\"a\\<b\\>\\;c', "cn=a
   },
 );
 
-test("knows what is below what", () => {
+test("knows which names are below others", () => {
   const [outer, inner, beside] = ["ou=people,dc=x", "uid=a,ou=people,dc=x", "uid=a,ou=more people,dc=x"].map(dnKey);
   expect(isWithin(inner!, outer!)).toBe(true);
   expect(isWithin(outer!, outer!)).toBe(true);

@@ -24,12 +24,12 @@ test("a secret is found in base64, whatever stands before it and after it", () =
     }
 });
 
-test("a line of a key is found", () => {
+test("a single line of a key is found", () => {
   const line = "MHcCAQEEIBkg3k5nJ0s3n8m1mQ0yq8h1d8yq8h1d8yq8h1d8yq8h";
   const inKey = leakFinder({ key: `-----BEGIN EC PRIVATE KEY-----\n${line}\n-----END EC PRIVATE KEY-----\n` });
   expect(inKey("", `x${line}y`)).toHaveLength(1);
 });
 
-test("nothing is found where there is nothing", () => {
+test("nothing is found in other text", () => {
   expect(find("", "Große Wörter")).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { unpacked } from "#cli/load/inputs.ts";
 
-test("a stream that is given up ends also while it waits for bytes that never come", async () => {
+test("an abandoned stream ends even while it waits for bytes", async () => {
   const packed = new PassThrough();
   const bytes = unpacked("standard input", packed);
   packed.write("1,a\n");

@@ -43,7 +43,7 @@ test("decodes any text from any chunks, with and without a byte order mark", asy
   );
 });
 
-test("keeps U+FEFF and U+FFFD that stand within the text", async () => {
+test("keeps U+FEFF and U+FFFD within the text", async () => {
   const text = "a\u{FEFF}b\u{FFFD}c";
   for (const size of [1, 2, 3, 4, 5]) expect(await decode(Buffer.from(text), "utf-8", size)).toBe(text);
 });

@@ -13,7 +13,7 @@ test("needs no more than a file and its id", () => {
   expect(options.parse({ users })).toEqual({ users: { ...users, minRows: 1 } });
 });
 
-test("separates references by semicolons, and calls users user and groups group, unless told", () => {
+test("separates references by semicolons, and calls users user and groups group by default", () => {
   expect(
     options.parse({
       users: { ...users, memberOf: { column: "groups" } },

@@ -10,7 +10,7 @@ function nestingOf(groups: readonly string[], edges: readonly (readonly [string,
   return { nesting: builder.build((message) => warnings.push(message)), warnings };
 }
 
-test("finds what is above, through diamonds once, and nothing for who is no group", () => {
+test("finds all parents, each once in a diamond, and none for what is no group", () => {
   const { nesting, warnings } = nestingOf(
     ["a", "b", "c", "d"],
     [
@@ -29,7 +29,7 @@ test("finds what is above, through diamonds once, and nothing for who is no grou
   expect(warnings).toEqual([]);
 });
 
-test("says where cycles are, and is not caught in them", () => {
+test("reports cycles, and does not loop in them", () => {
   const { nesting, warnings } = nestingOf(
     ["a", "b", "c", "self"],
     [

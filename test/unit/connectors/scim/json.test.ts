@@ -12,7 +12,7 @@ async function items(text: string | Buffer, size = 7): Promise<readonly Item[]> 
 
 const resource = (value: unknown, line = 1): Item => ({ kind: "resource", value, line });
 
-test("reads a list, and tells of it after its resources", async () => {
+test("reads a list, and reports on it after its resources", async () => {
   const text =
     '{"totalResults":2,\n"Resources":[{"id":"1",\n"members":[{"value":"x"}]},\n{"id":"2","Resources":["a"]}],"startIndex":1}';
   expect(await items(text)).toEqual([

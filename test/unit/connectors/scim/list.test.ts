@@ -47,7 +47,7 @@ function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Serve
 
 const change = fc.record({ kind: fc.constantFrom("insert" as const, "delete" as const), at: fc.nat(40) });
 
-test("delivers everybody who was there all the time, once, whatever happens meanwhile, or fails", async () => {
+test("delivers everybody who was present throughout, once, whatever changes meanwhile, or fails", async () => {
   let proven = 0;
   await fc.assert(
     fc.asyncProperty(
@@ -82,7 +82,7 @@ test("delivers everybody who was there all the time, once, whatever happens mean
   expect(proven).toBeGreaterThan(500);
 });
 
-test("tells what it has seen from what is new, also when it grows", () => {
+test("tells known resources from new ones, even as the set grows", () => {
   const seen = createSeen();
   const ids = Array.from({ length: 50_000 }, (_, index) => `id ${index}`);
   expect(ids.filter((id) => !seen.add(id))).toEqual([]);

@@ -4,7 +4,7 @@ import { attributesOf, objectOf } from "#connectors/scim/resource.ts";
 const enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const other = "urn:example:a:2.0:User";
 
-test("makes a resource flat", () => {
+test("flattens a resource", () => {
   const user = {
     id: "1",
     userName: "ada",

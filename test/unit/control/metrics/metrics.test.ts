@@ -56,7 +56,7 @@ function follow(): {
   };
 }
 
-test("every outcome of a sync is there before it happens", async () => {
+test("every outcome of a sync has a sample before it first happens", async () => {
   const { samples } = await follow().read();
   const runs = samples.filter(({ name }) => name === "rollcall_runs_total");
   expect(runs.map(({ labels, value }) => [labels["outcome"], value])).toEqual(
@@ -64,7 +64,7 @@ test("every outcome of a sync is there before it happens", async () => {
   );
 });
 
-test("a run is counted once for each outcome it comes to, however often it is told of", async () => {
+test("a run is counted once for each of its outcomes, however many events report it", async () => {
   const { emit, read } = follow();
   const tell = (change: Partial<RunRecord>): void => emit({ type: "run", run: { ...run, ...change } });
   const shown = [stage("read", 1000), stage("list", 20), stage("plan", 30), stage("preview", 40)];

@@ -12,7 +12,7 @@ function order(...ids: readonly (string | undefined)[]): readonly (string | numb
   return inOrder(ids.map((id, index) => chunk(index, id))).map(({ id, arrival }) => id ?? arrival);
 }
 
-test("A.8 ids that are integers order by value, the others follow as they arrived", () => {
+test("A.8 integer ids are ordered by value, the others follow in order of arrival", () => {
   expect(order("10", "9", undefined, "-1", "b", undefined, "a", "1")).toEqual(["-1", "1", "9", "10", 2, "b", 5, "a"]);
   expect(order("18446744073709551616", "18446744073709551615", "3")).toEqual([
     "3",
@@ -29,6 +29,6 @@ test.each(["1", "..", "a/b", "x-1", "\u00ff\u0000", "i".repeat(longestId)])("a f
   expect(chunkOf(name, 3, 4)).toEqual({ file: name, arrival: 12, id, size: 3, complete: 4 });
 });
 
-test("a file that is still arriving is no chunk", () => {
+test("a file that is still being received is no chunk", () => {
   expect(chunkOf("0f8fad5b-d9cb-469f-a165-70867728950e.part", 1, 0)).toBeUndefined();
 });

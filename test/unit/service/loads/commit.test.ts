@@ -15,7 +15,7 @@ test.each([new Error(said), new UnavailableError(said)])(
   },
 );
 
-test("what does not fit onto the disk either is the disk's matter; anything else is for the log", () => {
+test("a full disk is reported as one; anything else goes to the log", () => {
   const full = `${said}; "max_temp_directory_size"`;
   expect(failureOf(new Error(full))?.message).toMatch(/not enough free disk space/);
   expect(failureOf(new Error("something else"))).toBeUndefined();

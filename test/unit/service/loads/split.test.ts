@@ -29,7 +29,7 @@ interface Found {
   readonly unterminated: boolean;
 }
 
-test("A.7 however a chunk is cut on its way, its rows are the same", () => {
+test("A.7 a chunk has the same rows however it is cut in transit", () => {
   fc.assert(
     fc.property(body, fc.integer({ min: 1, max: 3 }), chunk, fc.array(fc.nat(200)), (format, width, bytes, cuts) => {
       const parameters = readStartRequest(JSON.stringify({ target: { database: "d", table: "t" }, format }));

@@ -51,12 +51,12 @@ test("B.2 a form may be cut at every byte", () => {
   for (let place = 0; place <= bytes.length; place++) expect(read(cut(bytes, [place]))).toEqual(expected);
 });
 
-test("a long field name is no field that anybody asks for", () => {
+test("an overlong field name is cut, and matches no known field", () => {
   const [[name] = [""]] = read([Buffer.from(`${"x".repeat(100_000)}=1`)]);
   expect(name).toMatch(/^x{257,}$/);
 });
 
-test("bytes that should have been escapes stand for themselves", () => {
+test("unescaped bytes stand for themselves", () => {
   expect(read([Buffer.from("a=é€&é=1")])).toEqual([
     ["a", "é€"],
     ["é", "1"],

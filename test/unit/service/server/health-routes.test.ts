@@ -13,12 +13,12 @@ async function ready(settings: Partial<HealthSettings>): Promise<{ status: numbe
   return { status: answer.statusCode, body: answer.json<unknown>(), alive: statusCode };
 }
 
-test("it is ready when nothing keeps it from that", async () => {
+test("it is ready unless something prevents it", async () => {
   const answer = await ready({ probes: [() => undefined, async () => undefined] });
   expect(answer).toEqual({ status: 200, body: { status: "ready" }, alive: 200 });
 });
 
-test("what keeps it from being ready is said, all of it, and it is alive all the same", async () => {
+test("all reasons why it is not ready are listed, and it is still alive", async () => {
   const probes = [
     () => "sync staff has not succeeded since 2026-11-20T10:00:00.000Z",
     async () => undefined,

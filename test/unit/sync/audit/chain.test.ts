@@ -26,7 +26,7 @@ const file = (lines: readonly string[]): string => lines.map((line) => `${line}\
 const anyText = fc.string({ unit: "binary", maxLength: 40 });
 const anyChain = fc.array(anyText, { minLength: 2, maxLength: 12 }).map(chain);
 
-test("a chain that nobody touched is whole, however it is cut into chunks, and every entry is told as it was", async () => {
+test("an untouched chain verifies, however it is cut into chunks, and yields every entry unchanged", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyText, { maxLength: 12 }), fc.integer({ min: 1, max: 700 }), async (texts, size) => {
       const lines = chain(texts);
@@ -44,7 +44,7 @@ test("a chain that nobody touched is whole, however it is cut into chunks, and e
   );
 });
 
-describe("any single thing that was done to the file is found, at its line", () => {
+describe("any single manipulation of the file is found, at its line", () => {
   test("a byte that is another one", async () => {
     await fc.assert(
       fc.asyncProperty(anyChain, fc.nat(), fc.integer({ min: 1, max: 255 }), async (lines, at, by) => {

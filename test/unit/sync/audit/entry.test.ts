@@ -7,14 +7,14 @@ const { by } = run;
 const approval = { decision: "approved", at: run.startedAt, by, digest: "4f9c" } as const;
 const error = { message: "the server did not answer", problems: ["secret detail"], advice: "retry" };
 
-test("what a schedule begins and changes nothing is not told", () => {
+test("a scheduled run that changes nothing has no entry", () => {
   expect(auditOfEnd(run)).toBeUndefined();
   expect(
     auditOfEnd({ ...run, state: "failed", error, stages: [{ stage: "read", startedAt: run.startedAt }] }),
   ).toBeUndefined();
 });
 
-test("a run that is not at its end has no end, and a rejection is told as one", () => {
+test("an unfinished run has no end, and a rejection is recorded as one", () => {
   for (const state of ["running", "pending", "rejected"] as const)
     expect(auditOfEnd({ ...run, cause: "demand", decisions: [approval], state })).toBeUndefined();
 });

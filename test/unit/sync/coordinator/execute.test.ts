@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { recordStages } from "#sync/coordinator/execute.ts";
 
-test("stages with their times and records; one that is under way, or broken off, has no end", () => {
+test("stages with their times and records; a running or aborted one has no end", () => {
   let now = Date.parse("2026-11-21T10:00:00Z");
   const before = [{ stage: "read", startedAt: "2026-11-20T10:00:00.000Z", milliseconds: 3 }] as const;
   const recorder = recordStages(() => now, before);

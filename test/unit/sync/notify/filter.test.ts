@@ -15,7 +15,7 @@ function told(filter: Filter, ...events: SyncEvent[]): string[] {
 }
 const run = (record: Partial<RunRecord>): SyncEvent => ({ type: "run", run: appliedRun(record) });
 
-test("a plan that waits is told once, however often it is found or said", () => {
+test("a waiting plan is notified once, however often it is found again", () => {
   const filter = createFilter();
   const pending = run({ id: "1", state: "pending", digest: "aa" });
   const expected = [
@@ -38,7 +38,7 @@ test.each(["rejected", "expired", "applied", "no change"] as const)(
   },
 );
 
-test("why somebody must approve what is applied without otherwise is said", () => {
+test("the reason for an unusual approval is given", () => {
   const caution = "the journal was damaged";
   const [line] = told(createFilter(), run({ id: "1", state: "pending", digest: "aa", caution }));
   expect(line).toMatch(/^pending: a plan awaits approval, because the journal was damaged: /);

@@ -88,7 +88,7 @@ async function own(table: string, keys: ReadonlySet<string>): Promise<void> {
   );
 }
 
-test("an undo of any part of a run restores what was before; what others have done since stays", async () => {
+test("undoing any part of a run restores the previous state and keeps what others have changed since", async () => {
   await fc.assert(
     fc.asyncProperty(
       target,

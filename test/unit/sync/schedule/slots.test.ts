@@ -16,7 +16,7 @@ function slotsAfter(slots: Slots, after: string, count: number): string[] {
 
 const amsterdam = (expression: string): Slots => ({ expression, timezone: "Europe/Amsterdam" });
 
-test("a slot in the hour that a change of the clock skips comes an hour later", () => {
+test("a slot in the hour skipped by daylight saving time comes an hour later", () => {
   expect(slotsAfter(amsterdam("30 2 * * *"), "2026-03-27T12:00Z", 3)).toEqual([
     "2026-03-28T01:30Z",
     "2026-03-29T01:30Z",
@@ -24,7 +24,7 @@ test("a slot in the hour that a change of the clock skips comes an hour later", 
   ]);
 });
 
-test("a slot at a fixed hour that is there twice comes once, the first time", () => {
+test("a slot at a fixed hour that occurs twice comes once, the first time", () => {
   expect(slotsAfter(amsterdam("30 2 * * *"), "2026-10-24T12:00Z", 2)).toEqual([
     "2026-10-25T00:30Z",
     "2026-10-26T01:30Z",
