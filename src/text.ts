@@ -21,6 +21,32 @@ export function visible(text: string): string {
   return text.replaceAll(hidden, (character) => `\\u{${character.codePointAt(0)?.toString(16).padStart(4, "0")}}`);
 }
 
+/** Line breaks, tabs and the colours of our own output. */
+const ofTheOutput = /\r\n|[\n\t]|\u001B\[(?:[012]|22|3\d|9\d)m/v;
+const printed = new RegExp(`${ofTheOutput.source}|${hidden.source}`, "gv");
+
+/**
+ * Whole lines that are safe to print, whatever a server or a file put into them: line breaks, tabs and colours stay; all
+ * other hidden characters are written as `\u{202e}`.
+ */
+export function printable(text: string): string {
+  return text.replaceAll(printed, (found) =>
+    found === "\r\n" ? "\n" : ofTheOutput.test(found) ? found : visible(found),
+  );
+}
+
+/** The same for a JSON text, which keeps its meaning: hidden characters are written as JSON escapes. */
+export function printableJson(json: string): string {
+  return json.replaceAll(hidden, (found) =>
+    found === "\n"
+      ? found
+      : found
+          .split("")
+          .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+          .join(""),
+  );
+}
+
 /* Values in messages */
 
 const longestExcerpt = 80;

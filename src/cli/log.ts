@@ -2,6 +2,7 @@ import pino from "pino";
 import type { Logger } from "pino";
 import { asCalled } from "#commands.ts";
 import { redactor } from "#http/redact.ts";
+import { printable, printableJson } from "#text.ts";
 
 /** A log without secrets, whatever an error contains. */
 export interface Log {
@@ -33,7 +34,7 @@ export async function openLog({ level, destination, beforeLine }: LogOptions): P
           args.map((each: unknown) => (typeof each === "string" ? asCalled(each) : each)) as typeof args,
         );
       },
-      streamWrite: (line: string) => redact(line),
+      streamWrite: (line: string) => printableJson(redact(line)),
     },
   };
   const stream = beforeLine === undefined ? undefined : await openReadable(destination, beforeLine);
@@ -58,7 +59,7 @@ async function openReadable(destination: 1 | 2, beforeLine: () => void): Promise
   return {
     write: (record) => {
       beforeLine();
-      lines.write(line(record));
+      lines.write(printable(line(record) ?? ""));
     },
   };
 }

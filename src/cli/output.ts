@@ -3,10 +3,14 @@ import { asCalled } from "#commands.ts";
 import { redactor } from "#http/redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
+import { printable, printableJson, visible } from "#text.ts";
 
 /** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, changes: 2, held: 3 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** What is written, by default lines or, with `--json`, JSON. Data goes to a file or a pipe as it is. */
+export type Content = "lines" | "json" | "data";
 
 /** The output of a command. */
 export interface Output {
@@ -18,8 +22,8 @@ export interface Output {
   readonly interactive: boolean;
   /** The width of the terminal in columns. */
   readonly width: number;
-  /** Writes the result. Waits while the reader is slow. */
-  write(text: string): Promise<void>;
+  /** Writes the result, with hidden characters made visible. Waits while the reader is slow. */
+  write(text: string, content?: Content): Promise<void>;
   /** Says something beside the result, on standard error; commands in it are shown as this program was called. */
   say(line: string): void;
   /** From here on, none of these values appears in what is said. */
@@ -43,20 +47,21 @@ export function openOutput(options: { json: boolean }): Output {
     if (!stderr.isTTY || options.json) return;
     if (shown) stderr.write("\r\u001B[K");
     shown = line !== undefined;
-    if (line !== undefined) stderr.write(line.slice(0, (stderr.columns || 80) - 1));
+    if (line !== undefined) stderr.write(visible(line).slice(0, (stderr.columns || 80) - 1));
   };
   return {
     json: options.json,
     colour: stdout.isTTY && !options.json && stdout.hasColors(),
     interactive,
     width: stdout.columns || 100,
-    write: (text) => {
+    write: (text, content = options.json ? "json" : "lines") => {
       progress();
-      return writeAll(stdout, text);
+      if (content === "data" && !stdout.isTTY) return writeAll(stdout, text);
+      return writeAll(stdout, content === "json" ? printableJson(text) : printable(text));
     },
     say: (line) => {
       progress();
-      stderr.write(`${redact(asCalled(line))}\n`);
+      stderr.write(`${printable(redact(asCalled(line)))}\n`);
     },
     conceal: (secrets) => {
       redact = redactor(secrets);

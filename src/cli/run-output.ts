@@ -11,6 +11,7 @@ import { openStored } from "#plan/stored.ts";
 import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Report, RunResult } from "#sync/run.ts";
+import { printable } from "#text.ts";
 import type { Context } from "./context.ts";
 import { describeExported } from "./export.ts";
 import type { ExportDocument } from "./export.ts";
@@ -160,7 +161,7 @@ export async function confirmed({ interruption, output }: Context, question: str
   // While it asks, the terminal is in raw mode: Ctrl-C is a key, not a signal.
   terminal.on("SIGINT", () => process.emit("SIGINT"));
   try {
-    const answer = await terminal.question(`${question} [y/N] `, { signal: interruption.stop });
+    const answer = await terminal.question(`${printable(question)} [y/N] `, { signal: interruption.stop });
     return /^y(es)?$/i.test(answer.trim());
   } catch {
     output.say("");

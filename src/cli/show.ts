@@ -78,7 +78,7 @@ export async function show(context: Context, wanted: string, options: ShowOption
       limit: options.limit,
     });
     const stopping = untilStopped(context, parts);
-    if (options.output === undefined) for await (const part of stopping) await output.write(part);
+    if (options.output === undefined) for await (const part of stopping) await output.write(part, contentOf[format]);
     else await writeReport(options.output, stopping);
     if (format === "csv" && file === undefined) output.say(plan === undefined ? "this run has no plan" : notStored);
     return exitCodes.done;
@@ -89,6 +89,7 @@ export async function show(context: Context, wanted: string, options: ShowOption
   }
 }
 
+const contentOf = { text: "lines", markdown: "lines", html: "data", csv: "data", json: "json" } as const;
 const notStored = "the changes of this run are no longer stored (`journal.lists` sets for how many runs they are)";
 const nobody = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 const none: Counts = { users: nobody, groups: nobody, membershipsAdded: 0, membershipsRemoved: 0 };

@@ -34,8 +34,12 @@ export async function sql(
     return exitCodes.done;
   }
   if (columnNames.length === 0) return exitCodes.done;
-  for (const part of csv ? renderCsv(columnNames, rows) : renderTable(columnNames, rows)) await output.write(part);
-  if (!csv) await output.write(`(${pluralize(totalRowCount, "row")})\n`);
+  if (csv) {
+    for (const part of renderCsv(columnNames, rows)) await output.write(part, "data");
+  } else {
+    for (const part of renderTable(columnNames, rows)) await output.write(part);
+    await output.write(`(${pluralize(totalRowCount, "row")})\n`);
+  }
   if (rows.length < totalRowCount) {
     output.say(`only the first ${pluralize(rows.length, "row")} of ${formatNumber(totalRowCount)} are shown`);
   }
