@@ -22,6 +22,7 @@ export function visible(text: string): string {
 }
 
 /** Line breaks, tabs and the colours of our own output. */
+// eslint-disable-next-line no-control-regex -- that is what a colour begins with
 const ofTheOutput = /\r\n|[\n\t]|\u001B\[(?:[012]|22|3\d|9\d)m/v;
 const printed = new RegExp(`${ofTheOutput.source}|${hidden.source}`, "gv");
 

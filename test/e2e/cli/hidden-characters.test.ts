@@ -11,6 +11,7 @@ import { atTerminal } from "../../support/rollcall/terminal.ts";
 
 /** Clears the screen, sets the title (also as one C1 character), and turns the direction of the text round. */
 const hostile = "\u001B[2J\u001B]0;owned\u0007\u009B2J\u202E";
+// eslint-disable-next-line no-control-regex -- that is what must not arrive
 const harmful = /[\u0007\u009B\u202E]|\u001B\[2J|\u001B\]/;
 
 let folder: string;
