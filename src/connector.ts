@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { SourceRecord } from "#principals/entry.ts";
+import type { Entry, SourceRecord } from "#principals/entry.ts";
 
 export type { Entry, MemberReference, Membership, SourceRecord } from "#principals/entry.ts";
 
@@ -11,7 +11,17 @@ export interface ReadContext {
   warn(message: string): void;
   /** The attributes that are used, by kind; a connector may leave the others out. Absent: all. */
   readonly attributes?: WantedAttributes | undefined;
+  /**
+   * What the source counted (with `count`) at its last good read with the same options. Absent: there was none. What had
+   * something then and has nothing now may be offline.
+   */
+  readonly lastCounts?: Readonly<Record<string, number>> | undefined;
+  /** Reports how much there is of something, under a name that a person understands. Stored when the run succeeds. */
+  count?(name: string, amount: number): void;
 }
+
+/** A user or group of a source, by its immutable id. */
+export type RecordId = Pick<Entry, "kind" | "id">;
 
 /** Names of attributes as rules write them: `entry.NAME`. */
 export interface WantedAttributes {
@@ -29,6 +39,15 @@ export interface Source {
    * @throws {UnavailableError} the source cannot be reached
    */
   read(context: ReadContext): AsyncIterable<readonly SourceRecord[]>;
+  /** No record comes twice in a complete read: an id that does proves that the read is not. Absent: it may happen. */
+  readonly uniqueIds?: true | undefined;
+  /**
+   * Looks records up by their ids, wherever they are now: those that exist and are in scope, with their present keys, in
+   * any order. Called before anybody is deleted, or loses a membership, because a read did not find them.
+   * Absent: the source cannot look up single records.
+   * @throws what `read` throws
+   */
+  find?(records: readonly RecordId[], context: ReadContext): AsyncIterable<readonly Entry[]>;
   /**
    * Connects to the source without reading it. Lines for a person: the server, its protection, the login. Never a secret.
    * Absent: a read shows everything there is to say.

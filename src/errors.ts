@@ -24,6 +24,13 @@ export class InputError extends RollcallError {
 export class IncompleteReadError extends RollcallError {
   override readonly name = "IncompleteReadError";
   override readonly advice = "fix";
+  /** The source changed while it was read: reading it again may succeed. */
+  readonly torn: boolean;
+
+  constructor(message: string, options: { torn?: boolean; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.torn = options.torn ?? false;
+  }
 }
 
 /** Another system did not answer as it should: no connection, a time-out, an overload. Nothing is known to have changed. */

@@ -63,6 +63,7 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
     name,
     optional: optional.includes(name),
     fullReadEvery: configuration.sources[name]?.fullReadEvery,
+    digest: digestOfSource(configuration, name),
     source: openSource(configuration, name),
   };
 }
@@ -71,6 +72,12 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
 function digestOf({ sources, folder, secrets }: Configuration, { from, optional, rules }: SyncConfiguration): string {
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
   const text = JSON.stringify([edition, folder, read, optional, rules]);
+  return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
+}
+
+/** The digest of the options of a source, without secrets. */
+function digestOfSource({ sources, folder, secrets }: Configuration, name: string): string {
+  const text = JSON.stringify([folder, sources[name]?.connector.name, sources[name]?.options]);
   return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
 }
 

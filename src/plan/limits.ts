@@ -52,6 +52,16 @@ export interface History {
   readonly applied: readonly { readonly measure: Measure; readonly of: string; readonly amount: number }[];
   /** What each source had in scope at its last good read, and the most it had within 24 hours. */
   readonly reads: readonly (SourceSize & { readonly most: number })[];
+  /** What each source counted at its last good read. */
+  readonly counts: readonly SourceCounts[];
+}
+
+/** What a source counted while it was read. */
+export interface SourceCounts {
+  readonly source: string;
+  /** Identifies the source's options: what was counted with others cannot be compared. */
+  readonly digest: string;
+  readonly counts: Readonly<Record<string, number>>;
 }
 
 /** How many records of a source are in scope. */
@@ -149,7 +159,7 @@ export interface Facts {
   readonly sizes: readonly SourceSize[];
   /** Users and groups in scope, quarantined ones included; absent where a source could not be read. */
   readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
-  readonly history: History;
+  readonly history: Pick<History, "applied" | "reads">;
   readonly overrides: readonly Overridable[];
 }
 

@@ -82,6 +82,9 @@ export const tables = {
   /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
   restored: principalDdl,
 
+  /** Records whose absence from a read is looked into. `refuseTorn` only. */
+  suspect: `source VARCHAR, kind VARCHAR, source_id VARCHAR, name VARCHAR, leaves BOOLEAN`,
+
   /** The service's answer to the list that was sent. Made by `readSyncAnswer`, read by `compareOpinions`. */
   opinion: change,
   /** The target after applying. Made by `readPrincipals`, read by the verification. */

@@ -1,5 +1,7 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { IncompleteReadError } from "#errors.ts";
+import { nfc, quote } from "#text.ts";
 import type { CompiledRules } from "./compile.ts";
 import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
@@ -66,6 +68,10 @@ export async function assemble(
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
     await options.staged?.();
+    await refuseRepeated(
+      connection,
+      sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),
+    );
     const resolution = await resolve(connection, rules, options.observer !== undefined);
     await options.observer?.assembled(connection);
     signal.throwIfAborted();
@@ -77,6 +83,31 @@ export async function assemble(
     signal.removeEventListener("abort", interrupt);
     await drop(connection, { ...stagedTables, ...assemblyTables });
   }
+}
+
+/**
+ * A record that comes twice took the place of one that did not come: pages overlap, or it moved while it was read.
+ * @param sources names of those that deliver every record once
+ * @throws {IncompleteReadError}
+ */
+async function refuseRepeated(connection: Connection, sources: readonly string[]): Promise<void> {
+  if (sources.length === 0) return;
+  const [repeated] = await connection.rows<{ source: string; kind: Kind; id: string; times: bigint; others: bigint }>(`
+    WITH record AS (
+      SELECT source, kind, source_id FROM staged_entry ANTI JOIN staged_raw USING (seq)
+      UNION ALL SELECT source, kind, source_id FROM staged_raw
+      UNION ALL FROM staged_excluded)
+    SELECT s.name AS source, kind, left(source_id, 80) AS id, count(*) AS times, count(*) OVER () - 1 AS others
+    FROM record JOIN (SELECT * FROM staged_source WHERE name IN (${sources.map((name) => literal(nfc(name))).join(", ")})) s
+      USING (source)
+    GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1`);
+  if (repeated === undefined) return;
+  const { source, kind, id, times, others } = repeated;
+  throw new IncompleteReadError(
+    `source ${source}: the ${kind} with the id ${quote(id)} came ${times === 2n ? "twice" : `${times} times`}` +
+      `${others === 0n ? "" : `, and ${others} more ${others === 1n ? "record" : "records"} likewise`}, so others may not have come at all`,
+    { torn: true },
+  );
 }
 
 async function drop(connection: Connection, tables: object): Promise<void> {
@@ -101,6 +132,10 @@ async function resolve(
   await holdAmbiguous(connection);
   const unresolved = await unresolvedLinks(connection, examples);
   await connection.run(`
+    CREATE OR REPLACE TABLE lost_reference AS
+    SELECT s.name AS source, l.lost_key AS key, e.kind, e.name
+    FROM (FROM link WHERE lost_key IS NOT NULL AND lost_state IS NULL) l
+    JOIN staged_source s USING (source) JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp);
     CREATE OR REPLACE TEMP TABLE membership AS
     SELECT DISTINCT member, grp FROM link
     WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
@@ -111,6 +146,13 @@ async function resolve(
     SELECT e.kind, e.name, s.name AS source, j.source_id
     FROM joined_record j JOIN staged_entry e USING (seq) JOIN staged_source s ON s.source = j.source
     WHERE j.seq NOT IN (SELECT seq FROM held);
+    CREATE OR REPLACE TABLE excluded_record AS
+    SELECT s.name AS source, x.kind, x.source_id
+    FROM (FROM staged_excluded
+      UNION ALL
+      SELECT source, kind, source_id FROM staged_raw
+      ANTI JOIN staged_entry USING (source, kind, source_id) ANTI JOIN joined_record USING (source, kind, source_id)) x
+    JOIN staged_source s USING (source);
     CREATE OR REPLACE TABLE quarantined AS
     SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
     FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h

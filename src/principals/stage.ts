@@ -16,6 +16,8 @@ export interface OpenSource {
   readonly name: string;
   /** True: when it fails, it counts as empty and is listed in `Staged.unread`. */
   readonly optional?: boolean | undefined;
+  /** True: an id that comes twice proves that the read is incomplete. Otherwise both records are quarantined. */
+  readonly uniqueIds?: boolean | undefined;
   readonly records: AsyncIterable<readonly SourceRecord[]>;
 }
 
@@ -199,6 +201,7 @@ function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: 
     }
     if (joinKey !== undefined) addRaw(entry, joinKey);
     if (verdict !== undefined) addVerdict(seq, source, entry, verdict);
+    if (isExcluded) rows.append("staged_excluded", source, entry.kind, nfc(entry.id));
     if (rules.makesGroups && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
   };
 

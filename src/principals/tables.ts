@@ -27,8 +27,8 @@ const person = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, or
 
 /**
  * The temporary tables that records are staged in, while `assemble` runs. `seq` numbers entries, `source` is a place in
- * the list of sources. Excluded entries have no row here, but their keys do, without `seq`: so a reference to them is
- * told from one to nobody. What an entry refers to is one JSON value, since a row per reference takes several times
+ * the list of sources. Excluded entries have no row in `staged_entry`, but their keys do, without `seq`: so a reference to
+ * them is told from one to nobody. What an entry refers to is one JSON value, since a row per reference takes several times
  * as long.
  */
 export const stagedTables = {
@@ -43,6 +43,8 @@ export const stagedTables = {
   staged_alone: "seq INTEGER, excluded INTEGER",
   /** The further records that an entry was made of. Made by `joinRecords`, read by `assemble`. */
   joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
+  /** Entries that the rules leave out, unless they may be joined. Made by `stage`, read by `assemble`. */
+  staged_excluded: "source INTEGER, kind VARCHAR, source_id VARCHAR",
   /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
   staged_group_name: "member INTEGER, name VARCHAR",
   /** The keys that others refer to an entry by. Made by `stage`, read by `createLinks`. */
@@ -99,4 +101,8 @@ export const assembledTables = {
   quarantined: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR`,
   /** The further records that a principal was made of, where several sources are joined. */
   contributor: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
+  /** The entries that were read and that the rules leave out. */
+  excluded_record: "source VARCHAR, kind VARCHAR, source_id VARCHAR",
+  /** Keys that nothing in their source has, and the principal whose entry refers to them. */
+  lost_reference: "source VARCHAR, key VARCHAR, kind VARCHAR, name VARCHAR",
 } as const;

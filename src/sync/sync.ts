@@ -31,6 +31,8 @@ export interface SyncSource {
    * How long, in milliseconds, a source that reports no changes need not be read. Absent: every run reads it.
    */
   readonly fullReadEvery?: number;
+  /** Identifies the source's options. Absent: what earlier reads counted is of no use. */
+  readonly digest?: string;
   readonly source: Source;
 }
 

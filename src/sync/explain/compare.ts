@@ -106,6 +106,7 @@ function remembering(source: Source, attributes: WantedAttributes | undefined, f
   /** Throws what the first read threw. */
   let ended: (() => void) | undefined;
   return {
+    uniqueIds: source.uniqueIds,
     read: (context) => {
       const { attributes: _, ...rest } = context;
       if (ended !== undefined) return readAgain(file, ended, context);

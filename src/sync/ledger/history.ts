@@ -1,19 +1,20 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import type { Amount, History, LimitCheck, SourceSize } from "#plan/limits.ts";
+import type { Amount, History, LimitCheck, SourceCounts, SourceSize } from "#plan/limits.ts";
 
 /** The span that limits count over, in milliseconds. */
 const day = 86_400_000;
 
 /**
  * The history that limits need, in the ledger of the target (attached as `owned`): the changes of the last 24 hours, the
- * sizes of the sources at good reads, and since when principals are gone from the sources.
+ * sizes of the sources at good reads and what they counted then, and since when principals are gone from the sources.
  */
 const tables = {
   applied:
     "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, measure VARCHAR NOT NULL, what VARCHAR NOT NULL, amount BIGINT NOT NULL",
   source_read:
     "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, source VARCHAR NOT NULL, kind VARCHAR NOT NULL, size BIGINT NOT NULL",
+  source_count: "sync VARCHAR NOT NULL, source VARCHAR NOT NULL, digest VARCHAR NOT NULL, counts VARCHAR NOT NULL",
   leaving: "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL",
 } as const;
 
@@ -42,10 +43,23 @@ export async function readHistory(connection: Connection, sync: string, now: num
     SELECT source, kind, arg_max(size, moment)::DOUBLE AS size,
       greatest(arg_max(size, moment), max(size) FILTER (moment > ${now - day}))::DOUBLE AS most
     FROM owned.source_read WHERE ${ofSync} GROUP BY source, kind`);
-  return { applied, reads };
+  const counts = known.some(({ table_name: name }) => name === "source_count")
+    ? await connection.rows<{ source: string; digest: string; counts: string }>(
+        `SELECT source, digest, counts FROM owned.source_count WHERE ${ofSync}`,
+      )
+    : [];
+  return {
+    applied,
+    reads,
+    counts: counts.map(({ source, digest, counts }) => ({
+      source,
+      digest,
+      counts: JSON.parse(counts) as Record<string, number>,
+    })),
+  };
 }
 
-export const noHistory: History = { applied: [], reads: [] };
+export const noHistory: History = { applied: [], reads: [], counts: [] };
 
 /** What a successful run adds to the history. */
 export interface Addition {
@@ -53,6 +67,8 @@ export interface Addition {
   readonly now: number;
   readonly amounts: readonly Amount[];
   readonly scope: { readonly sizes: readonly SourceSize[] };
+  /** Absent or without a source: it was not read. */
+  readonly counts?: readonly SourceCounts[] | undefined;
   readonly checks: readonly LimitCheck[];
 }
 
@@ -88,6 +104,13 @@ export async function addHistory(connection: Connection, sync: string, addition:
     rows.push(
       `DELETE FROM owned.source_read WHERE ${same} ${accepted ? "" : `AND moment <= ${now - day}`}`,
       `INSERT INTO owned.source_read VALUES (${name}, ${now}, ${literal(source)}, '${kind}', ${size})`,
+    );
+  }
+  for (const { source, digest, counts } of addition.counts ?? []) {
+    if (doubted(source, "user") || doubted(source, "group")) continue;
+    rows.push(
+      `DELETE FROM owned.source_count WHERE sync = ${name} AND source = ${literal(source)}`,
+      `INSERT INTO owned.source_count VALUES (${name}, ${literal(source)}, ${literal(digest)}, ${literal(JSON.stringify(counts))})`,
     );
   }
   const isDoubted = sizes.some(({ source, kind }) => doubted(source, kind));

@@ -1,17 +1,18 @@
 import { readPrincipals } from "#plan/lists.ts";
 import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
-import type { Overridable } from "#plan/limits.ts";
+import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
+import type { ReadContext } from "#connector.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
 import { useThreads } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
-import type { Observer } from "#principals/stage.ts";
+import type { Observer, OpenSource } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
 import { beginReading } from "./last-read.ts";
-import type { Stage, Sync } from "#sync/sync.ts";
+import type { Stage, Sync, SyncSource } from "#sync/sync.ts";
 
 export interface DesiredOptions {
   readonly signal: AbortSignal;
@@ -24,6 +25,10 @@ export interface DesiredOptions {
   readonly overrides?: readonly Overridable[] | undefined;
   /** In epoch milliseconds; absent: now. */
   readonly now?: number | undefined;
+  /** What the sources counted at earlier reads. Absent: nothing to compare with. */
+  readonly history?: History | undefined;
+  /** True: reads the sources even if they report no changes. */
+  readonly mustRead?: boolean | undefined;
   /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
   readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
 }
@@ -34,6 +39,10 @@ export interface Desired {
   readonly departures: Departures;
   /** When the sources were last read: they report no changes since, and were not read again. */
   readonly unchangedSince?: Date | undefined;
+  /** What the sources counted. */
+  readonly counts: readonly SourceCounts[];
+  /** Stores what was read, once it is known to be whole. */
+  storeRead(): Promise<void>;
 }
 
 /**
@@ -47,8 +56,9 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     reads === undefined
       ? undefined
       : await beginReading(sync, workbench.connection, reads.folder, { signal, warn, now });
-  const assembly = reading?.known?.assembly ?? (await readSources(sync, workbench, options));
-  if (reads?.write === true && reading !== undefined && reading.known === undefined) await reading.store(assembly);
+  const counts: SourceCounts[] = [];
+  const known = options.mustRead === true ? undefined : reading?.known;
+  const assembly = known?.assembly ?? (await readSources(sync, workbench, options, counts));
   progress?.("list");
   await listTarget(sync.target, workbench, "actual", signal);
   await useThreads(workbench.connection);
@@ -58,7 +68,16 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   await freeze(connection, sync.protection, unread);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection);
-  return { assembly, frozen, departures, unchangedSince: reading?.known?.since };
+  return {
+    assembly,
+    frozen,
+    departures,
+    unchangedSince: known?.since,
+    counts,
+    storeRead: async () => {
+      if (reads?.write === true && known === undefined) await reading?.store(assembly);
+    },
+  };
 }
 
 function passing(rules: DepartureRules, overrides: readonly Overridable[]): DepartureRules {
@@ -79,21 +98,32 @@ export async function listTarget(
   await readPrincipals(workbench.connection, file, table);
 }
 
+/** @param counts what the sources count is added here */
 function readSources(
   { sources, rules }: Sync,
   { connection }: Workbench,
-  { signal, warn, progress, observer }: DesiredOptions,
+  { signal, warn, progress, observer, history }: DesiredOptions,
+  counts: SourceCounts[],
 ): Promise<Assembly> {
-  const context = { signal, warn, attributes: rules.attributes() };
-  return assemble(
-    connection,
-    sources.map(({ name, optional = false, source }) => ({ name, optional, records: source.read(context) })),
-    rules,
-    {
+  const open = ({ name, optional, digest = "", source }: SyncSource): OpenSource => {
+    const counted: Record<string, number> = {};
+    counts.push({ source: name, digest, counts: counted });
+    const last = history?.counts.find((each) => each.source === name && each.digest === digest);
+    const context: ReadContext = {
       signal,
-      staged: () => useThreads(connection),
-      progress: (records) => progress?.("read", records),
-      observer,
-    },
-  );
+      warn,
+      attributes: rules.attributes(),
+      lastCounts: digest === "" ? undefined : last?.counts,
+      count: (what, amount) => {
+        counted[what] = amount;
+      },
+    };
+    return { name, optional, uniqueIds: source.uniqueIds, records: source.read(context) };
+  };
+  return assemble(connection, sources.map(open), rules, {
+    signal,
+    staged: () => useThreads(connection),
+    progress: (records) => progress?.("read", records),
+    observer,
+  });
 }

@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
+import { IncompleteReadError } from "#errors.ts";
 import type { Departures } from "#plan/departures.ts";
-import type { History, Overridable } from "#plan/limits.ts";
+import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
 import type { NoteSubject } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -11,6 +12,7 @@ import type { DesiredOptions } from "./desired.ts";
 import { planWithinLimits, scopeOfSources } from "./limits.ts";
 import type { LimitedPlan } from "./limits.ts";
 import { notesOf, withSubjects } from "./notes.ts";
+import { refuseTorn } from "./torn.ts";
 
 /** A plan with its notes. */
 export interface Planned extends LimitedPlan {
@@ -20,6 +22,8 @@ export interface Planned extends LimitedPlan {
   readonly subjects?: readonly NoteSubject[] | undefined;
   /** Absent for a stored plan, where they were decided when it was made. */
   readonly departures?: Departures | undefined;
+  /** What the sources counted while they were read. */
+  readonly counts?: readonly SourceCounts[] | undefined;
 }
 
 /**
@@ -36,8 +40,18 @@ export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observe
   readonly overrides?: readonly Overridable[] | undefined;
 }
 
-/** Plans from the sources and the rules. */
+/** Plans from the sources and the rules. Sources that change while they are read are read again, once. */
 export const planFromSources: Planner = async (sync, workbench, options) => {
+  try {
+    return await planOnce(sync, workbench, options);
+  } catch (error) {
+    if (!(error instanceof IncompleteReadError && error.torn)) throw error;
+    options.warn(`${error.message}. The sources are read again`);
+    return planOnce(sync, workbench, { ...options, mustRead: true });
+  }
+};
+
+const planOnce: Planner = async (sync, workbench, options) => {
   const { connection } = workbench;
   const { history, overrides = [] } = options;
   const reads = { folder: join(options.folder, "reads"), write: options.apply };
@@ -45,11 +59,15 @@ export const planFromSources: Planner = async (sync, workbench, options) => {
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
+  const read = sync.sources.filter(({ name }) => !unread.includes(name));
+  await refuseTorn(connection, read, { ...options, attributes: sync.rules.attributes() });
+  await desired.storeRead();
   const { checks: limits, waiting } = limited;
   return {
     ...limited,
     ...withSubjects(notesOf({ ...desired, sync: sync.name, limits, waiting })),
     departures: desired.departures,
+    counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
   };
 };
 

@@ -14,6 +14,7 @@ import type { TestService } from "../../support/rollcall/service.ts";
 
 /** A sync of a CSV file of people to a real service in a process of its own; for each test, both are empty. */
 export interface Staff {
+  service(): TestService;
   /** Where the source is, and the daemon's folder `daemon`. */
   folder(): string;
   /** Writes the source: a login for each. */
@@ -47,6 +48,7 @@ export function useStaff(): Staff {
     expect(status).toBe(200);
   };
   return {
+    service: () => service,
     folder: () => folder,
     people: (...names) => writeFile(join(folder, "people.csv"), ["login", ...names, ""].join("\n")),
     syncOf: (change = {}, rest = {}) => {

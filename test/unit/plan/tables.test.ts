@@ -8,6 +8,7 @@ import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
 import { assembledTables, assemblyTables, stagedTables } from "#principals/tables.ts";
+import { refuseTorn } from "#sync/planning/torn.ts";
 import { useConnection } from "../../support/duckdb.ts";
 
 const connection = useConnection();
@@ -79,6 +80,11 @@ test("every relation of the pipeline has its declared columns", async () => {
   await withhold(connection(), new Set(["creates", "deletes"]));
   await narrow(connection(), { only: ["create"] });
   await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
+  const hr = { read: () => batches(), find: () => batches() };
+  await refuseTorn(connection(), [{ name: "hr", source: hr }], {
+    signal: new AbortController().signal,
+    warn: () => {},
+  });
   await connection().run("CREATE OR REPLACE TEMP TABLE opinion AS SELECT action, kind, name FROM missing");
   await expectDeclared(tables);
   const made = await connection().rows<{ name: string }>(
