@@ -1,5 +1,4 @@
 import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { connect as connectPlain, isIP } from "node:net";
 import { resolve } from "node:path";
@@ -7,6 +6,7 @@ import { connect as connectTls, createSecureContext } from "node:tls";
 import type { ConnectionOptions, TLSSocket } from "node:tls";
 import { UnbindRequest } from "ldapts";
 import { InputError, messageOf } from "#errors.ts";
+import { longestCertificates, readSmallFile } from "#files/disk.ts";
 import { formatDuration } from "#text.ts";
 import { enter, messagesOf, readInteger, readResult, tags } from "./message.ts";
 import type { Cursor, Result } from "./message.ts";
@@ -210,17 +210,17 @@ export type TlsMaterial = Pick<ConnectionOptions, "ca" | "cert" | "key" | "rejec
 
 /** @throws {InputError} a file cannot be read, or is not what it should be */
 export async function readTlsMaterial(tls: Options["tls"], folder: string): Promise<TlsMaterial> {
-  const read = async (key: string, path: string): Promise<Buffer> => {
+  const read = (key: string, path: string): Buffer => {
     try {
-      return await readFile(resolve(folder, path));
+      return readSmallFile(resolve(folder, path), longestCertificates);
     } catch (error) {
       throw new InputError(`tls.${key}: ${path} cannot be read: ${messageOf(error)}`, { cause: error });
     }
   };
   const { serverName, insecure } = tls;
-  const ca = tls.ca === undefined ? undefined : await Promise.all(tls.ca.map((path) => read("ca", path)));
-  const cert = tls.cert === undefined ? undefined : await read("cert", tls.cert);
-  const key = tls.key === undefined ? undefined : await read("key", tls.key);
+  const ca = tls.ca === undefined ? undefined : tls.ca.map((path) => read("ca", path));
+  const cert = tls.cert === undefined ? undefined : read("cert", tls.cert);
+  const key = tls.key === undefined ? undefined : read("key", tls.key);
   // Given a file without certificates, Node trusts no one and blames the server's certificate.
   for (const [index, file] of (ca ?? []).entries()) {
     if (!isCertificate(file)) throw new InputError(`tls.ca: ${tls.ca?.[index]} holds no certificate in PEM form`);

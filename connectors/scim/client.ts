@@ -1,9 +1,9 @@
-import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
 import type { OpenContext, ReadContext } from "#connector.ts";
-import { IncompleteReadError, InputError, RefusedError } from "#errors.ts";
+import { IncompleteReadError, InputError, RefusedError, messageOf } from "#errors.ts";
+import { longestCertificates, readSmallFile } from "#files/disk.ts";
 import { createHttpClient, formBody, textOf } from "#http/client.ts";
 import type { Answer, HttpClient, HttpRequest } from "#http/client.ts";
 import { HttpError } from "#http/errors.ts";
@@ -114,10 +114,10 @@ export async function openServer(
 
 async function certificatesIn(path: string, folder: string): Promise<string> {
   try {
-    return await readFile(resolve(folder, path), "utf8");
+    return readSmallFile(resolve(folder, path), longestCertificates).toString();
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
-    throw new IncompleteReadError(`ca: ${path} cannot be read (${code}); it is relative to the configuration's folder`);
+    const why = error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
+    throw new IncompleteReadError(`ca: ${path} cannot be read (${why}); it is relative to the configuration's folder`);
   }
 }
 

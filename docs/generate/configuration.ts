@@ -18,6 +18,7 @@ This page is generated from the schemas that check the file (\`npm run docs\`). 
 - The file is YAML. It is checked as a whole before anything starts; unknown keys are errors.
 - Where a whole section is left out or empty, all of its defaults apply. A file that holds only \`service:\` is valid.
 - \`\${env:NAME}\`, \`\${env:NAME:-default}\` and \`\${file:/path}\` can stand in any value. A variable that is not set and has no default is an error.
+- The file may have 1 MiB, a file of a secret 64 KiB, and a rule 16 KiB. Pipes and devices are not read.
 - A *duration* is \`90s\`, \`15m\`, \`3h\` or \`7d\`. A *size* is \`64KiB\`, \`512MiB\`, \`1GiB\` or \`2TiB\`. An *expression* is [CEL](../guide/rules.md).
 - Relative paths start at the folder of the file.
 `;

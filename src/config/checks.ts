@@ -205,7 +205,8 @@ async function checkPaths(
 /** Why a path is not a file, or a folder. Permissions are not checked: a plan does not need the TLS key. */
 async function missing(path: string, kind: Kind): Promise<string | undefined> {
   try {
-    const found = (await stat(path)).isDirectory() ? "folder" : "file";
+    const is = await stat(path);
+    const found = is.isDirectory() ? "folder" : is.isFile() ? "file" : "device or pipe";
     return found === kind ? undefined : `is a ${found}, not a ${kind}`;
   } catch (error) {
     return codeOf(error) === "ENOENT" ? absent : `cannot be read: ${reason(error)}`;

@@ -67,10 +67,17 @@ export function readDocument(text: string, sources: SubstitutionSources | undefi
     path,
     message,
   });
+  let room = longestFill;
+  const fill = (source: string): Substituted => {
+    if (sources === undefined) return verbatim(source);
+    const filled = substitute(source, { ...sources, room });
+    room -= filled.secrets.reduce((sum, { length }) => sum + length, 0);
+    return filled;
+  };
   const value = readable
     ? plainValue(document, {
         place: (path, where) => places.set(JSON.stringify(path), where),
-        fill: (source) => (sources === undefined ? verbatim(source) : substitute(source, sources)),
+        fill,
         secret: (found) => secrets.add(found),
         problem: (path, offset, message) => problems.push({ ...position(offset), path, message }),
         line: (offset) => position(offset).line,
@@ -141,6 +148,9 @@ export function isSecretPath(path: Path): boolean {
   const isHeader = keys.slice(0, -1).includes("headers");
   return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
 }
+
+/** How much all substitutions together may bring in: an alias may repeat them. */
+const longestFill = 1024 ** 2;
 
 const limits = { depth: 50, values: 20_000 };
 

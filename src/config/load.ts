@@ -1,9 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { codeOf, lookedIn } from "#files/disk.ts";
+import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import { redactor } from "#http/redact.ts";
+import { pluralize } from "#text.ts";
 import { build } from "./build.ts";
 import { checkReferences, checkSyncRules } from "./checks.ts";
 import type { Configuration } from "./configuration.ts";
@@ -24,6 +24,10 @@ export interface LoadOptions {
   readonly environment?: NodeJS.ProcessEnv;
 }
 
+/** The longest file, in bytes, and how many of its problems are told. */
+const longest = 1024 ** 2;
+const shown = 100;
+
 /**
  * Reads, substitutes and validates a configuration file. Nothing is started, and no source or target is contacted.
  * @throws {InputError} with every problem of the file, each as `FILE:LINE:COLUMN: KEY: what is wrong; what to do`, in the
@@ -32,7 +36,7 @@ export interface LoadOptions {
 export async function loadConfiguration(file: string, options: LoadOptions): Promise<Configuration> {
   const absolute = resolve(file);
   const folder = dirname(absolute);
-  const text = await read(file);
+  const text = read(file);
   const document = readDocument(text, { folder, environment: options.environment ?? process.env });
   const problems = [...document.problems];
   const fail = (): never => {
@@ -41,8 +45,9 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
       file,
       problems.map((problem) => ({ ...problem, message: redact(problem.message) })),
     );
-    throw new InputError(`${file} has ${lines.length === 1 ? "a problem" : `${lines.length} problems`}`, {
-      problems: lines,
+    const more = lines.length - shown;
+    throw new InputError(`${file} has ${lines.length === 1 ? "a problem" : pluralize(lines.length, "problem")}`, {
+      problems: more > 0 ? [...lines.slice(0, shown), `… and ${pluralize(more, "further problem")}`] : lines,
     });
   };
   if (!document.readable) return fail();
@@ -66,9 +71,9 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   });
 }
 
-async function read(file: string): Promise<string> {
+function read(file: string): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(file));
+    return new TextDecoder("utf-8", { fatal: true }).decode(readSmallFile(file, longest));
   } catch (error) {
     if (codeOf(error) === "ENOENT")
       throw new InputError(

@@ -1,7 +1,8 @@
-import { readFile, readdir, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { InputError } from "#errors.ts";
+import { readSmallFile } from "#files/disk.ts";
 import { readDocument } from "./document.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import { renderProblems } from "./problems.ts";
@@ -83,6 +84,9 @@ export async function loadPinboards(folder: string): Promise<PinboardConfigurati
   return files.flatMap((file) => file.pinboard ?? []);
 }
 
+/** The longest file of a pinboard, in bytes. */
+const longest = 1024 ** 2;
+
 async function readPinboard(path: string): Promise<PinboardFile> {
   const whole = (message: string): PinboardFile => ({
     path,
@@ -91,7 +95,7 @@ async function readPinboard(path: string): Promise<PinboardFile> {
   let source: string;
   let times: { birthtimeMs: number; mtimeMs: number };
   try {
-    source = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
+    source = new TextDecoder("utf-8", { fatal: true }).decode(readSmallFile(path, longest));
     times = await stat(path);
   } catch (error) {
     return whole(`cannot be read: ${reason(error)}`);

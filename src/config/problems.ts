@@ -45,6 +45,7 @@ const meanings: { readonly [code in YAMLError["code"]]?: string } = {
   BAD_DQ_ESCAPE: "unknown escape in double quotes; write \\\\ for a backslash, or use single quotes",
   TAG_RESOLVE_FAILED: "a tag that has no meaning here; put the value in quotes",
   BAD_ALIAS: "a broken alias; a value that starts with * or & needs quotes",
+  RESOURCE_EXHAUSTION: "nested too deeply; is a bracket or a quote missing?",
   ALIAS_PROPS: "a broken alias; a value that starts with * or & needs quotes",
 };
 

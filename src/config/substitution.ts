@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { readSmallFile, UnfitFileError } from "#files/disk.ts";
 
 /** One text value with its substitutions filled in. */
 export interface Substituted {
@@ -18,7 +18,12 @@ export interface SubstitutionSources {
   readonly environment: NodeJS.ProcessEnv;
   /** The folder of the configuration file. */
   readonly folder: string;
+  /** How many more characters may be brought in; no limit by default. */
+  readonly room?: number | undefined;
 }
+
+/** The most that one file may bring in, in bytes. */
+const longestSecret = 64 * 1024;
 
 const pattern = /\$\$\{|\$\{(?<inside>[^}]*)(?<end>\}?)/g;
 const variable = /^env:(?<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?<fallback>.*))?$/s;
@@ -29,12 +34,18 @@ const forms = "expected ${env:NAME}, ${env:NAME:-default} or ${file:/path}; for 
  * Fills in `${env:NAME}`, `${env:NAME:-default}` (the default also when the variable is empty) and `${file:/path}`
  * (without one final newline); `$${` is the text `${`. Filled-in values are not substituted again.
  */
-export function substitute(text: string, { environment, folder }: SubstitutionSources): Substituted {
+export function substitute(text: string, { environment, folder, room = Infinity }: SubstitutionSources): Substituted {
   const origins: string[] = [];
   const secrets: string[] = [];
   const problems: string[] = [];
+  let left = room;
   const take = (origin: string, value: string): string => {
     origins.push(origin);
+    left -= value.length;
+    if (left < 0) {
+      if (left + value.length >= 0) problems.push("what ${…} brings in is longer than 1 MiB altogether");
+      return "";
+    }
     if (value !== "") secrets.push(value);
     return value;
   };
@@ -42,7 +53,7 @@ export function substitute(text: string, { environment, folder }: SubstitutionSo
     const fromVariable = variable.exec(inside)?.groups;
     if (fromVariable !== undefined) {
       const { name = "", fallback } = fromVariable;
-      const value = environment[name];
+      const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
       if (value !== undefined && (value !== "" || fallback === undefined)) return take(`\${env:${name}}`, value);
       if (fallback !== undefined) return fallback;
       problems.push(`the environment variable ${name} is not set; set it, or give a default: \${env:${name}:-default}`);
@@ -78,7 +89,7 @@ export function verbatim(text: string): Substituted {
 }
 
 function readText(path: string): string {
-  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(readFileSync(path));
+  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(readSmallFile(path, longestSecret));
   return text.replace(/\r?\n$/, "");
 }
 
@@ -86,6 +97,7 @@ export const notText = "it is not UTF-8 text";
 
 /** Why a file could not be read, without the path. */
 export function reason(error: unknown): string {
+  if (error instanceof UnfitFileError) return error.message;
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   switch (code) {
     case "ENOENT":

@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
 import { basename, dirname, extname } from "node:path";
 import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.ts";
@@ -88,6 +88,43 @@ export function unreadable(name: string, path: string, cause: unknown): InputErr
   if (code === "ENOENT") return new InputError(`${name} does not exist ${lookedIn(path)}`, { cause });
   const reason = readReasons[code] ?? messageOf(cause);
   return new InputError(`${name} cannot be read: ${reason}`, { cause });
+}
+
+/** The longest file of certificates that is read, in bytes. */
+export const longestCertificates = 1024 ** 2;
+
+/** A file that is larger than expected, or no file at all; the message names neither. */
+export class UnfitFileError extends InputError {}
+
+/**
+ * Reads a file that a person named and that is small, whole. Never waits: a named pipe has no writer yet, a device no end.
+ * @param limit in bytes
+ * @throws {UnfitFileError} when it is something else than a file, or larger; also the system's error
+ */
+export function readSmallFile(path: string, limit: number): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const found = fstatSync(fd);
+    if (!found.isFile() && !found.isDirectory())
+      throw new UnfitFileError("it is a device or a pipe, not a regular file");
+    // Those of /proc have no size.
+    const bytes = Buffer.alloc(Math.max(Math.min(found.size, limit), 4096) + 1);
+    const parts: Buffer[] = [];
+    let length = 0;
+    for (;;) {
+      const count = readSync(fd, bytes);
+      if (count === 0) return Buffer.concat(parts);
+      length += count;
+      if (length > limit) throw new UnfitFileError(`it is larger than ${sizeInWords(limit)}`);
+      parts.push(Buffer.from(bytes.subarray(0, count)));
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function sizeInWords(bytes: number): string {
+  return bytes < 1024 ** 2 ? `${bytes / 1024} KiB` : `${bytes / 1024 ** 2} MiB`;
 }
 
 const readReasons: Readonly<Record<string, string>> = {

@@ -1,9 +1,10 @@
+import { createContext, Script } from "node:vm";
 import { InputError, messageOf } from "#errors.ts";
-import { nfc, quote, describeValue } from "#text.ts";
+import { describeValue, formatDuration, nfc, quote } from "#text.ts";
 import { objectionToName } from "./principal.ts";
 import type { AttributeValue, Entry } from "./entry.ts";
 import { attributeOf, compileExpression } from "./expression.ts";
-import type { Expression } from "./expression.ts";
+import type { Expression, Fault } from "./expression.ts";
 import type { Absence, AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
 
 /** The rules of a sync, ready for every entry. */
@@ -107,9 +108,12 @@ interface Compiled {
 const identifyingRules = new Set(["name", "mail", "join"]);
 const ruleNames = Object.keys(accepted) as RuleName[];
 
-/** Finds everything that is wrong with the rules before any entry is read. */
-export function checkRules(rules: Rules): RuleProblem[] {
-  return compile(rules, new Date()).problems;
+/**
+ * Finds everything that is wrong with the rules before any entry is read.
+ * @param limit how long compiling one of them may take, in milliseconds
+ */
+export function checkRules(rules: Rules, limit?: number): RuleProblem[] {
+  return compile(rules, new Date(), limit).problems;
 }
 
 /**
@@ -166,7 +170,7 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
   };
 }
 
-function compile(rules: Rules, now: Date): Compiled {
+function compile(rules: Rules, now: Date, limit = compileLimit): Compiled {
   const problems: RuleProblem[] = [];
   const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [nfc(from), nfc(to)]));
   const kind = (key: "users" | "groups", rules: KindRules): KindJudge => {
@@ -181,7 +185,7 @@ function compile(rules: Rules, now: Date): Compiled {
         absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
       }
       if (source === undefined) continue;
-      const result = compileExpression(source, now);
+      const result = compileWithin(limit, source, now);
       const { types, wanted } = accepted[name];
       const fits = (type: string): boolean =>
         type === "dyn" || types.includes(type) || (type === "null" && isKeepable(name) && absence[name] !== undefined);
@@ -199,7 +203,7 @@ function compile(rules: Rules, now: Date): Compiled {
     const source = rules.join?.[key];
     if (source === undefined) continue;
     const path = ["join", key];
-    const result = compileExpression(source, now);
+    const result = compileWithin(limit, source, now);
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (!["dyn", ...accepted.mail.types].includes(result.type))
       problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
@@ -207,6 +211,27 @@ function compile(rules: Rules, now: Date): Compiled {
     else if (key === "users" || rules.groups !== undefined) join[key] = result;
   }
   return { problems, users, ...groups, join };
+}
+
+/** How long compiling a rule may take, in milliseconds; ordinary ones take one. */
+const compileLimit = 5000;
+
+const isolated = createContext({ work: undefined as (() => unknown) | undefined });
+const call = new Script("work()");
+
+/** Compiles an expression. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
+function compileWithin(timeout: number, source: string, now: Date): Expression | Fault {
+  isolated["work"] = () => compileExpression(source, now);
+  try {
+    return call.runInContext(isolated, { timeout }) as Expression | Fault;
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
+    return {
+      message: `it takes longer than ${formatDuration(timeout)} to compile; shorten it, its regular expressions first`,
+    };
+  } finally {
+    isolated["work"] = undefined;
+  }
 }
 
 function traceOf(rule: string, expression: Expression, attributes: Entry["attributes"]): RuleTrace {

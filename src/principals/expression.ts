@@ -28,6 +28,9 @@ export interface Expression {
   readonly asksTime: boolean;
 }
 
+/** The longest expression, in bytes. */
+const longest = 16 * 1024;
+
 /** What is wrong with an expression, and where: `offset` counts UTF-16 units from its start. */
 export interface Fault {
   readonly message: string;
@@ -76,6 +79,8 @@ registerFunctions(environment);
  * @param now what `now()` gives
  */
 export function compileExpression(source: string, now: Date): Expression | Fault {
+  if (Buffer.byteLength(source) > longest)
+    return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
   try {
     const text = nfc(source);
     const original = environment.parse(text).ast;
@@ -110,6 +115,9 @@ export function compileExpression(source: string, now: Date): Expression | Fault
     };
   } catch (error) {
     if (error instanceof ParseError) return fault(error);
+    // The library calls itself once for each operator of a long chain.
+    if (error instanceof RangeError)
+      return { message: 'too many operators in one expression; split it, or use a list: entry.x in ["a", "b"]' };
     throw error;
   }
 }

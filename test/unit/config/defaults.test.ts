@@ -143,7 +143,7 @@ defaultPassword: change-me`)
   data: ../elsewhere
   memory: 512MiB
   administrator: { name: root, password: secret }
-  tls: { cert: tls/cert.pem, key: /dev/null }
+  tls: { cert: tls/cert.pem, key: tls/key.pem }
   allowPlainHttp: true
   prefixes: ["", /a, /a/b]
   sessions: { idle: 90s, remembered: 30d }
@@ -156,11 +156,13 @@ defaultPassword: change-me`)
   loads: { statusHold: 1s, expireAfter: 2h, maxChunk: 64KiB, maxCycle: 1MiB, minFreeDisk: 2GiB }
 `,
     );
-  const { configuration, folder } = await load(text, { files: { "tls/cert.pem": "", "sql/tables.sql": "" } });
+  const { configuration, folder } = await load(text, {
+    files: { "tls/cert.pem": "", "tls/key.pem": "", "sql/tables.sql": "" },
+  });
   expect(configuration.service).toEqual({
     listen: { host: "::1", port: 9000 },
     administrator: { name: "root", password: "secret" },
-    tls: { cert: join(folder, "tls/cert.pem"), key: "/dev/null" },
+    tls: { cert: join(folder, "tls/cert.pem"), key: join(folder, "tls/key.pem") },
     allowPlainHttp: true,
     prefixes: ["", "/a", "/a/b"],
     sessions: { idle: 90_000, remembered: 30 * 24 * hour },

@@ -1,0 +1,100 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { checkRules } from "#principals/compile.ts";
+import { failure, load, problemsOf, valid, withSync } from "./support.ts";
+
+const rule = (expression: string): string => valid.replace("entry.uid", `'${expression}'`);
+const password = (value: string): string => `service: { administrator: { password: "${value}" } }\n`;
+const place = "rollcall.yaml:1:39: service.administrator.password:";
+
+test("a secret is a regular file of at most 64 KiB, whatever else has its path", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-pipe-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const pipe = join(folder, "pipe");
+  await promisify(execFile)("mkfifo", [pipe]);
+  for (const [path, what] of [
+    ["/dev/zero", "it is a device or a pipe, not a regular file"],
+    [pipe, "it is a device or a pipe, not a regular file"],
+    [folder, "it is a folder"],
+    ["/proc/self/maps-of-nobody", "it does not exist"],
+  ] as const)
+    expect(await problemsOf(password(`\${file:${path}}`))).toEqual([
+      `${place} \${file:${path}} cannot be read: ${what} (${path})`,
+    ]);
+  expect(await problemsOf(password("${file:long}"), { files: { long: "x".repeat(65_537) } })).toEqual([
+    `${place} \${file:long} cannot be read: it is larger than 64 KiB (long)`,
+  ]);
+  const { configuration } = await load(password("${file:long}"), { files: { long: `${"x".repeat(65_535)}\n` } });
+  expect(configuration.service?.administrator.password).toHaveLength(65_535);
+  // The size of these is not known beforehand.
+  await load(password("${file:/proc/self/status}"));
+});
+
+test("what all substitutions bring in is bounded, also where aliases repeat them", async () => {
+  const files = { long: "x".repeat(65_536) };
+  const anchors = `service: { administrator: { name: &a "${"${file:long}".repeat(10)}", password: [*a, *a, *a] } }\n`;
+  expect(await problemsOf(anchors, { files })).toContain(
+    "rollcall.yaml:1:762: service.administrator.password[1]: what ${…} brings in is longer than 1 MiB altogether".replace(
+      "762",
+      String(anchors.indexOf("*a, *a]") + 1),
+    ),
+  );
+});
+
+test.each(["__proto__", "constructor", "toString"])("${env:%s} is not set, unless it is", async (name) => {
+  expect(await problemsOf(password(`\${env:${name}}`))).toEqual([
+    `${place} the environment variable ${name} is not set; set it, or give a default: \${env:${name}:-default}`,
+  ]);
+  expect(await problemsOf(password(`\${env:${name}}`), { environment: process.env })).toHaveLength(1);
+});
+
+test("the file itself is a regular one of at most 1 MiB", async () => {
+  const { message } = await failure(`${valid}#${" ".repeat(1024 ** 2)}`);
+  expect(message).toBe(
+    "rollcall.yaml cannot be read: it is larger than 1 MiB; name the configuration with --config FILE",
+  );
+  await load(valid + "#".repeat(1024 ** 2 - valid.length));
+});
+
+test("files that are named in it are regular ones", async () => {
+  expect(await problemsOf("service: { tables: /dev/zero }")).toEqual([
+    "rollcall.yaml:1:20: service.tables: /dev/zero is a device or pipe, not a file",
+  ]);
+});
+
+test("the first 100 of very many problems are told", async () => {
+  const { message, problems } = await failure("service:\n".repeat(2001));
+  expect(message).toBe("rollcall.yaml has 2,000 problems");
+  expect(problems).toHaveLength(101);
+  expect(problems.at(-1)).toBe("… and 1,900 further problems");
+});
+
+test("a rule has at most 16 KiB and few enough operators", async () => {
+  const at = (message: string) =>
+    expect.stringMatching(new RegExp(`^rollcall\\.yaml:12:\\d+: syncs\\.staff\\.users\\.name: ${message}`));
+  expect(await problemsOf(rule(`"${"x".repeat(16 * 1024)}"`))).toEqual([at("a rule has at most 16 KiB")]);
+  expect(await problemsOf(rule(`"${"ü".repeat(8 * 1024)}"`))).toEqual([at("a rule has at most 16 KiB")]);
+  await load(rule(`"${"x".repeat(16 * 1024 - 2)}"`));
+  for (const [before, after] of [
+    ['"a"', '+"a"'],
+    ["-1", " + -1"],
+    ["true", "||true"],
+  ] as const)
+    expect(await problemsOf(rule(before + after.repeat(2600)))).toEqual([at("too many operators in one expression")]);
+  expect(await problemsOf(rule(`${"!".repeat(16_000)}true`))).toEqual([at("too many operators in one expression")]);
+  expect(await problemsOf(rule("(".repeat(8000)))).toEqual([at("")]);
+  expect(await problemsOf(withSync(`join: { users: '"${"x".repeat(20_000)}"' }`))).toHaveLength(1);
+});
+
+test("compiling rules has a time limit", () => {
+  const slow = `"x".matches("${"(((a{30}){30}){1})".repeat(800)}")`;
+  const name = { name: '"-"', displayName: '"-"' };
+  expect(checkRules({ users: { ...name, include: slow } }, 20)).toContainEqual({
+    path: ["users", "include"],
+    message: "it takes longer than 20 ms to compile; shorten it, its regular expressions first",
+  });
+});
