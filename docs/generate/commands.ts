@@ -16,7 +16,8 @@ Every command that reads the configuration takes \`--config FILE\`. Without it, 
 | 3 | held by a limit, waits for approval, or going on would not do what was shown |
 
 The first Ctrl-C stops a run before anything is applied. A run that is already being applied is finished and verified; a second Ctrl-C
-abandons it, and the service has then made either all of the changes or none.
+abandons it, and the service has then made either all of the changes or none. A command that has still not stopped ten seconds later kills
+itself (SIGKILL).
 `;
 
 /** The reference of the command line as Markdown, from the help that it prints. */

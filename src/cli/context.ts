@@ -10,7 +10,7 @@ import type { Composition } from "./composition.ts";
 import { openEmbedded } from "./embedded.ts";
 import type { Embedded } from "./embedded.ts";
 import type { Log } from "./log.ts";
-import { exitCodes, listOf } from "./output.ts";
+import { listOf } from "./output.ts";
 import type { Output } from "./output.ts";
 
 /** What one call of a command works with. */
@@ -160,12 +160,13 @@ function interruptedBySignals(output: Output, messages: InterruptMessages): Comm
 }
 
 /**
- * Ends the process after a time, in milliseconds, whatever still runs: a connector of one's own may ignore signals.
+ * Ends the process after a time, in milliseconds, whatever still runs: a connector of one's own may ignore signals, and
+ * `process.exit` waits for the threads that work for Node, such as one whose statement or disk never answers.
  * @param report receives a message before
  */
 export function exitAfter(limit: number, report: (message: string) => void): NodeJS.Timeout {
   return setTimeout(() => {
-    report("what was running did not stop in time");
-    process.exit(exitCodes.failed);
+    report("what was running did not stop in time; the process is killed");
+    process.kill(process.pid, "SIGKILL");
   }, limit);
 }

@@ -26,6 +26,7 @@ import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { createThrottle, openKnownAddresses } from "#service/session/throttle.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
+import { createProgress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage } from "./storage.ts";
 
@@ -77,6 +78,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const { log, administrator, sessions: lifetimes, logins, privileges, observe = {} } = options;
   const host = await addressToListenOn(options);
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
+  const progress = createProgress();
   await using opening = new AsyncDisposableStack();
   const { database, folder, uploads, isInPlace } = await openStorage(options.data, options.memory);
   opening.defer(() => {
@@ -96,7 +98,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   opening.defer(() => pinboards.settled());
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(engine, options.tables);
-  const directory = await openDirectory({ database, folder, administrator });
+  const directory = await openDirectory({ database, folder, administrator, progress });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ database, ...lifetimes, log });
   opening.defer(() => sessions.close());
@@ -109,6 +111,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     folder: loadFolder,
     engine,
     log,
+    progress,
     observe: observe.load,
   });
   opening.defer(() => loads.close());
@@ -148,6 +151,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     probes: [
       async () =>
         (await isInPlace()) ? undefined : "the data folder is gone, or another one is in its place: bring it back",
+      () => progress.stalled(),
       ...(options.probes ?? []),
     ],
   });

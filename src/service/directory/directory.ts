@@ -2,8 +2,9 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { useThreads } from "#duckdb/database.ts";
-import type { Connection, Database } from "#duckdb/database.ts";
+import type { Connection, Database, Parameter } from "#duckdb/database.ts";
 import { createQueue } from "#queue.ts";
+import type { Progress } from "#service/progress.ts";
 import { listAnswer, openAnswers } from "./list.ts";
 import { bootstrap, createTables, lookupOf } from "./schema.ts";
 import type { Administrator } from "./schema.ts";
@@ -38,6 +39,7 @@ export interface DirectoryOptions {
   /** The service's folder. Answers on their way out are in `answers` below it, which is emptied now. */
   readonly folder: string;
   readonly administrator: Administrator;
+  readonly progress: Progress;
 }
 
 export interface OpenedDirectory extends Directory {
@@ -50,7 +52,12 @@ export interface OpenedDirectory extends Directory {
  * Opens the directory in the service's database. At the first start,
  * it creates the administrator and the built-in groups (0.7).
  */
-export async function openDirectory({ database, folder, administrator }: DirectoryOptions): Promise<OpenedDirectory> {
+export async function openDirectory({
+  database,
+  folder,
+  administrator,
+  progress,
+}: DirectoryOptions): Promise<OpenedDirectory> {
   // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
   await rm(join(folder, "list"), { recursive: true, force: true });
   const answers = await openAnswers(join(folder, "answers"));
@@ -64,25 +71,28 @@ export async function openDirectory({ database, folder, administrator }: Directo
   const listQueue = createQueue();
   const syncQueue = createQueue();
 
-  async function withConnection<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
-    const connection = await database.connect();
-    try {
-      await useThreads(connection);
-      return await work(connection);
-    } finally {
-      connection.close();
-    }
+  function withConnection<Result>(what: string, work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    return progress.watch(what, patience, async (moved) => {
+      const connection = await database.connect();
+      try {
+        await useThreads(connection);
+        return await work(reporting(connection, moved));
+      } finally {
+        connection.close();
+      }
+    });
   }
 
   return {
     generatedPassword,
     account: (name) => lookupQueue(() => findAccount(lookups, name)),
     effectiveGroups: (name) => lookupQueue(() => findEffectiveGroups(lookups, name)),
-    list: () => listQueue(() => withConnection((connection) => answers.compute(connection, listAnswer))),
+    list: () =>
+      listQueue(() => withConnection("a call of user/list", (connection) => answers.compute(connection, listAnswer))),
     sync: (request, signal) =>
       syncQueue(
         () =>
-          withConnection(async (connection) => {
+          withConnection("a call of user/sync", async (connection) => {
             const interrupt = (): void => {
               connection.interrupt();
             };
@@ -102,6 +112,19 @@ export async function openDirectory({ database, folder, administrator }: Directo
       await Promise.all([lookupQueue, listQueue, syncQueue].map((queue) => queue.idle()));
       lookups.close();
     },
+  };
+}
+
+/** How long one statement may take, in milliseconds: those on a million principals take less than a minute. */
+const patience = 10 * 60_000;
+
+/** The connection, with a call of `moved` after every statement. */
+function reporting(connection: Connection, moved: () => void): Connection {
+  return {
+    ...connection,
+    run: (sql, parameters) => connection.run(sql, parameters).finally(moved),
+    rows: <Row extends object>(sql: string, parameters?: readonly Parameter[]) =>
+      connection.rows<Row>(sql, parameters).finally(moved),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Engine, Table } from "#service/engine/engine.ts";
+import type { Progress } from "#service/progress.ts";
 import type { EndedLoad } from "#service/observer.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { isOutOfMemory } from "./capacity.ts";
@@ -24,6 +25,7 @@ export interface LoadOptions extends Limits {
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
   readonly expireAfter: number;
   readonly log: Logger;
+  readonly progress: Progress;
   /** Is called when a cycle ends. */
   readonly observe?: (ended: EndedLoad) => void;
 }
@@ -59,11 +61,16 @@ const retryInterval = 1_000;
 /** The longest time between two searches for expired cycles, in milliseconds. */
 const sweepInterval = 60_000;
 
+/** How long loading so many bytes may take, in milliseconds: even at a megabyte a second it is over by then. */
+function patienceOf(bytes: number): number {
+  return 10 * 60_000 + bytes / 1000;
+}
+
 type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Outcome, "ended">;
 
 /** Opens the cycles of a folder and repeats commits that were cut off (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
-  const { folder, engine, expireAfter, log, observe = () => undefined } = options;
+  const { folder, engine, expireAfter, log, progress, observe = () => undefined } = options;
   const cycles = new Map<string, Cycle>();
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const enqueue = createQueue(width);
@@ -71,7 +78,11 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
 
   async function outcomeOf(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
     try {
-      return await enqueue(() => load(cycle, engine, signal), signal);
+      const bytes = Number(cycle.status().bytes_written);
+      return await enqueue(
+        () => progress.watch(`load ${cycle.id}`, patienceOf(bytes), () => load(cycle, engine, signal)),
+        signal,
+      );
     } catch (error) {
       if (signal.aborted) return cancelled();
       const failure = failureOf(error);

@@ -217,24 +217,20 @@ async function readFilePart(request: FastifyRequest, take: (part: Readable) => P
   if (contentType?.split(";", 1)[0]?.trim().toLowerCase() !== "multipart/form-data") {
     throw new HttpError(400, [dataTexts.noFile]);
   }
-  let taken: Promise<void> | undefined;
-  try {
-    await readMultipart(request.raw, contentType, {
-      take: async ({ filename, content }) => {
-        if (filename === undefined || taken !== undefined) {
-          content.resume();
-        } else {
-          taken = take(content);
-          await taken;
-        }
-      },
-      malformed: (cause) =>
-        new HttpError(400, [`The body is not valid multipart/form-data. ${dataTexts.noFile}`], { cause }),
-    });
-  } finally {
-    await taken?.catch(() => undefined);
-  }
-  if (taken === undefined) throw new HttpError(400, [dataTexts.noFile]);
+  let isTaken = false;
+  await readMultipart(request.raw, contentType, {
+    take: async ({ filename, content }) => {
+      if (filename === undefined || isTaken) {
+        content.resume();
+      } else {
+        isTaken = true;
+        await take(content);
+      }
+    },
+    malformed: (cause) =>
+      new HttpError(400, [`The body is not valid multipart/form-data. ${dataTexts.noFile}`], { cause }),
+  });
+  if (!isTaken) throw new HttpError(400, [dataTexts.noFile]);
 }
 
 function chunkIdOf({ headers }: FastifyRequest): string | undefined {

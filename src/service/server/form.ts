@@ -190,7 +190,7 @@ export interface PartReader {
 
 /**
  * Reads a `multipart/form-data` body as it arrives. Resolves when the body has ended and the last part is taken. When
- * it throws, the current part is destroyed, and its `take` may still be running.
+ * it throws, every part is destroyed and the last `take` is over: nothing of the body outlives this call.
  * @throws what `malformed` makes, and what `take` throws
  */
 export async function readMultipart(
@@ -200,22 +200,28 @@ export async function readMultipart(
 ): Promise<void> {
   const parser = createParser(contentType, malformed);
   const failure = createFailure();
-  parser.once("error", (cause: unknown) => {
+  parser.on("error", (cause: unknown) => {
     failure.set(malformed(cause));
   });
 
   /** The parser announces a part while the one before it is still being read. */
-  let current: Readable | undefined;
+  const announced = new Set<Readable>();
   let taken = Promise.resolve();
   parser.on("file", (name: string | undefined, content: Readable, filename: string | undefined) => {
     content.on("error", (cause) => {
       // `take` has destroyed the part and reports why itself.
       if (!content.destroyed) failure.set(malformed(cause));
     });
-    taken = taken.then(() => {
-      current = content;
-      return take({ name: name ?? "", filename, content });
-    });
+    announced.add(content);
+    const before = taken;
+    const takeInTurn = async (): Promise<void> => {
+      await before;
+      // A part that waited for the one before it must not be taken any more: nobody would end its reader.
+      failure.check();
+      await take({ name: name ?? "", filename, content });
+      announced.delete(content);
+    };
+    taken = takeInTurn();
     taken.catch(failure.set);
   });
 
@@ -234,14 +240,18 @@ export async function readMultipart(
     await Promise.race([failure.unless(() => undefined), finished]);
     await Promise.race([failure.unless(() => undefined), taken]);
   } catch (error) {
+    failure.set(error);
     // Ends its reader with an error.
-    current?.destroy();
+    for (const content of announced) content.destroy();
+    await taken.catch(() => undefined);
     throw error;
   }
 }
 
 interface Failure {
   set(cause: unknown): void;
+  /** @throws what failed, if anything has */
+  check(): void;
   /** Waits until `work` calls `done`, or rejects as soon as anything fails. */
   unless(work: (done: () => void) => void): Promise<void>;
 }
@@ -254,6 +264,9 @@ function createFailure(): Failure {
     set: (cause) => {
       failed ??= { cause };
       fail?.(cause);
+    },
+    check: () => {
+      if (failed !== undefined) throw failed.cause;
     },
     unless: (work) =>
       new Promise<void>((resolve, reject) => {

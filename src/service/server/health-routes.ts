@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
-import { RollcallError } from "#errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { RollcallError, UnavailableError } from "#errors.ts";
 import type { Probe } from "#service/observer.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { sendJson } from "./answers.ts";
@@ -10,10 +11,15 @@ export interface HealthSettings {
   readonly probe: () => Promise<void>;
   /** Further checks. */
   readonly probes: readonly Probe[];
+  /** How long a check may take, in milliseconds. Default: 5 s. */
+  readonly patience?: number | undefined;
 }
 
 /** Liveness and readiness, for process managers and load balancers. */
-export function addHealthRoutes(app: FastifyInstance, { isStopping, probe, probes }: HealthSettings): void {
+export function addHealthRoutes(
+  app: FastifyInstance,
+  { isStopping, probe, probes, patience = 5_000 }: HealthSettings,
+): void {
   app.route({
     method: ["GET", "HEAD"],
     url: healthRoutes.alive.path,
@@ -26,11 +32,11 @@ export function addHealthRoutes(app: FastifyInstance, { isStopping, probe, probe
     handler: async (_request, reply) => {
       if (isStopping()) return sendJson(reply.code(503), { status: "stopping" });
       try {
-        await probe();
+        await inTime(probe(), patience);
       } catch {
         return sendJson(reply.code(503), { status: "failing" });
       }
-      const reasons = await reasonsOf(probes);
+      const reasons = await reasonsOf(probes, patience);
       if (reasons.length > 0) return sendJson(reply.code(503), { status: "failing", reasons });
       return sendJson(reply, { status: "ready" });
     },
@@ -38,15 +44,29 @@ export function addHealthRoutes(app: FastifyInstance, { isStopping, probe, probe
 }
 
 /** Why the service is not ready, without details that belong only in the log. */
-async function reasonsOf(probes: readonly Probe[]): Promise<string[]> {
+async function reasonsOf(probes: readonly Probe[], patience: number): Promise<string[]> {
   const found = await Promise.all(
     probes.map(async (probe) => {
       try {
-        return await probe();
+        return await inTime(Promise.resolve(probe()), patience);
       } catch (error) {
         return error instanceof RollcallError ? error.message : "a check failed";
       }
     }),
   );
   return found.filter((reason) => reason !== undefined);
+}
+
+/** A check that waits for something that does not move must not hold up the answer that says so. */
+async function inTime<Result>(check: Promise<Result>, patience: number): Promise<Result> {
+  const over = new AbortController();
+  const late = delay(patience, undefined, { signal: over.signal }).then(() => {
+    throw new UnavailableError(`a check did not answer within ${patience / 1000} s`);
+  });
+  try {
+    return await Promise.race([check, late]);
+  } finally {
+    late.catch(() => undefined);
+    over.abort();
+  }
 }

@@ -95,7 +95,7 @@ const patience = 30_000;
 
 /**
  * Reads a small body as a whole.
- * @throws {HttpError} 413 when it is too large, 408 when it does not arrive
+ * @throws {HttpError} 413 when it is too large, 408 when it does not arrive; and what broke the connection
  */
 export async function readBody(request: FastifyRequest): Promise<string> {
   const { raw } = request;
@@ -116,7 +116,12 @@ export async function readBody(request: FastifyRequest): Promise<string> {
   raw.once("end", () => {
     resolve(Buffer.concat(pieces).toString("utf8"));
   });
-  raw.once("error", reject);
+  const gone = (): void => {
+    reject(raw.errored ?? new HttpError(408, ["The client went away."]));
+  };
+  // It may have gone while its session was looked up: then nothing happens on the request any more.
+  if (raw.destroyed) gone();
+  raw.once("error", reject).once("close", gone);
   try {
     return await promise;
   } finally {

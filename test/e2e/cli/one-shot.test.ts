@@ -250,7 +250,7 @@ test("a connector of one's own that does not listen to Ctrl-C is left behind at 
   plan.process.kill("SIGINT");
   await plan.wrote("cancelling (press Ctrl-C again not to wait)");
   plan.process.kill("SIGINT");
-  const { code, stderr } = await plan.ended;
-  expect(code).toBe(1);
+  const { signal, stderr } = await plan.ended;
+  expect(signal).toBe("SIGKILL");
   expect(stderr).toContain("what was running did not stop in time");
 });

@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
@@ -103,4 +106,26 @@ test("secrets of a configuration that was replaced stay concealed", async () => 
   const all = await stop(daemon);
   expect(all).not.toContain("initial-user-secret");
   expect(all).not.toContain("Ada Lovelace-secret");
+});
+
+test("SIGTERM ends the process also when a thread of it waits for something that never comes", async () => {
+  const pipe = join(company.folder, "pipe");
+  await promisify(execFile)("mkfifo", [pipe]);
+  await company.write(
+    "own.ts",
+    `import { z } from ${JSON.stringify(import.meta.resolve("zod"))};
+    import { open } from "node:fs/promises";
+    const read = async function* () {
+      console.error("the read has begun");
+      await open(${JSON.stringify(pipe)}, "r");
+    };
+    export default { name: "own", options: z.strictObject({}), open: () => ({ read }) };`,
+  );
+  await company.configure((yaml) => yaml.replace(/connector: csv[^]*?(?=^syncs)/m, "connector: ./own.ts\n"));
+  const daemon = start();
+  await daemon.wrote("the read has begun");
+  daemon.process.kill("SIGTERM");
+  const { signal, stdout, stderr } = await daemon.ended;
+  expect(signal).toBe("SIGKILL");
+  expect(stdout + stderr).toContain("what was running did not stop in time");
 });

@@ -119,6 +119,27 @@ describe("0.9 a request that comes while the service stops", () => {
   });
 });
 
+test("a body whose client went while its session was looked up is not waited for", async () => {
+  await setUp();
+  const outcome = Promise.withResolvers<unknown>();
+  app.route({
+    method: "POST",
+    url: "/body",
+    handler: async (request) => {
+      const gone = new Promise((resolve) => request.raw.socket.once("close", resolve));
+      socket.destroy();
+      await gone;
+      await delay(10);
+      // Waiting would take the time limit of a body, 30 s.
+      const started = performance.now();
+      outcome.resolve(await readBody(request).catch(() => performance.now() - started < 20_000));
+    },
+  });
+  const { socket } = await listen();
+  socket.write("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+  expect(await outcome.promise).toBe(true);
+});
+
 describe("a connection on which nothing moves", () => {
   test("is closed when a body is waited for", async () => {
     await setUp({ stall: 100 });

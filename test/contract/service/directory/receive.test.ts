@@ -96,6 +96,27 @@ test("a body that is broken off anywhere leaves no file, and none is open", asyn
   }
 });
 
+test("a multipart body without its end is refused wherever it ends, and leaves no file, and none is open", async () => {
+  for (const parts of [2, 3, 4]) {
+    // The others wait while the first one is written.
+    const lists = Array.from({ length: parts }, (_, index) => `[${"x".repeat(index === 0 ? 100_000 : 3)}]`);
+    const [bytes, type] = encode(
+      "multipart",
+      lists.map((list) => ["principals", list]),
+    );
+    const end = bytes.lastIndexOf("--");
+    for (let length = 100_000; length < end; length++) {
+      for (const cuts of [[], [50_000], Array.from({ length: length - 99_990 }, (_, place) => 99_990 + place)]) {
+        const body = Readable.from(cut(bytes.subarray(0, length), cuts));
+        await expect(receive(body, type), `${parts} parts, ${length} bytes`).rejects.toThrow("Unexpected end");
+      }
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(await readdir(folder)).toEqual([]);
+    expect(await openFiles()).toEqual([]);
+  }
+});
+
 /** What this process has open below the folder; nothing on systems that cannot tell. */
 async function openFiles(): Promise<string[]> {
   const open = await readdir("/proc/self/fd").catch(() => []);

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createUrlencodedParser, readForm } from "#service/server/form.ts";
+import { createUrlencodedParser, readForm, readMultipart } from "#service/server/form.ts";
 import { cases } from "../../../support/random.ts";
 
 /** Reads a body that arrives in the given pieces, as [name, value] pairs. */
@@ -102,15 +102,93 @@ test("B.2 a list with line ends is read alike wherever the body is cut, by whoev
   expect(await readBody([...body].map((byte) => Buffer.from([byte])))).toEqual(expected);
 }, 60_000);
 
-test("B.2 a body that ends in a part which has to wait for the one before it is refused, and ends nothing else", async () => {
+test("B.2 a body that ends in a part which has to wait for the one before it is refused once that one is over, and ends nothing else", async () => {
   const part = (name: string): string => `--x\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n[]`;
   const body = Buffer.from(`${part("principals")}\r\n${part("applyChanges")}`);
   const pieces = Readable.from(Array.from(body, (byte) => Buffer.from([byte])));
+  const room = Promise.withResolvers<void>();
+  const opened: string[] = [];
+  let isOver = false;
   const reading = readForm(pieces, "multipart/form-data; boundary=x", {
-    open: () => ({ write: () => undefined }),
-    room: () => new Promise(() => undefined),
+    open: (name) => {
+      opened.push(name);
+      return { write: () => undefined };
+    },
+    room: () => room.promise,
+  }).finally(() => {
+    isOver = true;
   });
+  reading.catch(() => undefined);
+  for (let turn = 0; turn < 20; turn++) await setImmediate();
+  expect([opened, isOver]).toEqual([["principals"], false]);
+  room.resolve();
   await expect(reading).rejects.toThrow("the body is not valid multipart/form-data: Unexpected end");
   // What nobody hears is an error of the whole process by now.
   await setImmediate();
+  expect(opened).toEqual(["principals"]);
+});
+
+/** What a body may be made of: whole parts, and pieces of them in any order. */
+const pieceOfBody = fc.oneof(
+  fc.constantFrom(
+    "--b",
+    "\r\n--b",
+    "\r\n--b--",
+    "\r\n",
+    "\r\n\r\n",
+    "-",
+    "--",
+    "b",
+    "\r",
+    "\n",
+    "x",
+    "y".repeat(70_000),
+  ),
+  fc.constantFrom(
+    "Content-Disposition: x\r\n\r\n",
+    'Content-Disposition: form-data; name="principals"\r\n\r\n',
+    '\r\n--b\r\nContent-Disposition: form-data; name="principals"\r\n\r\n[1]',
+    '\r\n--b\r\nContent-Disposition: form-data; name="list"; filename="f"\r\n\r\n',
+    "\r\n--b\r\n\r\n",
+  ),
+);
+
+test("A.6, B.2 nothing of a multipart body outlives it, whatever it is made of, wherever it is cut, and whoever fails", async () => {
+  const pieces = fc.array(pieceOfBody, { maxLength: 24 });
+  const taking = fc.constantFrom("fast", "slow", "fails", "fails later", "skips");
+  await fc.assert(
+    fc.asyncProperty(pieces, fc.array(fc.nat(), { maxLength: 6 }), taking, async (parts, places, how) => {
+      const body = Buffer.from(`--b${parts.join("")}`);
+      let running = 0;
+      let isOver = false;
+      let late = 0;
+      const reading = readMultipart(Readable.from(cut(body, places)), "multipart/form-data; boundary=b", {
+        malformed: (cause) => new Error("malformed", { cause }),
+        take: async ({ content }) => {
+          if (isOver) late++;
+          running++;
+          try {
+            if (how === "fails") throw new Error("refused");
+            if (how === "skips") content.resume();
+            else
+              for await (const _ of content) {
+                if (how === "slow") await setImmediate();
+                if (how === "fails later") throw new Error("refused");
+              }
+          } finally {
+            running--;
+          }
+        },
+      });
+      // A hang ends as the test's own time limit.
+      await reading.catch((error: unknown) => {
+        expect(String(error)).toMatch(/^Error: (?:malformed|refused)$/);
+      });
+      isOver = true;
+      expect(running).toBe(0);
+      for (let turn = 0; turn < 3; turn++) await setImmediate();
+      expect(late).toBe(0);
+    }),
+    { numRuns: cases(1000) },
+  );
 });

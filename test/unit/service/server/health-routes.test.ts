@@ -51,3 +51,13 @@ test("a service that is stopping, or cannot serve, says that and no more", async
   const probe = () => Promise.reject(new Error("no users"));
   expect(await ready({ probes, probe })).toEqual({ status: 503, body: { status: "failing" }, alive: 200 });
 });
+
+test("a check that never answers is a reason, and does not hold the answer up", async () => {
+  const never = () => new Promise<never>(() => undefined);
+  expect(await ready({ probes: [never, () => "the journal is damaged"], patience: 20 })).toEqual({
+    status: 503,
+    body: { status: "failing", reasons: ["a check did not answer within 0.02 s", "the journal is damaged"] },
+    alive: 200,
+  });
+  expect(await ready({ probe: never, patience: 20 })).toMatchObject({ status: 503, body: { status: "failing" } });
+});
