@@ -11,7 +11,7 @@ export type FinishContext = Pick<Context, "journal" | "store" | "audit" | "emit"
 
 /**
  * Writes down how a run ended, and everything that follows from it, in one write of the journal: older waiting runs are
- * superseded, or the run is the same as one that waits; the sync has succeeded or failed; after an undo, the sync needs
+ * superseded, or the run is the same as one that waits and renews what is stored of it; the sync has succeeded or failed; after an undo, the sync needs
  * approval until a person has approved a run.
  */
 export function finish(context: FinishContext, run: RunRecord): Promise<RunRecord> {
@@ -22,6 +22,7 @@ export function finish(context: FinishContext, run: RunRecord): Promise<RunRecor
     const at = timestamp(context);
     const twin = isOpen(run) ? journal.document.runs.find((other) => isTwin(run, other)) : undefined;
     if (twin === undefined) return writeEnd(context, run, supersededBy(run, journal, at));
+    if (run.kept) await context.store.renew(twin.id, run.id);
     const foundAgain = { count: (twin.foundAgain?.count ?? 0) + 1, lastAt: at };
     const again = { ...without(twin, ["error"]), ...errorOf(run, twin.id), foundAgain };
     const same = without(run, ["expiresAt", "heldBy", "error"]);

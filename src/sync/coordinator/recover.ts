@@ -9,7 +9,7 @@ import { createPlan } from "#plan/diff.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { listTarget } from "#sync/planning/desired.ts";
-import { partOf } from "#sync/plans/stored.ts";
+import { carryOver, partOf } from "#sync/plans/stored.ts";
 import { isOpen, isUnfinished, without } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -150,8 +150,13 @@ async function outcomeOf(
     try {
       if (ledger.settled === run.id) return "settled";
       const { digest, scope, checks, amounts } = await store.load(storedAs, connection);
+      const list = async (): Promise<void> => {
+        await listTarget(sync.target, workbench, "actual", signal);
+        await carryOver(connection);
+      };
+      await list();
       await waitForQueue(sync, workbench, signal);
-      await listTarget(sync.target, workbench, "actual", signal);
+      await list();
       const left = await createPlan(connection);
       if (left.digest === digest) return "nothing";
       if (changes(left.counts) > 0) return "neither";

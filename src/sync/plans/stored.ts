@@ -20,14 +20,12 @@ import { formatName } from "#text.ts";
  * The tables of a workbench that are stored with a plan, each as a Parquet file:
  *
  * - `changes (action, kind, name, before, after)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
- *   a create, `after` for a delete.
- * - `desired`: the list that is sent. `actual` is `desired` without the changes.
+ *   a create, `after` for a delete. The list that is sent is the target as it is then, with these changes.
  * - `owned (kind, name, source, source_id)`: what the sync owned before.
  * - the rest: what the ledger is written from after the apply.
  */
 const tables = {
   changes: "SELECT action, kind, name, before, after FROM change_sides",
-  desired: "SELECT kind, name, display_name, description, mail, group_names FROM desired",
   owned: "SELECT kind, name, source, source_id FROM ledger",
   assembled: "SELECT kind, name, source, source_id FROM assembled",
   contributor: "SELECT kind, name, source, source_id FROM contributor",
@@ -36,8 +34,8 @@ const tables = {
   frozen: "SELECT kind, name, reason FROM frozen",
 } as const;
 
-/** The tables needed to apply the plan later. `actual` and the ledger are read again then. */
-const applied = ["desired", "assembled", "contributor", "managed", "gone", "frozen"] as const;
+/** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
+const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
 
 /** The part of a plan that is in no table. */
 interface StoredPlan extends Omit<LimitedPlan, "plan"> {
@@ -50,7 +48,8 @@ export interface Store {
   /** Stores the plan of a workbench, all of it or nothing. */
   save(id: string, connection: Connection, planned: LimitedPlan): Promise<void>;
   /**
-   * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`; and `shown`, its changes.
+   * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`: `shown` has its changes, for
+   * `carryOver`.
    * @throws {InputError} when it cannot be read
    */
   load(id: string, connection: Connection): Promise<StoredPlan>;
@@ -58,6 +57,8 @@ export interface Store {
   file(id: string, table: keyof typeof tables): string;
   /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
   replaceByPart(id: string): Promise<void>;
+  /** Moves a plan to the place of another one with the same changes: it knows more of the sources. */
+  renew(id: string, newer: string): Promise<void>;
   /** Removes the plans of all other runs; of runs that have ended, also unfinished ones and selected parts. */
   prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void>;
 }
@@ -110,7 +111,9 @@ export function openStore(daemonFolder: string): Store {
         const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;
         const read = (table: string): string => `read_parquet(${literal(file(id, table))})`;
         for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
-        await connection.run(`CREATE OR REPLACE TABLE shown AS FROM ${read("changes")}`);
+        await connection.run(`
+          CREATE OR REPLACE TABLE shown AS
+          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after FROM ${read("changes")}`);
         return kept;
       } catch (error) {
         throw new InputError(`what the run ${id} has planned cannot be read (${firstLineOf(error)}): plan again`, {
@@ -125,6 +128,13 @@ export function openStore(daemonFolder: string): Store {
       await rm(join(folder, id), { recursive: true, force: true });
       await rename(part, join(folder, id));
       await syncFolder(folder);
+    },
+    renew: async (id, newer) => {
+      // One file at a time, so that there is a whole plan whenever the process ends.
+      for (const name of await readdir(join(folder, newer))) {
+        await rename(join(folder, newer, name), join(folder, id, name));
+      }
+      for (const changed of [join(folder, id), folder]) await syncFolder(changed);
     },
     prune: async ({ ended, underWay }) => {
       const keeping = new Set([
@@ -148,6 +158,19 @@ async function syncFile(path: string): Promise<void> {
 }
 
 /**
+ * Makes `desired` of the target as it is (`actual`) and the changes of a stored plan (`shown`): what others have changed
+ * since stays. Made between listing the target and `createPlan`.
+ */
+export async function carryOver(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE desired AS
+    SELECT kind, name, display_name, description, mail, group_names FROM actual ANTI JOIN shown USING (kind, name)
+    UNION ALL
+    SELECT kind, name, after.display_name, after.description, after.mail, after.group_names FROM shown
+    WHERE after IS NOT NULL`);
+}
+
+/**
  * Plans the stored plan of a run again: the target is listed again, and the changes must still be those that were shown.
  * Then only the selected part of them is left.
  */
@@ -160,8 +183,11 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     await useThreads(connection);
     progress?.("plan");
     const { scope } = await store.load(run.id, connection);
+    await carryOver(connection);
     const whole = await createPlan(connection);
     if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
+    const severed = await severedMemberships(connection);
+    if (severed.length > 0) throw noLongerShown(run.id, severed);
     await narrow(connection, selection);
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
     if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
@@ -202,6 +228,23 @@ async function differences(connection: Connection): Promise<string[]> {
     if (is === null) return `${who}: it was to be ${past(was)}, which is no longer needed`;
     if (was !== is) return `${who}: it was to be ${past(was)}, and would be ${past(is)} now`;
     return `${who}: it was to be ${past(was)}, and is not in the target what it was then`;
+  });
+  return rows.length > most ? [...lines, "and more"] : lines;
+}
+
+/** Memberships in groups that there will not be: somebody joined a group that the plan deletes, or deleted one that it fills. */
+async function severedMemberships(connection: Connection): Promise<string[]> {
+  const rows = await connection.rows<{ kind: string; name: string; g: string; goes: boolean }>(`
+    SELECT m.kind, m.name, m.g, s.name IS NOT NULL AS goes
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM desired) m
+    ANTI JOIN (SELECT name FROM desired WHERE kind = 'group') d ON d.name = m.g
+    LEFT JOIN shown s ON s.kind = 'group' AND s.name = m.g
+    ORDER BY 1, 2, 3 LIMIT ${most + 1}`);
+  const lines = rows.slice(0, most).map(({ kind, name, g, goes }) => {
+    const [who, group] = [`${kind} ${formatName(name)}`, formatName(g)];
+    return goes
+      ? `${who}: it has joined the group ${group}, which was to be deleted`
+      : `${who}: it was to be in the group ${group}, which somebody has deleted`;
   });
   return rows.length > most ? [...lines, "and more"] : lines;
 }

@@ -1,9 +1,10 @@
-import { writeFile } from "node:fs/promises";
+import { stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import csv from "#connectors/csv/index.ts";
 import { UnavailableError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
+import type { Sync } from "#sync/sync.ts";
 import { ada, byHand, coordinated, directoryOf } from "./coordinated.ts";
 import { useStaff } from "./staff.ts";
 
@@ -15,6 +16,25 @@ const user = (name: string, displayName = name) => ({
   principalTypeEnum: "LOCAL_USER",
   password: "x",
 });
+
+/** The staff's sync with groups, from a file of them. */
+function withGroups(): Partial<Sync> {
+  const options = csv.options.parse({
+    users: { file: "people.csv", id: "login" },
+    groups: { file: "groups.csv", id: "id" },
+  });
+  return {
+    sources: [{ name: "company", source: csv.open(options, { name: "company", folder: staff.folder() }) }],
+    rules: compileRules({
+      users: { name: "entry.login", displayName: "entry.login" },
+      groups: { name: "entry.id", displayName: "entry.id" },
+    }),
+    protection: { manage: "owned", makesGroups: true, users: ["admin"], groups: ["Administrator", "All"] },
+  };
+}
+
+const groups = (...ids: readonly string[]): Promise<void> =>
+  writeFile(join(staff.folder(), "groups.csv"), ["id", ...ids, ""].join("\n"));
 
 describe("what waits for approval", () => {
   test("is applied as it was shown, also when the source has changed since; the same again is not a second one", async () => {
@@ -62,6 +82,46 @@ describe("what waits for approval", () => {
     const next = await run();
     expect(next).toMatchObject({ state: "pending", counts: { users: { create: 1, update: 1 } } });
     expect(find(id)?.state).toBe("superseded");
+  });
+
+  test("is applied although others have changed other principals of the target since, which stay as they are now", async () => {
+    const { run, approve, find } = await coordinated(staff);
+    await staff.people("ada", "grace");
+    await approve((await run()).id);
+    await byHand(url(), user("leaver"), user("joiner"));
+    await staff.people("ada", "zoe");
+    const { id, digest } = await run();
+    await byHand(url(), user("joiner", "Joined"), user("newcomer"));
+    expect(await approve(id, { digest: digest ?? "" })).toMatchObject({ state: "applied", digest });
+    expect(await staff.users()).toEqual(["ada", "admin", "joiner", "leaver", "newcomer", "zoe"]);
+    expect(await directoryOf(url())).toContain('"name":"joiner","displayName":"Joined"');
+    expect(find(id)).toMatchObject({ counts: { users: { create: 1, delete: 1 } } });
+    expect(await run()).toMatchObject({ state: "no change" });
+  });
+
+  test("is refused when somebody has joined a group that it deletes", async () => {
+    const { run, approve } = await coordinated(staff, {}, withGroups);
+    await staff.people("ada");
+    await groups("old", "new");
+    await approve((await run()).id);
+    await groups("new");
+    const { id } = await run();
+    await byHand(url(), { ...user("newcomer"), groupNames: ["old"] });
+    expect(await approve(id)).toMatchObject({
+      state: "pending",
+      error: { problems: ["user newcomer: it has joined the group old, which was to be deleted"] },
+    });
+  });
+
+  test("is renewed when it is found again", async () => {
+    const { run, approve } = await coordinated(staff);
+    await staff.people("ada", "grace");
+    const { id } = await run();
+    const stored = join(staff.folder(), "daemon", "runs", id, "assembled.parquet");
+    const before = await stat(stored);
+    expect(await run()).toMatchObject({ state: "superseded", sameAs: id });
+    expect((await stat(stored)).ino).not.toBe(before.ino);
+    expect(await approve(id)).toMatchObject({ state: "applied" });
   });
 
   test("is as it was shown after a part of it could not be applied", async () => {
@@ -233,20 +293,7 @@ describe("undo", () => {
   });
 
   test("deletes a group that a run made, also when somebody has put another into it by hand since", async () => {
-    const options = csv.options.parse({
-      users: { file: "people.csv", id: "login" },
-      groups: { file: "groups.csv", id: "id" },
-    });
-    const { run, approve, undo } = await coordinated(staff, { approval: "automatic" }, () => ({
-      sources: [{ name: "company", source: csv.open(options, { name: "company", folder: staff.folder() }) }],
-      rules: compileRules({
-        users: { name: "entry.login", displayName: "entry.login" },
-        groups: { name: "entry.id", displayName: "entry.id" },
-      }),
-      protection: { manage: "owned", makesGroups: true, users: ["admin"], groups: ["Administrator", "All"] },
-    }));
-    const groups = (...ids: string[]): Promise<void> =>
-      writeFile(join(staff.folder(), "groups.csv"), ["id", ...ids, ""].join("\n"));
+    const { run, approve, undo } = await coordinated(staff, { approval: "automatic" }, withGroups);
     await staff.people("ada");
     await groups("old");
     await run();

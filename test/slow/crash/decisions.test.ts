@@ -32,7 +32,7 @@ describe("a plan that a person approves", () => {
   });
 
   test.each([
-    "file:^runs/.*.part.partial/desired.parquet",
+    "file:^runs/.*.part.partial/assembled.parquet",
     "file:^runs/.*.part$",
     "journal running sent:before",
     "journal running sent:after",
