@@ -111,3 +111,14 @@ export async function* inBatches(
   }
   if (batch.length > 0) yield batch;
 }
+
+/** Below this, half of them may well leave at a time. */
+const fewEnough = 20;
+
+/**
+ * The fewest of something that is believed without being configured, where the last good read counted so many: one, and
+ * of 20 or more the half. Whatever loses more than that in one go is rather a source that no longer shows everything.
+ */
+export function leastAfter(before: number): number {
+  return before < fewEnough ? Math.min(before, 1) : Math.ceil(before / 2);
+}

@@ -22,6 +22,8 @@ export interface Server {
   readonly subject: string;
   readonly signal: AbortSignal;
   warn(message: string): void;
+  /** Never to appear in a message. */
+  secrets(): readonly string[];
   /** @throws what `request` throws */
   get<T>(query: Query<T>): Promise<T>;
   /** The connection of the last answer. */
@@ -82,6 +84,7 @@ export async function openServer(
     subject: `source ${name}`,
     signal,
     warn,
+    secrets: () => authorization.secrets(),
     get: ({ path, parameters, refused, ...query }) => {
       const url = new URL(path.replace(/^\/+/, ""), base);
       for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);

@@ -1,12 +1,13 @@
 import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
-import { IncompleteReadError } from "#errors.ts";
 import { openFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
 import { authorizationOf, openServer } from "./client.ts";
 import type { Authorization } from "./client.ts";
 import { readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
+import { assertEnough, countNames } from "./enough.ts";
+import type { Counts } from "./enough.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
 import type { Options } from "./options.ts";
@@ -30,7 +31,7 @@ export default scim;
 
 /**
  * Everything on the server, or in the files.
- * @throws {IncompleteReadError} also when there are fewer users or groups than configured
+ * @throws {IncompleteReadError} also when there is less than configured, or than the last good read makes likely
  */
 export async function* read(
   options: Options,
@@ -38,21 +39,20 @@ export async function* read(
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
-  const counts = { user: 0, group: 0, membership: 0 };
+  const counts: Counts = { users: 0, groups: 0, memberships: 0 };
   for await (const records of recordsOf(options, authorization, open, context)) {
-    for (const { kind } of records) counts[kind]++;
+    for (const record of records) {
+      if (record.kind === "membership") counts.memberships++;
+      else {
+        counts[record.kind === "user" ? "users" : "groups"]++;
+        counts.memberships += record.members.length + record.memberOf.length;
+      }
+    }
     // Page by page: the next request may take long, or fail.
     yield* inBatches([records]);
   }
-  for (const [kind, least, setting] of [
-    ["user", options.minUsers, "minUsers"],
-    ["group", options.minGroups, "minGroups"],
-  ] as const) {
-    if (counts[kind] >= least) continue;
-    throw new IncompleteReadError(
-      `source ${open.name}: ${counts[kind]} ${kind}s, expected at least ${least} (${setting})`,
-    );
-  }
+  assertEnough(counts, options, `source ${open.name}`, context.lastCounts);
+  for (const name of countNames) context.count?.(name, counts[name]);
 }
 
 async function* recordsOf(

@@ -58,7 +58,10 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, prog
   const { count, overlap } = paging;
   let total: number | undefined;
   let last: string | undefined;
-  for (let next = 1; total === undefined || next <= total;) {
+  let next = 1;
+  // A server that sends more than was asked for sends everything at once.
+  let isPaged = false;
+  for (; total === undefined || next <= total;) {
     const startIndex: number = overlap && last !== undefined ? next - 1 : next;
     const expected = startIndex < next ? last : undefined;
     const query = { path, parameters: { ...parameters, startIndex: `${startIndex}`, count: `${count}` } };
@@ -92,11 +95,35 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, prog
     total = totalResults;
     const advance: number = received - (next - startIndex);
     next += advance;
+    isPaged ||= received <= count;
     if (advance > 0 || next > total) continue;
     const hint = received === 0 ? "" : "; a server that gives one at a time needs paging: { overlap: false }";
     return `it ends after ${next - 1} of ${total}${hint}`;
   }
-  return total === progress.seen.size ? undefined : mismatch(progress.seen.size, total);
+  if (total !== progress.seen.size) return mismatch(progress.seen.size, total);
+  if (total === 0 || !isPaged) return undefined;
+  return beyondTheEnd(server, { path, parameters, paging }, progress, next);
+}
+
+/**
+ * There are servers whose total is that of the page, or is capped: it proves nothing by itself. So the list is asked for
+ * what comes after its end.
+ * @returns why the total is wrong
+ */
+async function beyondTheEnd(
+  server: Server,
+  { path, parameters, paging }: List,
+  { seen }: Progress,
+  next: number,
+): Promise<string | undefined> {
+  const startIndex = paging.overlap ? next - 1 : next;
+  const query = { path, parameters: { ...parameters, startIndex: `${startIndex}`, count: "2" } };
+  // Some servers refuse to start after the last one.
+  for await (const resources of pageOf(server, query, paging.overlap ? [] : [400, 404, 416])) {
+    if (resources.every((resource) => seen.has(requiredId(resource, path, server)))) continue;
+    return `totalResults is ${next - 1}, and there is a resource after these; the list grew, or the server counts only part of it`;
+  }
+  return undefined;
 }
 
 /** After so many pages without anything new, the server is going round in circles. */
@@ -167,11 +194,13 @@ const longestHeldPage = 1_000;
 
 /**
  * The resources of one page, in one batch or several, then what the list says about itself.
+ * @param empty the refusals that mean that there is nothing
  * @throws what `Server.get` throws; {InputError} when the answer is not a list
  */
 export async function* pageOf(
   server: Server,
   query: Pick<Query<never>, "path" | "parameters">,
+  empty: readonly number[] = [],
 ): AsyncGenerator<readonly Resource[], Envelope | typeof lostCursor> {
   const title = `${server.subject}: GET ${titleOf(new URL(query.path, server.base))}`;
   const atLeast = Math.max(longestHeldPage, Number(query.parameters["count"] ?? 0)) + 1;
@@ -198,10 +227,11 @@ export async function* pageOf(
         if (first.length >= atLeast) return { first, rest, envelope: {}, close };
       }
     },
-    refused: ({ status, scimType }) =>
-      "cursor" in query.parameters && status === 400 && /^(?:expired|invalid)Cursor$/i.test(scimType ?? "")
-        ? { value: lostCursor }
-        : undefined,
+    refused: ({ status, scimType }) => {
+      if (empty.includes(status)) return { value: { first: [], envelope: {}, close: () => {} } };
+      const isCursor = "cursor" in query.parameters && status === 400;
+      return isCursor && /^(?:expired|invalid)Cursor$/i.test(scimType ?? "") ? { value: lostCursor } : undefined;
+    },
   });
   if (start === lostCursor) return start;
   if (start.rest === undefined) {
@@ -273,6 +303,7 @@ export interface Seen {
   readonly size: number;
   /** Returns false for an id that is already in the set. */
   add(id: string): boolean;
+  has(id: string): boolean;
 }
 
 const words = 4;
@@ -287,40 +318,50 @@ interface Table {
 export function createSeen(): Seen {
   const shards = Array.from({ length: tables }, (): Table => ({ slots: new Uint32Array(16 * words), used: 0 }));
   let size = 0;
+  const placeOf = (id: string): { readonly shard: Table; readonly key: Uint32Array } => {
+    const digest = hash("sha256", id, "buffer");
+    const key = new Uint32Array(words);
+    for (let word = 0; word < words; word++) key[word] = digest.readUInt32LE(word * 4);
+    // A slot that starts with zero is free.
+    key[0] = (key[0] ?? 0) | 1;
+    return { shard: shards[digest[16] ?? 0] as Table, key };
+  };
   return {
     get size() {
       return size;
     },
     add(id) {
-      const digest = hash("sha256", id, "buffer");
-      const key = new Uint32Array(words);
-      for (let word = 0; word < words; word++) key[word] = digest.readUInt32LE(word * 4);
-      // A slot that starts with zero is free.
-      key[0] = (key[0] ?? 0) | 1;
-      const shard = shards[digest[16] ?? 0];
-      if (shard === undefined || !insert(shard, key, 0)) return false;
+      const { shard, key } = placeOf(id);
+      if (!insert(shard, key, 0)) return false;
       size++;
       if (shard.used * words * 2 > shard.slots.length) grow(shard);
       return true;
     },
+    has(id) {
+      const { shard, key } = placeOf(id);
+      return shard.slots[slotOf(shard, key, 0)] !== 0;
+    },
   };
+}
+
+/** The slot of the key at `from` in `keys`, or the free one where it belongs. */
+function slotOf({ slots }: Table, keys: Uint32Array, from: number): number {
+  const count = slots.length / words;
+  for (let slot = (keys[from + 1] ?? 0) % count; ; slot = (slot + 1) % count) {
+    if (slots[slot * words] === 0) return slot * words;
+    let word = 0;
+    while (word < words && slots[slot * words + word] === keys[from + word]) word++;
+    if (word === words) return slot * words;
+  }
 }
 
 /** Inserts the key at `from` in `keys`. Returns false when it is already there. */
 function insert(table: Table, keys: Uint32Array, from: number): boolean {
-  const { slots } = table;
-  const count = slots.length / words;
-  for (let slot = (keys[from + 1] ?? 0) % count; ; slot = (slot + 1) % count) {
-    const at = slot * words;
-    if (slots[at] === 0) {
-      slots.set(keys.subarray(from, from + words), at);
-      table.used++;
-      return true;
-    }
-    let word = 0;
-    while (word < words && slots[at + word] === keys[from + word]) word++;
-    if (word === words) return false;
-  }
+  const slot = slotOf(table, keys, from);
+  if (table.slots[slot] !== 0) return false;
+  table.slots.set(keys.subarray(from, from + words), slot);
+  table.used++;
+  return true;
 }
 
 function grow(table: Table): void {

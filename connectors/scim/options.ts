@@ -193,8 +193,17 @@ export const options = z
         "Which attributes to request: auto leaves out large ones that no rule uses, all requests everything, a list just these. Default auto.",
       ),
     timeouts,
-    minUsers: count(0).default(1).describe("Fewer users fail the read. Default 1."),
-    minGroups: count(0).default(0).describe("Fewer groups fail the read. Default 0."),
+    minUsers: count(0)
+      .optional()
+      .describe("Fewer users fail the read. Default: 1, and half of those of the last good read."),
+    minGroups: count(0)
+      .optional()
+      .describe("Fewer groups fail the read. Default: 0; 1 and half of those of the last good read, where it had any."),
+    minMemberships: count(0)
+      .optional()
+      .describe(
+        "Fewer memberships fail the read. Default: 1 where there are groups, and half of those of the last good read. 0: all groups may be empty.",
+      ),
   })
   .superRefine((value, context) => {
     const problem = (path: string, message: string): void => {

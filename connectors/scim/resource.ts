@@ -39,6 +39,11 @@ export function idOf(resource: Resource): string | undefined {
   return typeof id === "string" && id !== "" ? id : undefined;
 }
 
+/** Whether what came is an error (RFC 7644, 3.12), whatever the HTTP status says. */
+export function isError({ schemas }: Resource): boolean {
+  return [schemas].flat().some((schema) => /^urn:ietf:params:scim:api:messages:2\.0:Error$/i.test(String(schema)));
+}
+
 /** The kind of a resource; undefined when it does not say, `other` when it is neither user nor group. */
 export function typeOf(resource: Resource): Kind | { readonly other: string } | undefined {
   const meta = resource["meta"];

@@ -1,15 +1,15 @@
 import type { Entry, MemberReference, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
-import { IncompleteReadError, InputError } from "#errors.ts";
 import { textOf } from "#http/client.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Authorization, Server } from "./client.ts";
-import { openServer, titleOf } from "./client.ts";
-import { itemsOf } from "./json.ts";
-import { createSeen, resourcesOf } from "./list.ts";
+import { openServer } from "./client.ts";
+import { resourcesOf } from "./list.ts";
 import type { List } from "./list.ts";
 import type { GroupsOptions, Options } from "./options.ts";
-import type { EntryOptions, Resource } from "./resource.ts";
-import { entryOf, idOf, membersOf, objectOf, typeOf } from "./resource.ts";
+import { entryIn } from "./lookup.ts";
+import { membersOfGroup } from "./members.ts";
+import type { EntryOptions } from "./resource.ts";
+import { objectOf, typeOf } from "./resource.ts";
 
 export type ServerOptions = Options & { readonly url: string };
 
@@ -37,16 +37,11 @@ export async function* readServer(
       },
       paging,
     });
-    let isLinked = false;
     for await (const resources of resourcesOf(server, list("user", options.users))) {
-      const users = resources.map((resource) => entryIn(server, "user", options.users.path, resource, entryOptions));
-      isLinked ||= users.some(({ memberOf }) => memberOf.length > 0);
-      yield users;
+      yield resources.map((resource) => entryIn(server, "user", options.users.path, resource, entryOptions));
     }
-    if (options.groups !== false) {
-      const hasMembers = yield* readGroups(server, options.groups, list("group", options.groups), entryOptions);
-      if (!hasMembers && !isLinked) throw withoutMembers(server, options.groups);
-    }
+    if (options.groups !== false)
+      yield* readGroups(server, options.groups, list("group", options.groups), entryOptions);
     context.signal.throwIfAborted();
   } finally {
     await server.close();
@@ -60,115 +55,34 @@ export async function pagingOf({ paging }: Options, server: Server): Promise<Lis
   return { ...paging, by, count: Math.min(paging.count, provider.largestPage ?? paging.count) };
 }
 
-/** @returns false when no group has the attribute `members`: the server may leave it out of lists */
 async function* readGroups(
   server: Server,
   options: GroupsOptions,
   list: List,
   entryOptions: EntryOptions,
-): AsyncGenerator<readonly SourceRecord[], boolean> {
+): AsyncGenerator<readonly SourceRecord[]> {
   const isApart = entryOptions.memberships !== "groups" && options.members === "each";
-  let hasMembers = isApart || entryOptions.memberships === "groups";
-  let hasGroups = false;
   for await (const resources of resourcesOf(server, list)) {
     const entries: Entry[] = [];
-    const apart: { entry: Entry; given: number | undefined }[] = [];
+    const apart: { entry: Entry; given: number | undefined; isTyped: boolean }[] = [];
     for (const resource of resources) {
       const entry = entryIn(server, "group", options.path, resource, entryOptions);
-      hasMembers ||= "members" in resource;
-      hasGroups = true;
       const isCut = options.memberLimit !== undefined && entry.members.length >= options.memberLimit;
-      if (isApart || isCut) apart.push({ entry, given: isCut ? entry.members.length : undefined });
+      const isTyped = typeOf(resource) !== undefined;
+      if (isApart || isCut) apart.push({ entry, given: isCut ? entry.members.length : undefined, isTyped });
       entries.push(isApart || isCut ? { ...entry, members: [] } : entry);
     }
     yield entries;
-    for (const { entry, given } of apart) {
-      for await (const members of membersOfGroup(server, options, entry.id, given)) {
+    for (const { entry, ...group } of apart) {
+      for await (const members of membersOfGroup(server, options, { id: entry.id, ...group })) {
         yield members.map((member) => membership(entry, member));
       }
     }
   }
-  return hasMembers || !hasGroups;
-}
-
-function withoutMembers({ subject }: Server, { path }: GroupsOptions): IncompleteReadError {
-  return new IncompleteReadError(
-    `${subject}: ${path}: no group has the attribute members, and no user is in a group; a server that leaves members out of lists ` +
-      "is asked for them with groups: { members: each }, as is one whose groups are all empty",
-  );
 }
 
 function membership({ id, origin }: Entry, member: MemberReference): SourceRecord {
   return { kind: "membership", group: id, member, origin };
-}
-
-/** @throws {InputError} the resource is of another kind */
-function entryIn(server: Server, kind: Kind, path: string, resource: Resource, entryOptions: EntryOptions): Entry {
-  const origin = new URL(`${path.replace(/^\/+/, "")}/${encodeURIComponent(idOf(resource) ?? "")}`, server.base).href;
-  const type = typeOf(resource);
-  if (type === undefined || type === kind) return entryOf(kind, resource, origin, entryOptions);
-  const found = typeof type === "string" ? type : type.other;
-  throw new InputError(`${server.subject}: ${origin}: is a ${found}, in the list of ${kind}s; check the path`);
-}
-
-/**
- * The members of one group, requested on its own: at once, or page by page where the server pages members. There is no
- * total to compare with: they are complete when a further page is empty.
- * @param given how many of them the list of groups held, if it may have cut them off
- * @throws {IncompleteReadError} they are still cut off, or all pages are the same
- * @throws {InputError} the answer is not a group
- */
-async function* membersOfGroup(
-  server: Server,
-  options: GroupsOptions,
-  id: string,
-  given: number | undefined,
-): AsyncGenerator<readonly MemberReference[]> {
-  const { memberPages: pages, memberLimit: limit } = options;
-  const path = `${options.path}/${encodeURIComponent(id)}`;
-  const title = `${server.subject}: GET ${titleOf(new URL(path.replace(/^\/+/, ""), server.base))}`;
-  const seen = createSeen();
-  for (let next = 1; ;) {
-    const paging = pages === undefined ? {} : { [pages.startIndex]: `${next}`, [pages.count]: `${pages.size}` };
-    const members = await memberPage(server, path, { attributes: "members", ...paging }, title);
-    const news = members.filter(({ kind, key }) => seen.add(`${kind ?? ""} ${key}`));
-    if (news.length > 0) yield news;
-    if (pages === undefined) {
-      if (given === undefined || limit === undefined || members.length > given) return;
-      throw new IncompleteReadError(
-        `${title}: ${members.length} members, no more than in the list of groups (memberLimit: ${limit}), so they may be cut off; ` +
-          "set groups: { memberPages }, if the server has pages of members",
-      );
-    }
-    if (members.length === 0) return;
-    if (news.length === 0) {
-      throw new IncompleteReadError(
-        `${title}: the members from ${next} on are those that came before; does the server page members with ${pages.startIndex} and ${pages.count}?`,
-      );
-    }
-    next += members.length;
-  }
-}
-
-function memberPage(
-  server: Server,
-  path: string,
-  parameters: Readonly<Record<string, string>>,
-  title: string,
-): Promise<readonly MemberReference[]> {
-  return server.get({
-    path,
-    parameters,
-    async use({ body }) {
-      let group: Resource | undefined;
-      // To the end, so that the connection can be used again.
-      for await (const [item] of itemsOf(body)) {
-        if (item?.kind === "resource") group ??= objectOf(item.value);
-      }
-      if (group !== undefined) return membersOf(group, title);
-      throw new InputError(`${title}: the answer is not a group`);
-    },
-  });
 }
 
 /** What a server says that it supports (RFC 7643, 5; RFC 9865). */

@@ -215,16 +215,16 @@ function listOf(all: readonly ScimResource[], query: URLSearchParams, quirks: Qu
         : {}
       : { startIndex: start + 1, itemsPerPage: end - start }),
     Resources: all.slice(start, end).map((resource) => {
-      if (limit === undefined || !("members" in resource)) return resource;
       const { members, ...rest } = resource;
-      return limit === 0 ? rest : { ...rest, members: (members as unknown[]).slice(0, limit) };
+      if (limit === undefined || !Array.isArray(members)) return resource;
+      return limit === 0 ? rest : { ...rest, members: members.slice(0, limit) };
     }),
   };
 }
 
 function membersOf(resource: ScimResource, query: URLSearchParams, { memberLimit, memberPages }: Quirks): object {
-  if (!("members" in resource)) return resource;
-  const members = resource["members"] as unknown[];
+  const members = resource["members"];
+  if (!Array.isArray(members)) return resource;
   const start = memberPages === true ? Number(query.get("startIndex") ?? 1) - 1 : 0;
   const count = memberPages === true ? Number(query.get("count") ?? 100) : Infinity;
   return { ...resource, members: members.slice(start, start + Math.min(count, memberLimit ?? Infinity)) };

@@ -18,6 +18,7 @@ function serverOf(ids: string[], changes: readonly (readonly Change[])[]): Serve
     subject: "source corp",
     signal: new AbortController().signal,
     warn: () => {},
+    secrets: () => [],
     socket: () => undefined,
     close: async () => {},
     get: ({ parameters, use }) => {

@@ -1,0 +1,47 @@
+import { leastAfter } from "#connector.ts";
+import type { ReadContext } from "#connector.ts";
+import { IncompleteReadError } from "#errors.ts";
+import type { Options } from "./options.ts";
+
+/** What a read counts, and reports as counted. */
+export const countNames = ["users", "groups", "memberships"] as const;
+export type Counts = Record<(typeof countNames)[number], number>;
+
+const settings = { users: "minUsers", groups: "minGroups", memberships: "minMemberships" } as const;
+
+/**
+ * A server that lost sight of something says so by success and less. Where the configuration does not say how much there
+ * is at least, the last good read does.
+ * @throws {IncompleteReadError} there is less
+ */
+export function assertEnough(
+  counts: Counts,
+  options: Options,
+  subject: string,
+  last: ReadContext["lastCounts"] = {},
+): void {
+  const hasGroups = counts.groups > 0;
+  const first: Counts = { users: 1, groups: 0, memberships: hasGroups ? 1 : 0 };
+  for (const name of countNames) {
+    const setting = settings[name];
+    const configured = options[setting];
+    const found = counts[name];
+    const before = last[name] ?? 0;
+    const least = configured ?? Math.max(first[name], leastAfter(before));
+    if (found >= least) continue;
+    const number = found.toLocaleString("en");
+    if (configured !== undefined)
+      throw new IncompleteReadError(`${subject}: ${number} ${name}, expected at least ${configured} (${setting})`);
+    if (before > 0) {
+      throw new IncompleteReadError(
+        `${subject}: ${number} ${name}, and ${before.toLocaleString("en")} at the last good read; if that is right, set ${setting}: ${found}`,
+      );
+    }
+    if (name === "users") throw new IncompleteReadError(`${subject}: ${number} users, expected at least 1 (minUsers)`);
+    const isApart = options.groups !== false && options.groups.members === "each";
+    const hint = isApart ? "" : "a server that leaves members out of lists needs groups: { members: each }; ";
+    throw new IncompleteReadError(
+      `${subject}: no group has a member, and no user is in a group; ${hint}if all groups are empty, set minMemberships: 0`,
+    );
+  }
+}
