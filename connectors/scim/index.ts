@@ -4,6 +4,7 @@ import { openFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
 import { authorizationOf, openServer } from "./client.ts";
 import type { Authorization } from "./client.ts";
+import { find } from "./find.ts";
 import { readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
 import { assertEnough, countNames } from "./enough.ts";
@@ -23,6 +24,11 @@ const scim: Connector<Options> = {
     return {
       read: (context) => read(options, authorization, place, context),
       describe: (context) => describe(options, authorization, place, context),
+      // Of a server; files do not change during a read.
+      ...(isServer(options) && {
+        uniqueIds: true,
+        find: (records, context) => find(options, authorization, place, records, context),
+      }),
     };
   },
 };

@@ -132,12 +132,14 @@ const emptyPages = 100;
 async function* byCursor(server: Server, { path, parameters, paging }: List, progress: Progress): Pass {
   let cursor = "";
   let total: number | undefined;
+  let received = 0;
   let idle = 0;
   for (;;) {
     const before = progress.seen.size;
     const page = pageOf(server, { path, parameters: { ...parameters, cursor, count: `${paging.count}` } });
     let step = await page.next();
     for (; step.done !== true; step = await page.next()) {
+      received += step.value.length;
       const news = unseen(step.value, progress, path, server);
       if (news.length > 0) yield news;
     }
@@ -149,7 +151,11 @@ async function* byCursor(server: Server, { path, parameters, paging }: List, pro
     if (nextCursor === cursor || idle >= emptyPages) return "its pages go in circles";
     cursor = nextCursor;
   }
-  if (total === undefined || paging.totals === "estimated" || total === progress.seen.size) return undefined;
+  if (total === undefined || paging.totals === "estimated") {
+    const isOnce = received === progress.seen.size;
+    return isOnce ? undefined : "a resource came twice, and no total says that no other is missing for it";
+  }
+  if (total === progress.seen.size) return undefined;
   return `${mismatch(progress.seen.size, total)} (where the server only estimates it: paging: { totals: estimated })`;
 }
 

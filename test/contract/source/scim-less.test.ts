@@ -135,6 +135,24 @@ describe("a total that counts only part of the list", () => {
   });
 });
 
+test.each([{ noTotals: true }, { totals: "estimated" }])(
+  "a resource that comes twice by cursor proves that pages overlap ($noTotals $totals)",
+  async ({ noTotals, totals }) => {
+    const server = await paged(small(), { cursors: true, largestPage: 4, noTotals: noTotals === true });
+    server.intercept((request, response) => {
+      if (request.url?.includes("cursor=after-4") !== true) return false;
+      const Resources = server.directory.users.slice(3, 7);
+      return answer(response, 200, {
+        ...(noTotals !== true && { totalResults: 10 }),
+        nextCursor: "after-8",
+        Resources,
+      });
+    });
+    const options = { url: server.url, groups: false, paging: { totals } };
+    expect(await failure(options)).toMatch(/Users: a resource came twice, and no total says .* \(read 3 times\)/);
+  },
+);
+
 describe("what the last good read counted", () => {
   async function counted(directory: ScimDirectory): Promise<Record<string, number>> {
     const server = await paged(directory);
@@ -177,7 +195,7 @@ test.each([
   ["empty", { members: [] }],
 ])("members that are %s in every group fail the read, unless minMemberships: 0 is written", async (_, none) => {
   const { users, groups } = small();
-  const server = await paged({ users, groups: groups.map(({ members, ...rest }) => ({ ...rest, ...none })) });
+  const server = await paged({ users, groups: groups.map((group) => ({ ...group, members: undefined, ...none })) });
   for (const members of ["list", "each"]) {
     const options = { url: server.url, groups: { members } };
     expect(await failure(options)).toMatch(/no group has a member, and no user is in a group; .*minMemberships: 0$/);

@@ -17,7 +17,7 @@ export function open(options: object, folder = "/") {
   return scim.open(scim.options.parse(options), { name: "corp", folder });
 }
 
-export function contextOf({ folder: _, warnings, signal = new AbortController().signal, ...rest }: Reading = {}) {
+export function contextOf({ folder: _folder, warnings, signal = new AbortController().signal, ...rest }: Reading = {}) {
   return { ...rest, signal, warn: (message: string): void => void warnings?.push(message) };
 }
 
