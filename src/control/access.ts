@@ -1,5 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
+import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { Actor } from "#sync/record.ts";
 import { Refusal } from "./answers.ts";
 
@@ -16,13 +17,12 @@ export interface Host {
 /**
  * Who sends the request: the holder of the token, or an administrator of the service.
  *
- * A browser attaches an administrator's cookie even to requests that another site triggers. Requests that change
- * something are therefore accepted with a cookie only when the browser says that a page of this server or the user
- * started them (`Sec-Fetch-Site`; in older browsers, `Origin`). All of them must be `application/json`, which a form
- * cannot send, and which a script of another site can send only after a preflight that nobody answers here.
+ * What changes something is refused to pages of other sites. It must also be `application/json`, which a form cannot send,
+ * and which a script of another site can send only after a preflight that nobody answers here.
  * @throws {Refusal} 401, 403, 415; and what `host` throws
  */
 export async function authenticate(request: FastifyRequest, host: Host, token: string): Promise<Actor> {
+  if (isFromOtherSite(request.raw)) throw new Refusal(403, otherSite);
   const actor = await actorOf(request, host, token);
   if (request.method === "GET") return actor;
   const contentType = host.contentType(request) ?? "none";
@@ -40,7 +40,6 @@ async function actorOf(request: FastifyRequest, host: Host, token: string): Prom
   if (host.administrator === undefined)
     throw unauthorised("expected `Authorization: Bearer` with the token of data/daemon/control.json");
   const { name, address } = await host.administrator(request);
-  if (request.method !== "GET") refuseOtherSites(request);
   return { name, from: address };
 }
 
@@ -56,17 +55,6 @@ function accountOf(request: FastifyRequest): string {
   } catch {
     return "unknown";
   }
-}
-
-/** @throws {Refusal} 403 */
-function refuseOtherSites({ headers }: FastifyRequest): void {
-  const { origin, host } = headers;
-  const site = headers["sec-fetch-site"];
-  const isOwn =
-    site === undefined
-      ? origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)
-      : site === "same-origin" || site === "none";
-  if (!isOwn) throw new Refusal(403, "the request comes from a page of another site");
 }
 
 /** A secret of 256 random bits. */

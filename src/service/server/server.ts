@@ -7,6 +7,7 @@ import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
+import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { EndedRequest } from "#service/observer.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
@@ -76,8 +77,9 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, prefixes);
     watch(request, reply, log, observe);
-    const refused = isStopping() && !healthPaths.has(request.routeOptions.url);
-    done(refused ? new HttpError(503, ["The service is stopping."]) : undefined);
+    const isRefused = isStopping() && !healthPaths.has(request.routeOptions.url);
+    if (isRefused) done(new HttpError(503, ["The service is stopping."]));
+    else done(isFromOtherSite(request.raw) ? new HttpError(403, [otherSite]) : undefined);
   });
 
   app.addHook("onSend", (request, reply, payload, done) => {
