@@ -31,7 +31,7 @@ const layers: Record<string, readonly string[]> = {
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
   "src/exports": ["client", "plan", "duckdb", "files/disk"],
-  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening"],
+  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "http/sites"],
   "src/config": [
     "connector",
     // What a module says can be configured of it.

@@ -78,6 +78,17 @@ export const host = text("a host like node1.example.com").regex(
   },
 );
 
+/** An address, or a network of them: `127.0.0.1`, `10.0.0.0/8`, `fd00::/8`. */
+export const network = text("an address or a network like 10.0.0.0/8").refine(isNetwork, {
+  error: "expected an address or a network like 10.0.0.0/8",
+});
+
+function isNetwork(value: string): boolean {
+  const { address = "", bits } = /^(?<address>[^/%]+)(?:\/(?<bits>\d{1,3}))?$/.exec(value)?.groups ?? {};
+  const version = isIP(address);
+  return version !== 0 && Number(bits ?? 0) <= (version === 4 ? 32 : 128);
+}
+
 /** The port of a server that clients connect to. */
 export const port = z
   .int({ error: "expected a port from 1 to 65535" })

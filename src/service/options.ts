@@ -38,6 +38,12 @@ export const service = z.strictObject({
     .describe(
       "Allow plain HTTP on an address that other machines can reach. Passwords then cross the network unencrypted.",
     ),
+  trustedProxies: z
+    .array(values.network, { error: "expected a list of addresses or networks" })
+    .prefault([])
+    .describe(
+      "The addresses or networks (10.0.0.0/8) of the proxies in front of the service. Behind them, a client's address is the last one in X-Forwarded-For that is not a proxy's.",
+    ),
   prefixes: z
     .array(values.familyPrefix, { error: "expected a list of paths" })
     .prefault(["", "/callosum/v1"])

@@ -138,6 +138,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const app = await createServer({
     tls: certificate,
     prefixes: options.prefixes,
+    trustedProxies: options.trustedProxies,
     isStopping: () => isStopping,
     track: (work) => requests.track(work),
     log,

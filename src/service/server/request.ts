@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { BlockList, isIP } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { familyA, familyB } from "#wire/routes.ts";
 import { HttpError } from "./answers.ts";
@@ -14,7 +16,7 @@ export interface Exchange {
   readonly trace: string;
   /** In milliseconds, as `performance.now()` has it. */
   readonly started: number;
-  /** The client's address, from its socket and never from a header (0.8). */
+  /** The client's address: that of its socket (0.8), or what the proxies before it say, where they are trusted. */
   readonly address: string;
   /** The header as it was sent. */
   readonly contentType: string | undefined;
@@ -26,15 +28,22 @@ declare module "fastify" {
   }
 }
 
-/** Gives the request its `exchange`. `prefixes` are those of family B (0.2). */
-export function beginExchange(request: FastifyRequest, prefixes: readonly string[]): void {
-  const { headers, socket } = request.raw;
+/** What the exchanges of a server have in common. */
+export interface ExchangeSettings {
+  /** Those of family B (0.2). */
+  readonly prefixes: readonly string[];
+  readonly addressOf: (request: IncomingMessage) => string;
+}
+
+/** Gives the request its `exchange`. */
+export function beginExchange(request: FastifyRequest, { prefixes, addressOf }: ExchangeSettings): void {
+  const { headers } = request.raw;
   request.exchange = {
     family: familyOf(pathOf(request), prefixes),
     incident: randomUUID(),
     trace: randomUUID(),
     started: performance.now(),
-    address: plainAddress(socket.remoteAddress),
+    address: addressOf(request.raw),
     contentType: headers["content-type"],
   };
   // Routes judge the body once the caller is known. Fastify would refuse a malformed content type before that.
@@ -69,6 +78,41 @@ export function queryOf(request: FastifyRequest): URLSearchParams {
 /** An address without the wrapping that IPv4 has on a socket for both versions. */
 export function plainAddress(address: string | undefined): string {
   return (address ?? "").replace(/^::ffff:(?=\d+\.)/i, "");
+}
+
+/**
+ * Finds the address of the client that a request comes from. Every proxy appends the address it was called from to
+ * `X-Forwarded-For`, and only what trusted ones say counts: from the right, up to the first one that is not trusted.
+ * @param trustedProxies addresses and networks; without any, the header does not count
+ */
+export function createAddressOf(trustedProxies: readonly string[]): (request: IncomingMessage) => string {
+  const trusted = new BlockList();
+  for (const network of trustedProxies) {
+    const [address = "", bits] = network.split("/");
+    const family = isIP(address) === 4 ? "ipv4" : "ipv6";
+    if (bits === undefined) trusted.addAddress(address, family);
+    else trusted.addSubnet(address, Number(bits), family);
+  }
+  const isTrusted = (address: string): boolean => trusted.check(address, isIP(address) === 4 ? "ipv4" : "ipv6");
+
+  return ({ headers, socket }) => {
+    let address = plainAddress(socket.remoteAddress);
+    if (trustedProxies.length === 0) return address;
+    const said = String(headers["x-forwarded-for"] ?? "").split(",");
+    while (isIP(address) !== 0 && isTrusted(address)) {
+      const before = bareAddress(said.pop());
+      if (before === undefined) break;
+      address = before;
+    }
+    return address;
+  };
+}
+
+/** An address of `X-Forwarded-For`, to which some proxies add the port. Undefined: it is none. */
+function bareAddress(text: string | undefined): string | undefined {
+  const { v6, v4 } = /^(?:\[(?<v6>[^\]]+)\]|(?<v4>[\d.]+))(?::\d+)?$/.exec(text?.trim() ?? "")?.groups ?? {};
+  const address = plainAddress(v6 ?? v4 ?? text?.trim());
+  return isIP(address) === 0 ? undefined : address;
 }
 
 /**

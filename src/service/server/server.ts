@@ -12,7 +12,7 @@ import type { EndedRequest } from "#service/observer.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
-import { beginExchange, pathOf, plainAddress } from "./request.ts";
+import { beginExchange, createAddressOf, pathOf, plainAddress } from "./request.ts";
 
 // `import` evaluates every export of these modules, which loads Node's WebSocket and fetch: 8 MB.
 const { createServer: createPlainServer } = process.getBuiltinModule("node:http");
@@ -23,6 +23,8 @@ export interface ServerOptions {
   readonly tls?: { readonly cert: string; readonly key: string } | undefined;
   /** Those of family B (0.2). */
   readonly prefixes: readonly string[];
+  /** Addresses and networks of proxies whose `X-Forwarded-For` counts. Default: none. */
+  readonly trustedProxies?: readonly string[] | undefined;
   readonly isStopping: () => boolean;
   /** Tracks the handling of every request until its answer is out, even after its client has disconnected. */
   readonly track: (work: Promise<unknown>) => Promise<unknown>;
@@ -36,7 +38,17 @@ const healthPaths = new Set<string | undefined>(Object.values(healthRoutes).map(
 
 /** Creates a server without routes. It adds what all answers have in common (B.10, A.25, B.1). */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
-  const { tls, prefixes, isStopping, track, log, observe = () => undefined, stall = 120_000 } = options;
+  const {
+    tls,
+    prefixes,
+    trustedProxies = [],
+    isStopping,
+    track,
+    log,
+    observe = () => undefined,
+    stall = 120_000,
+  } = options;
+  const exchanges = { prefixes, addressOf: createAddressOf(trustedProxies) };
   const app = fastify({
     serverFactory: (handler): Server => {
       // A body may take any time as long as it keeps moving; a header may not.
@@ -48,7 +60,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     },
     frameworkErrors: (error, request, reply) => {
       // Fastify runs no hooks for these.
-      beginExchange(request, prefixes);
+      beginExchange(request, exchanges);
       watch(request, reply, log, observe);
       const body = turnIntoError(request, reply, httpErrorOf(error, request.exchange.incident));
       addHeaders(request, reply);
@@ -75,7 +87,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   });
 
   app.addHook("onRequest", (request, reply, done) => {
-    beginExchange(request, prefixes);
+    beginExchange(request, exchanges);
     watch(request, reply, log, observe);
     const isRefused = isStopping() && !healthPaths.has(request.routeOptions.url);
     if (isRefused) done(new HttpError(503, ["The service is stopping."]));

@@ -74,7 +74,8 @@ export function createThrottle(options: ThrottleOptions): Throttle {
         const pair = pairs.of(`${digest(name)} ${address}`);
         const everywhere = names.of(digest(name));
         const counts = [pair, addresses.of(address), everywhere];
-        const deciding = isKnown(name, address) ? counts.filter((count) => count !== everywhere) : counts;
+        // Who has logged in from there before is not kept out by what strangers try, there or elsewhere.
+        const deciding = isKnown(name, address) ? [pair] : counts;
         const time = now();
         const wait = Math.max(...deciding.map((count) => count.refusedUntil)) - time;
         if (wait > 0) return { retryAfter: Math.ceil(wait / 1000) };
@@ -124,7 +125,7 @@ function digest(name: string): string {
   return createHash("sha256").update(name).digest("base64");
 }
 
-/** The addresses each name has logged in from: they stay open to it while others guess (0.8). */
+/** The addresses each name has logged in from: they stay open to it while others guess, there or elsewhere (0.8). */
 export interface KnownAddresses {
   has(name: string, address: string): boolean;
   /** Never throws: a login does not fail because of it. */

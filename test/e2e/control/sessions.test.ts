@@ -44,6 +44,7 @@ beforeAll(async () => {
     administrator,
     allowPlainHttp: false,
     prefixes: ["", "/callosum/v1"],
+    trustedProxies: [],
     sessions: { idle: 3_600_000, remembered: 3_600_000 },
     logins: { attempts: 10, window: 60_000, lockout: 60_000 },
     privileges: { administration: ["Administrator"], dataManagement: ["DataManager"] },

@@ -94,6 +94,30 @@ describe("0.8", () => {
     expect((await logInRightly(service, "127.0.0.2")).status).toBe(204);
   });
 
+  test("who has logged in from an address before still can while others are refused there", async () => {
+    await using service = await startService();
+    expect((await logInRightly(service, "127.0.0.1")).status).toBe(204);
+    for (let index = 0; index < 50; index++) await logIn(service, "127.0.0.1", `user ${index}`, "wrong");
+    expect((await logIn(service, "127.0.0.1", "ben", "wrong")).status).toBe(429);
+    expect((await logInRightly(service, "127.0.0.1")).status).toBe(204);
+  });
+
+  test("behind a trusted proxy, each client has an address of its own, which is also that of the log", async () => {
+    await using service = await startService({ service: { trustedProxies: ["127.0.0.1"], logins: { attempts: 2 } } });
+    const from = (address: string, password: string): Promise<Answer> =>
+      post(
+        `${service.url}/tspublic/v1/session/login`,
+        { username: administrator.name, password },
+        { headers: { "x-forwarded-for": `203.0.113.9, ${address}` } },
+      );
+    for (let time = 0; time < 2; time++) expect((await from("198.51.100.1", "wrong")).status).toBe(401);
+    expect((await from("198.51.100.1", administrator.password)).status).toBe(429);
+    expect((await from("198.51.100.2", administrator.password)).status).toBe(204);
+    const { stdout } = await service.stop();
+    expect(stdout).toContain('"address":"198.51.100.2"');
+    expect(stdout).not.toContain("203.0.113.9");
+  });
+
   test("a hundred failures of one name refuse it everywhere but where it has logged in before, also after a restart", async () => {
     const data = await mkdtemp(join(tmpdir(), "rollcall-data-"));
     const first = await startService({ data });

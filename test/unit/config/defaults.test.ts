@@ -8,6 +8,7 @@ const service = {
   administrator: { name: "admin" },
   allowPlainHttp: false,
   prefixes: ["", "/callosum/v1"],
+  trustedProxies: [],
   sessions: { idle: 3 * hour, remembered: 7 * 24 * hour },
   logins: { attempts: 10, window: hour / 12, lockout: hour / 12 },
   privileges: { administration: ["Administrator"], dataManagement: ["Administrator", "DataManager"] },
@@ -146,6 +147,7 @@ defaultPassword: change-me`)
   tls: { cert: tls/cert.pem, key: tls/key.pem }
   allowPlainHttp: true
   prefixes: ["", /a, /a/b]
+  trustedProxies: [127.0.0.1, 10.0.0.0/8, "fd00::/8"]
   sessions: { idle: 90s, remembered: 30d }
   logins: { attempts: 3, window: 15m, lockout: 1h }
   privileges: { administration: [], dataManagement: [Loaders] }
@@ -165,6 +167,7 @@ defaultPassword: change-me`)
     tls: { cert: join(folder, "tls/cert.pem"), key: join(folder, "tls/key.pem") },
     allowPlainHttp: true,
     prefixes: ["", "/a", "/a/b"],
+    trustedProxies: ["127.0.0.1", "10.0.0.0/8", "fd00::/8"],
     sessions: { idle: 90_000, remembered: 30 * 24 * hour },
     logins: { attempts: 3, window: hour / 4, lockout: hour },
     privileges: { administration: [], dataManagement: ["Loaders"] },

@@ -33,6 +33,14 @@ const service: readonly [lines: string, problem: string][] = [
   ["tls: { cert: rollcall.yaml }", "2:3: service.tls.key: missing; expected the path of a file"],
   ["tls:", "2:3: service.tls: expected keys with values; the key has no value"],
   ["allowPlainHttp: yes", '2:19: service.allowPlainHttp: expected true or false, not "yes"'],
+  [
+    "trustedProxies: [10.0.0.0/8, 10.0.0.0/33]",
+    '2:32: service.trustedProxies[1]: expected an address or a network like 10.0.0.0/8, not "10.0.0.0/33"',
+  ],
+  [
+    "trustedProxies: [proxy.example]",
+    '2:20: service.trustedProxies[0]: expected an address or a network like 10.0.0.0/8, not "proxy.example"',
+  ],
   ["prefixes: /callosum/v1", '2:13: service.prefixes: expected a list of paths, not "/callosum/v1"'],
   ["prefixes: ['', callosum]", `2:18: service.prefixes[1]: ${prefix}, not "callosum"`],
   ["prefixes: [/callosum/]", `2:14: service.prefixes[0]: ${prefix}, not "/callosum/"`],
@@ -55,7 +63,7 @@ const service: readonly [lines: string, problem: string][] = [
   ],
   [
     "engine: duckdb",
-    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, pinboards, queries, memory",
+    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, trustedProxies, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, pinboards, queries, memory",
   ],
   ["tables: ''", '2:11: service.tables: expected the path of a file, not ""'],
   ["pinboards: ''", '2:14: service.pinboards: expected the path of a folder, not ""'],

@@ -92,6 +92,15 @@ describe("0.8", () => {
     expect(await succeed(throttle, "ada", "10.0.0.2")).toBeUndefined();
   });
 
+  test("who has logged in from an address before is not refused for what others try from there, but for their own failures", async () => {
+    const { throttle } = setUp(["ada@10.0.0.1"]);
+    for (let index = 0; index < 50; index++) await fail(throttle, `made up ${index}`, "10.0.0.1", 1);
+    expect(await succeed(throttle, "ben", "10.0.0.1")).toBe(300);
+    expect(await succeed(throttle, "ada", "10.0.0.1")).toBeUndefined();
+    expect(await fail(throttle, "ada", "10.0.0.1", 10)).toBeUndefined();
+    expect(await succeed(throttle, "ada", "10.0.0.1")).toBe(300);
+  });
+
   test("a hundred failures of one name refuse it to every address it has not logged in from before", async () => {
     const { throttle } = setUp(["ada@10.0.0.1"]);
     for (let index = 0; index < 20; index++) expect(await fail(throttle, "ada", `10.1.0.${index}`, 5)).toBeUndefined();
