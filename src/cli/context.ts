@@ -129,34 +129,38 @@ export const interruptMessages = {
 /** How long a command may take to stop after the second signal, in milliseconds. */
 const abandonLimit = 10_000;
 
-/** The first Ctrl-C (or SIGTERM) stops what can be stopped without harm; a second one abandons the rest. */
+/** The first Ctrl-C (or SIGTERM, or the end of the terminal) stops what can be stopped without harm; a second one abandons the rest. */
 function interruptedBySignals(output: Output, messages: InterruptMessages): CommandInterruption & { end(): void } {
   const stop = new AbortController();
   const abandon = new AbortController();
   let deadline: NodeJS.Timeout | undefined;
-  const onSignal = (): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) {
       abandon.abort(new InputError("abandoned"));
       deadline ??= exitAfter(abandonLimit, output.say);
       return;
     }
-    stop.abort(new InputError(messages.result));
+    stop.abort(new InputError(signal === "SIGHUP" ? ofClosedTerminal(messages.result) : messages.result));
     output.say(
       interruption.isApplying === true
         ? "finishing what is being applied (press Ctrl-C again to abandon it)"
         : messages.notice,
     );
   };
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal).on("SIGHUP", onSignal);
   const interruption: CommandInterruption & { end(): void } = {
     stop: stop.signal,
     abandon: abandon.signal,
     end: () => {
       clearTimeout(deadline);
-      process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+      process.off("SIGINT", onSignal).off("SIGTERM", onSignal).off("SIGHUP", onSignal);
     },
   };
   return interruption;
+}
+
+function ofClosedTerminal(result: string): string {
+  return result.replace(/^Cancelled/, "Cancelled: the terminal was closed");
 }
 
 /**

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -98,6 +99,22 @@ export async function holdLock(configuration: Configuration, timeout = 0): Promi
         );
     }
     await delay(pause);
+  }
+}
+
+/** Whether a process has the lock: whatever else the journal says is running has ended. True where that cannot be known. */
+export function isLocked(configuration: Configuration): boolean {
+  const file = join(daemonFolder(configuration), "lock.sqlite");
+  if (!existsSync(file)) return false;
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(file, { readOnly: true });
+    database.exec("SELECT name FROM sqlite_schema");
+    return false;
+  } catch {
+    return true;
+  } finally {
+    database?.close();
   }
 }
 

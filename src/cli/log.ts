@@ -19,14 +19,13 @@ export interface LogOptions {
   readonly beforeLine?: (() => void) | undefined;
 }
 
-/** What the message already says, or a person who watches does not need. */
-const unreadable =
-  "pid,hostname,sync,run,stage,digest,counts,took,outcome,url,advice,problems,incident,address,method,path,status,milliseconds";
-
 export async function openLog({ level, destination, beforeLine }: LogOptions): Promise<Log> {
   let redact = redactor([]);
   const options: pino.LoggerOptions = {
     level,
+    // `"level":"info"` and ISO 8601, which every collector of logs knows.
+    formatters: { level: (label) => ({ level: label }) },
+    timestamp: pino.stdTimeFunctions.isoTime,
     hooks: {
       logMethod(args, method) {
         method.apply(
@@ -37,31 +36,51 @@ export async function openLog({ level, destination, beforeLine }: LogOptions): P
       streamWrite: (line: string) => printableJson(redact(line)),
     },
   };
-  const stream = beforeLine === undefined ? undefined : await openReadable(destination, beforeLine);
+  const stream = beforeLine === undefined ? undefined : await openReadable(destination, level, beforeLine);
   return {
-    logger: pino(options, stream ?? pino.destination({ dest: destination, sync: true })),
+    logger: pino(options, stream ?? openLines(destination)),
     conceal: (secrets) => {
       redact = redactor(secrets);
     },
   };
 }
 
-async function openReadable(destination: 1 | 2, beforeLine: () => void): Promise<pino.DestinationStream> {
+/** Lines that nobody can receive any more (the terminal was closed, the disk of the log is full) end no process. */
+function openLines(destination: 1 | 2): ReturnType<typeof pino.destination> {
+  const lines = pino.destination({ dest: destination, sync: true, maxLength: 16 * 1024 ** 2 });
+  lines.on("error", () => undefined);
+  return lines;
+}
+
+async function openReadable(
+  destination: 1 | 2,
+  level: LogOptions["level"],
+  beforeLine: () => void,
+): Promise<pino.DestinationStream> {
   // A library that only a terminal needs.
   const { prettyFactory } = await import("pino-pretty");
   const line = prettyFactory({
     colorize: process.stdout.hasColors?.() ?? false,
-    ignore: unreadable,
+    ignore: "pid,hostname",
+    // The message says what a person needs.
+    hideObject: true,
     translateTime: "SYS:HH:MM:ss",
     messageFormat: (record, key) => (record[key] === "request" ? requestLine(record) : String(record[key])),
   });
-  const lines = pino.destination({ dest: destination, sync: true });
+  const lines = openLines(destination);
   return {
     write: (record) => {
+      if (level !== "debug" && isRoutine(record)) return;
       beforeLine();
       lines.write(printable(line(record) ?? ""));
     },
   };
+}
+
+/** What somebody else logs who asked for it: the client of a load, the run whose export it is. */
+function isRoutine(record: string): boolean {
+  const { msg, code } = JSON.parse(record) as Readonly<Record<string, unknown>>;
+  return msg === "load ended" && code === "OK";
 }
 
 function requestLine({ method, path, status, milliseconds }: Readonly<Record<string, unknown>>): string {

@@ -79,9 +79,9 @@ function writeAll(stream: Writable, text: string): Promise<void> {
   });
 }
 
-/** Whether the reader is gone, as in `rollcall plan | head`. The command still finishes its work. */
+/** Whether the reader is gone, as in `rollcall plan | head`, or the terminal closed. The command still finishes its work. */
 function isGone(error: Error): boolean {
-  return "code" in error && (error.code === "EPIPE" || error.code === "ERR_STREAM_DESTROYED");
+  return "code" in error && ["EPIPE", "EIO", "ERR_STREAM_DESTROYED"].includes(String(error.code));
 }
 
 function ignoreGone(error: Error): void {

@@ -5,16 +5,29 @@ import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { readJournal } from "#sync/journal.ts";
+import { lostRecord } from "#sync/coordinator/recover.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { daemonFolder, isLocked } from "./data-folder.ts";
 
-/** The runs of the journal, newest first. Needs no lock. */
+/**
+ * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and
+ * leaves it to the next run to find out more, and to write it down.
+ */
 export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
-  const journal = await readJournal(daemonFolder(configuration));
-  return journal.runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+  const folder = daemonFolder(configuration);
+  let { runs } = await readJournal(folder);
+  if (runs.some(isRunning) && !isLocked(configuration)) {
+    // Whatever was running has ended; it may have said how meanwhile.
+    runs = (await readJournal(folder)).runs.map((run) => (isRunning(run) ? lostRecord(run) : run));
+  }
+  return runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+}
+
+function isRunning({ state }: RunRecord): boolean {
+  return state === "running";
 }
 
 /**

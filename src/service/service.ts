@@ -128,7 +128,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     if (user === undefined) throw new Error(`the administrator ${administrator.name} does not exist`);
     return user;
   };
-  const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions });
+  const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions, log });
   const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
   const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
   const requests = createWork();

@@ -9,7 +9,7 @@ import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { SyncState } from "#sync/record.ts";
 import { createScheduler } from "#sync/schedule/scheduler.ts";
 import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule/scheduler.ts";
-import { logRuns, logSchedule, showPlans } from "./log-events.ts";
+import { logPlan, logRuns, logSchedule } from "./log-events.ts";
 
 /** Runs the syncs of a configuration by their schedules. */
 export interface Daemon {
@@ -34,7 +34,7 @@ export async function startDaemon(
   let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
   const { log } = context;
   const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, records, {
-    report: (report, { id }) => showPlans(context, report, id),
+    report: (report, { id }) => logPlan(context, report, id),
     statusOf: (sync) => {
       const nextSlotAt = scheduler.nextSlotAt(sync);
       const overdue = scheduler.overdue().includes(sync);

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Context } from "#cli/context.ts";
 import type { ExportDocument } from "#cli/export.ts";
 import { describeFailure } from "#cli/output.ts";
+import { shortCounts } from "#cli/run-text.ts";
 import { asCalled, command } from "#commands.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
@@ -37,11 +38,13 @@ function logRun({ log, interruption }: Context, run: RunRecord): void {
     const because = caution === undefined ? "" : `: ${caution}`;
     log.warn(
       { ...facts, digest, counts },
-      `sync ${sync}: run ${id} waits for approval until ${run.expiresAt}${because}`,
+      `sync ${sync}: run ${id} waits for approval until ${run.expiresAt}${because}; see it with \`${command("show", id)}\`, then \`${command("approve", id)}\``,
     );
   } else {
     const words = state === "applied" ? "applied and verified" : state;
-    log.info({ ...facts, digest, counts, took }, `sync ${sync}: ${words} (${took})`);
+    const changes = counts === undefined ? "" : shortCounts(counts);
+    const more = changes === "" ? "" : `: ${changes}; \`${command("show", id)}\` shows them`;
+    log.info({ ...facts, digest, counts, took }, `sync ${sync}: ${words} (${took})${more}`);
   }
   if (run.recovery !== undefined) log.warn(facts, `sync ${sync}: run ${id}: ${run.recovery}`);
   if (waiting.length > 0 && notes[0] !== undefined)
@@ -63,8 +66,9 @@ function logExport(
   else log.error(exported, `sync ${sync}: the run succeeded, but its export failed: ${describeFailure(error)}`);
 }
 
-/** Shows the plan of a run: on a terminal as it is, otherwise as one line of the log. */
-export async function showPlans({ output, log }: Context, report: Report, run: string): Promise<void> {
+/** Writes the plan of a run into the log, as one line. At a terminal, the end of the run says how to see it. */
+export async function logPlan({ output, log }: Context, report: Report, run: string): Promise<void> {
+  if (output.interactive) return;
   const title = `${report.sync} → ${report.target}`;
   const { colour, width } = output;
   const { limits } = report;
@@ -72,13 +76,10 @@ export async function showPlans({ output, log }: Context, report: Report, run: s
   const rest = asCalled(command("show", run, "--all"));
   const parts: string[] = [];
   for await (const part of renderText(report.plan, { title, colour, width, limits, notes, rest })) parts.push(part);
-  const text = parts.join("");
-  if (output.interactive) await output.write(text);
-  else
-    log.info(
-      { sync: report.sync, run, digest: report.plan.digest, counts: report.plan.counts, report: text },
-      `sync ${report.sync}: plan`,
-    );
+  log.info(
+    { sync: report.sync, run, digest: report.plan.digest, counts: report.plan.counts, report: parts.join("") },
+    `sync ${report.sync}: plan`,
+  );
 }
 
 /** Logs what happens to schedules: skipped slots, retries, and overdue syncs. */

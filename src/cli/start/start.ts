@@ -15,6 +15,7 @@ import { exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
 import { openRecords } from "#cli/records.ts";
 import type { Records } from "#cli/records.ts";
+import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { lockHolder } from "#duckdb/database.ts";
@@ -48,6 +49,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
   let api: DaemonApi | undefined;
   const metrics = await openMetrics(composition.version);
   const { addMetricsRoute } = await import("#control/metrics/route.ts");
+  const greeting = createGreeting(sinks);
   const probes = [() => overdueNotice(daemon)];
   const addMetrics: AddRoutes = (app, host) => {
     addMetricsRoute(app, metrics.registry, configuration.metrics, host);
@@ -60,7 +62,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
       api = await createDaemonApi({ configuration, version: composition.version, log, besides: addMetrics, probes });
     }
     if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, sinks, metrics, {
+      service = await startService(configuration, composition, sinks, metrics, greeting, {
         routes: (app, host) => {
           addMetrics(app, host);
           api?.routes(app, host);
@@ -90,6 +92,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
       if (daemon === undefined) log.warn("SIGUSR1 requests a run of every sync, but this process runs no syncs");
       else daemon.scheduler.trigger(signaller);
     });
+    greeting.whenQuiet(() => daemon?.scheduler.isBusy() === true);
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);
     exitAfter(shutdownLimit, (message) => {
@@ -112,6 +115,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     log.info("stopped");
     return exitCodes.done;
   } finally {
+    greeting.show();
     signals.end();
     await daemon?.stop();
     await api?.stop();
@@ -131,8 +135,9 @@ async function openMetrics(version: string): Promise<Metrics> {
 async function startService(
   configuration: Configuration,
   composition: Composition,
-  { log: { logger: log }, output }: Sinks,
+  { log: { logger: log } }: Sinks,
   metrics: Metrics,
+  greeting: Greeting,
   hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {
   await refuseForeignFolder(configuration.data);
@@ -153,13 +158,65 @@ async function startService(
     startedAt: new Date().toISOString(),
     session: await service.openLocalSession(),
   });
-  if (service.generatedPassword !== undefined) {
-    const notice = passwordNotice(configuration, service.generatedPassword);
-    // Much output follows at a terminal, and a person must not miss this line.
-    output.say(output.interactive ? `\n${output.colour ? `\u001B[1m${notice}\u001B[22m` : notice}\n` : notice);
-  }
   log.info({ url: service.url }, `the service is listening on ${service.url}`);
+  const { generatedPassword: password } = service;
+  greeting.set(
+    service.url,
+    password === undefined ? undefined : passwordNotice(configuration, password),
+    hintOf(configuration),
+  );
   return service;
+}
+
+/** What a person must not miss: where the console is, the password, and what to do next. */
+interface Greeting {
+  /** Shows the password at once where nobody watches. */
+  set(url: string, password: string | undefined, hint: string): void;
+  /** At a terminal, the rest is shown as soon as the first runs are over: what is shown last is seen. */
+  whenQuiet(isBusy: () => boolean): void;
+  /** Shows it now, unless it was shown. */
+  show(): void;
+}
+
+/** How long the greeting waits for the first runs, in milliseconds, and how often it looks. */
+const greetingWait = { longest: 15_000, pause: 100 } as const;
+
+function hintOf({ syncs }: Configuration): string {
+  if (Object.keys(syncs).length === 0) return "";
+  return `\`${command("runs")}\` in another terminal shows what was done. `;
+}
+
+function createGreeting({ output }: Sinks): Greeting {
+  let lines: string[] | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const show = (): void => {
+    clearTimeout(timer);
+    if (lines === undefined) return;
+    output.say(["", ...lines, ""].join("\n"));
+    lines = undefined;
+  };
+  return {
+    show,
+    set: (url, password, hint) => {
+      if (!output.interactive) {
+        if (password !== undefined) output.say(password);
+        return;
+      }
+      const bold = (line: string): string => (output.colour ? `\u001B[1m${line}\u001B[22m` : line);
+      lines = [
+        ...(password === undefined ? [] : [bold(password)]),
+        `The console is at ${url}/. ${hint}Ctrl-C stops Rollcall.`,
+      ];
+    },
+    whenQuiet: (isBusy) => {
+      const ends = performance.now() + greetingWait.longest;
+      const look = (): void => {
+        if (isBusy() && performance.now() < ends) timer = setTimeout(look, greetingWait.pause);
+        else show();
+      };
+      look();
+    },
+  };
 }
 
 /** Why the service is not ready while a sync is overdue; says nothing about the content of the sync. */
@@ -184,7 +241,7 @@ export interface Signals {
 /** Listens from now on. This also stops Node from opening its debugger at SIGUSR1. */
 function listenToSignals(): Signals {
   const { promise, resolve } = Promise.withResolvers<string>();
-  const hadTerminal = isatty(1);
+  const terminals = [0, 1, 2].filter((stream) => isatty(stream));
   let onAgain: (() => void) | undefined;
   const hungUp = pending();
   const demanded = pending();
@@ -193,7 +250,7 @@ function listenToSignals(): Signals {
     onAgain?.();
   };
   const onHangUp = (signal: string): void => {
-    if (hadTerminal && !isatty(1)) onStop(signal);
+    if (terminals.some((stream) => !isatty(stream))) onStop(signal);
     else hungUp.came();
   };
   process.on("SIGINT", onStop).on("SIGTERM", onStop).on("SIGHUP", onHangUp).on("SIGUSR1", demanded.came);

@@ -53,6 +53,7 @@ export function createCallers({ sessions, directory, administrator, privileges }
     const token = request.cookies[sessionCookie];
     const user = token === undefined ? undefined : sessions.find(token);
     if (token === undefined || user === undefined) return undefined;
+    if (sessions.isLocal(token)) request.exchange.isOwn = true;
     const account = await directory.account(user.name);
     if (account?.id === user.id) return { id: user.id, name: user.name, token };
     await sessions.end(token);

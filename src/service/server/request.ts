@@ -19,6 +19,8 @@ export interface Exchange {
   /** The client's address: that of its socket (0.8), or what the proxies before it say, where they are trusted. */
   readonly address: string;
   /** The header as it was sent. */
+  /** Rollcall itself asks: the session is one of this machine. */
+  isOwn?: boolean;
   readonly contentType: string | undefined;
 }
 

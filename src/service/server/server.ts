@@ -176,7 +176,11 @@ function watch(
     const route = request.routeOptions?.url;
     observe({ method, route, status, seconds: milliseconds / 1000 });
     if (!raw.writableFinished) log.info(details, "request broken off");
-    else log[healthPaths.has(details.path) ? "debug" : "info"](details, "request");
+    else {
+      // What Rollcall asks itself says nothing about what others do.
+      const isRoutine = healthPaths.has(details.path) || (request.exchange.isOwn === true && raw.statusCode < 400);
+      log[isRoutine ? "debug" : "info"](details, "request");
+    }
   });
   // The rest of an unread body is read and dropped: a client that sends everything first still gets its answer.
   raw.once("finish", () => request.raw.resume());

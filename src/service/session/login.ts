@@ -1,3 +1,5 @@
+import type { Logger } from "pino";
+import { quote } from "#text.ts";
 import type { Sessions, SessionUser } from "./sessions.ts";
 import type { KnownAddresses, Throttle } from "./throttle.ts";
 
@@ -25,9 +27,10 @@ export interface LoginOptions {
   readonly throttle: Throttle;
   readonly known: KnownAddresses;
   readonly sessions: Sessions;
+  readonly log: Logger;
 }
 
-export function createLogin({ account, verify, nobodysHash, throttle, known, sessions }: LoginOptions): Login {
+export function createLogin({ account, verify, nobodysHash, throttle, known, sessions, log }: LoginOptions): Login {
   /** The user, when the password is right. */
   async function verified({ username, password }: Credentials): Promise<SessionUser | undefined> {
     const user = await account(username);
@@ -37,7 +40,15 @@ export function createLogin({ account, verify, nobodysHash, throttle, known, ses
 
   return async (credentials, address) => {
     const attempt = await throttle.begin(credentials.username, address);
-    if ("retryAfter" in attempt) return { outcome: "throttled", retryAfter: attempt.retryAfter };
+    const { username: name } = credentials;
+    if ("retryAfter" in attempt) {
+      const { retryAfter } = attempt;
+      log.warn(
+        { name: shortened(name), address },
+        `login of ${quote(name)} from ${address} refused for ${retryAfter} s: too many failed`,
+      );
+      return { outcome: "throttled", retryAfter };
+    }
     let user: SessionUser | undefined;
     try {
       user = await verified(credentials);
@@ -47,10 +58,19 @@ export function createLogin({ account, verify, nobodysHash, throttle, known, ses
     }
     if (user === undefined) {
       attempt.failed();
+      log.warn(
+        { name: shortened(name), address },
+        `login of ${quote(name)} from ${address} failed: wrong name or password`,
+      );
       return { outcome: "wrong" };
     }
     attempt.succeeded();
     await known.add(user.name, address);
     return { outcome: "opened", token: await sessions.open(user, { remembered: credentials.remembered }) };
   };
+}
+
+/** Whoever tries may send any text as the name. */
+function shortened(name: string): string {
+  return name.slice(0, 80).toWellFormed();
 }

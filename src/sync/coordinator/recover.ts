@@ -98,9 +98,17 @@ function recovered({ by, sync, id: run, state: result, digest, recovery: finding
 /** The record of a run whose process ended before it sent anything. A run that was being approved waits again. */
 function unsent(run: RunRecord, at: string): RunRecord {
   const stage = run.stages.at(-1)?.stage;
-  const recovery = `its process ended, or could not write any more,${stage === undefined ? "" : ` after the stage ${stage}`}: nothing was applied`;
+  const recovery = `its process was killed${stage === undefined ? "" : ` after the stage ${stage}`}, or could not write any more: nothing was applied`;
   if (run.expiresAt !== undefined) return { ...run, state: run.heldBy === "limits" ? "held" : "pending", recovery };
   return withError({ ...run, state: "failed", endedAt: at, recovery });
+}
+
+/** The record of a run as it is known while nobody has recovered it, although its process has ended. */
+export function lostRecord(run: RunRecord): RunRecord {
+  const endedAt = run.stages.at(-1)?.startedAt ?? run.startedAt;
+  if (run.sentAt === undefined) return unsent(run, endedAt);
+  const recovery = "its process was killed while it was applying; the next run of the sync finds out what has arrived";
+  return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
 }
 
 function withError(run: RunRecord): RunRecord {

@@ -47,6 +47,8 @@ export interface Scheduler {
   trigger(by: Actor): void;
   /** The time of the next slot, ISO 8601; undefined without a schedule. */
   nextSlotAt(sync: string): string | undefined;
+  /** Whether a run that this scheduler has begun, or any other, is queued or running. */
+  isBusy(): boolean;
   /** The syncs without a success for longer than is configured. */
   overdue(): readonly string[];
   /** Begins no more runs. */
@@ -256,6 +258,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
       const slot = syncs.get(sync)?.next?.slot;
       return slot === undefined ? undefined : iso(slot);
     },
+    isBusy: () => [...syncs.values()].some(isUnderWay),
     overdue: () =>
       [...syncs.values()].filter(({ sync }) => isOverdue(sync, memory, Date.now())).map(({ sync }) => sync.name),
     stop: () => {

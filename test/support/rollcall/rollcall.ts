@@ -16,6 +16,8 @@ export interface Ended {
 export interface Running {
   readonly process: ChildProcessWithoutNullStreams;
   readonly ended: Promise<Ended>;
+  /** What it has written so far. */
+  output(): string;
   /** Resolves once standard output or standard error contains the text; rejects if the process ends without it. */
   wrote(text: string | RegExp): Promise<void>;
 }
@@ -64,6 +66,7 @@ export function watchOutput(child: ChildProcessWithoutNullStreams): Running {
   return {
     process: child,
     ended,
+    output: () => output.stdout + output.stderr,
     wrote: (text) =>
       new Promise((resolve, reject) => {
         const look = (): void => {

@@ -12,6 +12,8 @@ export interface Terminal {
   shown(): string;
   /** Waits for a text in what was shown since the last wait, then presses keys, if any. */
   answer(text: string, pressed: string): Promise<void>;
+  /** Closes it, as a person who leaves does. */
+  close(): void;
   readonly ended: Promise<number | null>;
 }
 
@@ -40,6 +42,9 @@ export function atTerminal(args: readonly string[], options: { cwd: string; env?
   return {
     shown,
     ended,
+    close: () => {
+      child.kill("SIGKILL");
+    },
     answer: async (text, pressed) => {
       await new Promise<void>((resolve, reject) => {
         look = () => {

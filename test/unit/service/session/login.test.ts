@@ -1,3 +1,4 @@
+import pino from "pino";
 import { expect, test } from "vitest";
 import { createLogin } from "#service/session/login.ts";
 import type { LoginOptions } from "#service/session/login.ts";
@@ -30,6 +31,7 @@ function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof c
       end: async () => {},
       close: async () => {},
     },
+    log: pino({ level: "silent" }),
     ...change,
   });
   return { login, checked };
