@@ -15,6 +15,9 @@ export type Role =
   | "primaryGroup"
   | "accountControl"
   | "accountLock"
+  | "class"
+  | "conflict"
+  | "memberSearch"
   | "revision";
 
 /** What the values of an attribute are used for. */
@@ -43,7 +46,7 @@ export interface Selection {
 }
 
 /** Attributes that identify an entry for good, the best first. */
-const idAttributes = ["entryUUID", "objectGUID", "nsUniqueId", "GUID"];
+export const idAttributes = ["entryUUID", "objectGUID", "nsUniqueId", "GUID"];
 
 /** Rules can name anything, but servers refuse what is not an attribute description (RFC 4512, 2.5). */
 const isAttribute = /^(?:[a-z][a-z0-9-]*|\d+(?:\.\d+)*)(?:;[a-z0-9-]+)*$/i;
@@ -60,8 +63,7 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
     wanted === undefined ? undefined : [...(kind === "user" ? wanted.users : wanted.groups), ...part.attributes];
   const isAsked = (name: string): boolean => asked === undefined || asked.some((one) => one.toLowerCase() === name);
   const ids = part.id === undefined ? idAttributes : [part.id];
-  const roles = rolesOf(kind, options, ids, isAsked("disabled"));
-  const binary = new Set(options.binary.map(normalName));
+  const roles = rolesOf(kind, options, ids, { disabled: isAsked("disabled"), conflict: isAsked("conflict") });
   const spellings = spellingsOf(asked ?? part.attributes);
   const needed = [...roles.values()].map(({ name }) => name);
   const read = (asked ?? part.attributes).filter(
@@ -72,12 +74,12 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
     const { name, range } = withoutRange(type);
     const key = normalName(name);
     const bare = key.split(";", 1)[0] ?? key;
-    const form = binary.has(bare) || key.endsWith(";binary") ? "bytes" : formOf(bare);
+    const form = formIn(options, name);
     if (form === "secret") return undefined;
     const role = roles.get(key);
     const named = spellings.get(key) ?? (key === bare ? spellings.get(canonicalType(bare)) : undefined);
     // Lists of members are not attributes, unless a rule names them.
-    const names = named ?? (asked === undefined && !isMembership(role?.roles ?? []) ? [name] : []);
+    const names = named ?? (asked === undefined && !isMembership(role?.roles ?? []) ? [role?.name ?? name] : []);
     if (names.length === 0 && role === undefined) return undefined;
     return {
       name,
@@ -89,7 +91,8 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
     };
   };
   return {
-    request: unique([...(asked === undefined ? ["*"] : []), ...read, ...needed]),
+    // Some servers know no other spelling.
+    request: unique([...(asked === undefined ? ["*"] : []), ...read, ...needed].map((name) => name.toLowerCase())),
     derived: { dn: isAsked("dn"), conflict: isAsked("conflict"), disabled: isAsked("disabled") },
     useOf,
     useAt: remembering(useOf),
@@ -97,7 +100,12 @@ export function selectionOf(kind: Kind, options: Options, wanted: WantedAttribut
 }
 
 /** The attributes that the connector itself needs, by their normal name. */
-function rolesOf(kind: Kind, { groups, membership, users }: Options, ids: readonly string[], disabled: boolean) {
+function rolesOf(
+  kind: Kind,
+  { groups, membership, users }: Options,
+  ids: readonly string[],
+  { disabled, conflict }: { readonly disabled: boolean; readonly conflict: boolean },
+) {
   const roles = new Map<string, { name: string; roles: Role[] }>();
   const add = (name: string, role: Role): void => {
     const known = roles.get(normalName(name)) ?? { name, roles: [] };
@@ -115,14 +123,22 @@ function rolesOf(kind: Kind, { groups, membership, users }: Options, ids: readon
     } else {
       for (const name of ["member", "uniqueMember"] as const) if (membership.includes(name)) add(name, "member");
       if (membership.includes("memberUid")) add("memberUid", "memberUid");
+      if (membership.some((name) => name !== "memberOf")) for (const name of memberSearches) add(name, "memberSearch");
     }
   }
   if (disabled && kind === "user") {
     add("userAccountControl", "accountControl");
     add("nsAccountLock", "accountLock");
   }
+  if (conflict) {
+    add("objectClass", "class");
+    for (const name of ["nsds5ReplConflict", "ds-sync-conflict"]) add(name, "conflict");
+  }
   return roles;
 }
+
+/** Of groups whose members are a search: `groupOfURLs`, and eDirectory's `dynamicGroup`. */
+const memberSearches = ["memberURL", "memberQueryURL"];
 
 /** The name in lower case, its options sorted. */
 function normalName(name: string): string {
@@ -235,6 +251,13 @@ export function formOf(name: string): Form {
   return forms.get(name) ?? "text";
 }
 
+/** The same, with the attributes that the options call binary. */
+export function formIn({ binary }: Pick<Options, "binary">, type: string): Form {
+  const key = normalName(type);
+  const bare = key.split(";", 1)[0] ?? key;
+  return key.endsWith(";binary") || binary.some((name) => normalName(name) === bare) ? "bytes" : formOf(bare);
+}
+
 /** A GUID in its usual form. Microsoft stores the first three parts little-endian. */
 export function guidOf(bytes: Buffer): string | undefined {
   if (bytes.length !== 16) return undefined;
@@ -256,6 +279,31 @@ export function sidOf(bytes: Buffer): string | undefined {
   return ["S", bytes[0], bytes.readUIntBE(2, 6), ...parts].join("-");
 }
 
+/** The value of an attribute, as `binaryOf` or the directory writes it, escaped for a filter. */
+export function inFilter(value: string, form: Form): string {
+  if (form === "text") return value.replaceAll(/[\\()*\0]/g, (character) => escaped(Buffer.from(character)));
+  if (form === "guid" && guidPattern.test(value)) return escaped(guidBytes(value));
+  if (form === "sid" && value.startsWith("S-")) return sidInFilter(value);
+  return escaped(Buffer.from(value, "base64"));
+}
+
+const guidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Whether an attribute of this form can have the value. */
+export function canBe(value: string, form: Form): boolean {
+  return form !== "guid" || guidPattern.test(value);
+}
+
+function guidBytes(guid: string): Buffer {
+  const [one = "", two = "", three = "", ...rest] = guid.split("-");
+  const reversed = [one, two, three].map((part) => Buffer.from(part, "hex").reverse());
+  return Buffer.concat([...reversed, Buffer.from(rest.join(""), "hex")]);
+}
+
+function escaped(bytes: Buffer): string {
+  return bytes.toString("hex").replaceAll(/../g, "\\$&");
+}
+
 /** The bytes of a security identifier, escaped for a filter. */
 export function sidInFilter(sid: string): string {
   const [, revision = 0, authority = 0, ...parts] = sid.split("-").map(Number);
@@ -264,5 +312,5 @@ export function sidInFilter(sid: string): string {
   bytes[1] = parts.length;
   bytes.writeUIntBE(authority, 2, 6);
   for (const [index, part] of parts.entries()) bytes.writeUInt32LE(part, 8 + 4 * index);
-  return bytes.toString("hex").replaceAll(/../g, "\\$&");
+  return escaped(bytes);
 }

@@ -9,7 +9,7 @@ import { parseFilter } from "./filter.ts";
 import { enter, readText, tags } from "./message.ts";
 import type { Cursor } from "./message.ts";
 import type { Options } from "./options.ts";
-import { lookUp } from "./search.ts";
+import { locate, lookUp } from "./search.ts";
 import { loginName, openSession } from "./session.ts";
 import type { Session } from "./session.ts";
 
@@ -23,7 +23,7 @@ export async function describe(options: Options, open: OpenContext, context: Rea
   try {
     const server = await readRootDse(session);
     const bases = [...options.users.base, ...(options.groups?.base ?? [])];
-    for (const base of bases) await readOne(session, base, ["1.1"], `the base ${base}`);
+    for (const { dn: base } of bases) await locate(session, { base, what: `the base ${base}` });
     return [
       `${session.url.text}, ${protectionOf(session)}`,
       `as ${await whoAmI(session)}`,
@@ -31,6 +31,7 @@ export async function describe(options: Options, open: OpenContext, context: Rea
       canPage(server)
         ? `read in pages of ${options.pageSize}`
         : "the server does not say that it can page: what exceeds its limit fails the read",
+      ...noteOnMemberOf(server, options),
     ];
   } finally {
     await session.close();
@@ -86,6 +87,15 @@ function productOf(server: RootDse): string {
   return vendor === "" ? "a server that does not say what it is" : vendor;
 }
 
+/** The memberOf plugin of 389 Directory Server (and FreeIPA) resolves nested groups unless it is told not to. */
+function noteOnMemberOf(server: RootDse, { membership }: Options): string[] {
+  const isTransitive = /389|fedora|red hat|freeipa/i.test(server.get("vendorname")?.join() ?? "");
+  if (!isTransitive || !membership.includes("memberOf")) return [];
+  return [
+    "memberOf of this server usually also names the groups that somebody is in through other groups; `membership: [member, uniqueMember, memberUid]` reads direct memberships only",
+  ];
+}
+
 function contextsOf(server: RootDse): string {
   const contexts = server.get("namingcontexts") ?? [];
   return contexts.length === 0 ? "" : `holds ${contexts.join(" and ")}`;
@@ -121,7 +131,7 @@ async function stateOfActiveDirectory(session: Session, server: RootDse): Promis
   const service = server.get("dsservicename")?.[0];
   const host = server.get("dnshostname")?.[0];
   if (number === undefined || service === undefined || host === undefined) return undefined;
-  const invocation = await valuesAt(session, service, "invocationId");
+  const invocation = await valuesAt(session, service, "invocationid");
   if (invocation === undefined) return undefined;
   return `${host} ${invocation.map((id) => Buffer.from(id).toString("hex")).join()} ${number}`;
 }
@@ -129,7 +139,7 @@ async function stateOfActiveDirectory(session: Session, server: RootDse): Promis
 /** The last change by each server that accepts writes, in the database that holds everything that is read. */
 async function stateOfOpenLdap(session: Session, server: RootDse): Promise<string | undefined> {
   const { users, groups } = session.options;
-  const bases = [...users.base, ...(groups?.base ?? [])].map(dnKey);
+  const bases = [...users.base, ...(groups?.base ?? [])].map(({ dn }) => dnKey(dn));
   const contexts = (server.get("namingcontexts") ?? []).filter((name) => name !== "");
   const containing = contexts.filter((name) => bases.every((base) => isWithin(base, dnKey(name))));
   const [own] = containing.sort((a, b) => dnKey(b).length - dnKey(a).length);
@@ -138,7 +148,7 @@ async function stateOfOpenLdap(session: Session, server: RootDse): Promise<strin
   if (!isWhole) return undefined;
   const isKept = await session.connection.request(syncRequest(own));
   if (isKept.code !== codes.success) return undefined;
-  const numbers = await valuesAt(session, own, "contextCSN");
+  const numbers = await valuesAt(session, own, "contextcsn");
   return numbers?.toSorted().join(" ");
 }
 
@@ -175,7 +185,7 @@ class SyncControl extends Control {
 async function valuesAt(session: Session, dn: string, attribute: string): Promise<readonly string[] | undefined> {
   try {
     const entry = await readOne(session, dn, [attribute], `${attribute} of ${dn}`);
-    const values = entry?.get(attribute.toLowerCase());
+    const values = entry?.get(attribute);
     return values === undefined || values.length === 0 ? undefined : values;
   } catch (error) {
     session.origin.context.signal.throwIfAborted();
@@ -189,15 +199,15 @@ async function valuesAt(session: Session, dn: string, attribute: string): Promis
 export type RootDse = ReadonlyMap<string, readonly string[]>;
 
 const attributes = [
-  "supportedControl",
-  "supportedCapabilities",
-  "namingContexts",
-  "vendorName",
-  "vendorVersion",
-  "objectClass",
-  "dnsHostName",
-  "dsServiceName",
-  "highestCommittedUSN",
+  "supportedcontrol",
+  "supportedcapabilities",
+  "namingcontexts",
+  "vendorname",
+  "vendorversion",
+  "objectclass",
+  "dnshostname",
+  "dsservicename",
+  "highestcommittedusn",
 ];
 
 async function readRootDse(session: Session): Promise<RootDse> {
@@ -205,7 +215,7 @@ async function readRootDse(session: Session): Promise<RootDse> {
 }
 
 /** The attributes of one entry, by name in lower case; undefined when it does not exist. */
-async function readOne(
+export async function readOne(
   session: Session,
   base: string,
   attributes: readonly string[],

@@ -41,7 +41,8 @@ export interface Reader {
   readonly selection: Selection;
   readonly dnKey: (dn: string) => string;
   readonly options: Options;
-  warn(message: string): void;
+  /** @param about what is counted together: `values are not UTF-8` */
+  warn(about: string, message: string): void;
   /** The rank of the attribute that is the id, after the first entry. */
   idRank?: number;
 }
@@ -71,6 +72,8 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
   let primary = "";
   let revision: string | undefined;
   let disabled: boolean | undefined;
+  let isConflict = selection.derived.conflict && hasConflictName(dn);
+  let isSearch = false;
 
   const next = fieldsOf(cursor, selection);
   for (let field = next(); field !== undefined; field = next()) {
@@ -94,11 +97,21 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
       else if (role === "accountControl") disabled = (Number(first) & accountDisabled) !== 0;
       else if (role === "revision") revision = first;
       else if (role === "accountLock") disabled ??= first.toUpperCase() === "TRUE";
+      else if (role === "conflict") isConflict = true;
+      else if (role === "class") isConflict ||= values.some((name) => conflictClasses.has(name.toLowerCase()));
+      else if (role === "memberSearch") isSearch = true;
     }
   }
   if (selection.derived.dn) attributes["dn"] = dn;
-  if (selection.derived.conflict) attributes["conflict"] = /\\0ACNF:/i.test(dn);
+  if (selection.derived.conflict) attributes["conflict"] = isConflict;
   if (selection.derived.disabled && disabled !== undefined) attributes["disabled"] = disabled;
+  if (isSearch) {
+    const remedy = "let the server do the search (OpenLDAP: dynlist), or leave the group out with groups.filter";
+    reader.warn(
+      "groups have a search for members",
+      `${dn}: its members are a search (memberURL): only those that the server lists are read; ${remedy}`,
+    );
+  }
   return {
     entry: { kind, id: idOf(id, dn, reader), origin: dn, attributes, keys, memberOf, members },
     lists,
@@ -107,6 +120,16 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
     primaryGroup: sid === "" || primary === "" ? undefined : sid.replace(/\d+$/, primary),
   };
 }
+
+/** Active Directory and Samba put `CNF:` and an id after the name of the loser; others put the id before it. */
+const conflictNames = [/(?:\\0A|\n)CNF:/i, /^(?:(?:[^\\,]|\\.)*\+)? *(?:nsuniqueid|entryuuid) *=/is];
+
+function hasConflictName(dn: string): boolean {
+  return conflictNames.some((pattern) => pattern.test(dn));
+}
+
+/** What replication puts in the place of an entry that it lacks, or cannot keep as it is, in lower case. */
+const conflictClasses = new Set(["glue", "ds-sync-conflict-entry", "unknown"]);
 
 /** ACCOUNTDISABLE in Active Directory's `userAccountControl`. */
 const accountDisabled = 0x2;
@@ -231,7 +254,7 @@ function valueOf(from: number, to: number, use: AttributeUse, { bytes, textAt, d
   const text = textAt(from, to);
   if (!text.includes("\uFFFD") || isUtf8(bytes.subarray(from, to))) return text;
   if (reader.options.invalidUtf8 === "latin1") {
-    reader.warn(`${dn}: ${use.name} is not UTF-8; read as Windows-1252`);
+    reader.warn("values are not UTF-8", `${dn}: ${use.name} is not UTF-8; read as Windows-1252`);
     return latin1.decode(bytes.subarray(from, to));
   }
   const remedy = "correct it in the directory, name it in `binary`, or set `invalidUtf8: latin1`";

@@ -29,8 +29,19 @@ interface Meaning {
   readonly error: new (message: string) => RollcallError;
 }
 
-const paging =
-  "the server ends searches before they are complete; let the account read everything (OpenLDAP: limits … size.prtotal=unlimited)";
+/** What to raise for the account, by server. */
+const raised = (settings: string): string =>
+  `the server ends searches before they are complete; let the account read everything (${settings})`;
+
+const sizes = raised(
+  "OpenLDAP: limits … size.prtotal=unlimited; 389 Directory Server: nsSizeLimit, nsPagedSizeLimit; Active Directory: MaxPageSize; OpenDJ, PingDirectory: ds-rlim-size-limit; eDirectory: Search Entry Limit; IBM: ibm-slapdSizeLimit; Oracle: orclSizeLimit",
+);
+const times = raised(
+  "OpenLDAP: limits … time=unlimited; 389 Directory Server: nsTimeLimit; Active Directory: MaxQueryDuration; OpenDJ, PingDirectory: ds-rlim-time-limit; eDirectory: Search Time Limit; IBM: ibm-slapdTimeLimit; Oracle: orclTimeLimit",
+);
+const efforts = raised(
+  "OpenLDAP: limits … size=unlimited size.unchecked=unlimited; 389 Directory Server: nsLookThroughLimit, nsPagedLookThroughLimit, nsIDListScanLimit; Active Directory: MaxResultSetSize, MaxTempTableSize; OpenDJ, PingDirectory: ds-rlim-lookthrough-limit",
+);
 
 const meanings: Readonly<Record<number, Meaning>> = {
   1: {
@@ -39,8 +50,8 @@ const meanings: Readonly<Record<number, Meaning>> = {
     error: RefusedError,
   },
   2: { name: "protocolError", error: UnavailableError },
-  3: { name: "timeLimitExceeded", advice: paging.replace("size.prtotal", "time"), error: IncompleteReadError },
-  4: { name: "sizeLimitExceeded", advice: paging, error: IncompleteReadError },
+  3: { name: "timeLimitExceeded", advice: times, error: IncompleteReadError },
+  4: { name: "sizeLimitExceeded", advice: sizes, error: IncompleteReadError },
   7: { name: "authMethodNotSupported", advice: "the server does not know this way to log in", error: RefusedError },
   8: {
     name: "strongerAuthRequired",
@@ -48,7 +59,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
     error: RefusedError,
   },
   10: { name: "referral", error: IncompleteReadError },
-  11: { name: "adminLimitExceeded", advice: paging.replace("size.prtotal", "size"), error: IncompleteReadError },
+  11: { name: "adminLimitExceeded", advice: efforts, error: IncompleteReadError },
   12: { name: "unavailableCriticalExtension", error: RefusedError },
   13: {
     name: "confidentialityRequired",

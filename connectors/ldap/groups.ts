@@ -6,9 +6,10 @@ import { revision as revisionName, selectionOf, sidInFilter } from "./attributes
 import { dnOf, isMembers, rangeIn, recordOf, referenceOf, referencesIn } from "./entries.ts";
 import type { ParsedEntry, Reader, RemainingValues } from "./entries.ts";
 import type { Warnings } from "./errors.ts";
-import { partOptions } from "./options.ts";
+import { partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
-import { lookUp, queryOf, searchWithReferrals } from "./search.ts";
+import { searchWithReferrals } from "./referrals.ts";
+import { anyAttribute, lookUp, queryOf } from "./search.ts";
 import type { Session } from "./session.ts";
 import { createYielder } from "#principals/yield.ts";
 
@@ -23,20 +24,25 @@ export async function readNesting(session: Session, warn: (message: string) => v
   const dnKey = dnKeys();
   const builder = nestingBuilder();
   const yielder = createYielder();
-  const bases = partOptions(kind, options).base;
-  for (const base of bases) {
-    for await (const { entries } of searchWithReferrals(session, queryOf(kind, options, base, ["1.1"]))) {
+  const places = placesOf(partOptions(kind, options));
+  let followed = new Set<string>();
+  for (const { dn, inner } of places) {
+    const query = queryOf(kind, options, dn, [anyAttribute]);
+    for await (const { entries } of searchWithReferrals(session, query, { inner, followed })) {
       for (const message of entries) builder.group(dnKey(dnOf(message)));
     }
   }
   const selection = selectionOf(kind, options, { users: [], groups: [] });
   const reader: Reader = { kind, selection, dnKey, options, warn: () => {} };
-  for (const base of bases) {
-    for await (const batch of searchWithReferrals(session, queryOf(kind, options, base, selection.request))) {
+  followed = new Set();
+  for (const { dn, inner } of places) {
+    const query = queryOf(kind, options, dn, selection.request);
+    for await (const batch of searchWithReferrals(session, query, { inner, followed })) {
       for (const message of batch.entries) {
         const found = recordOf(message, reader);
         const { entry, lists, rest } = found;
         const own = entry.keys[0] ?? "";
+        builder.seen(own);
         for (const parent of entry.memberOf) builder.add(own, parent);
         for (const list of lists) {
           for (const references of referencesIn(message, list, reader, 1_000)) {
@@ -55,6 +61,13 @@ export async function readNesting(session: Session, warn: (message: string) => v
       }
     }
   }
+  const missed = builder.unseen();
+  if (missed !== undefined) {
+    throw new IncompleteReadError(
+      `${session.place}: the group ${missed} was there first, and not when its members were read; try again`,
+      { torn: true },
+    );
+  }
   return builder.build(warn);
 }
 
@@ -69,6 +82,10 @@ export interface Nesting {
 export interface NestingBuilder {
   /** Adds a group by its key; all groups come before the first `add`. */
   group(key: string): void;
+  /** Says that the members of a group were read. */
+  seen(key: string): void;
+  /** A group whose members were not read. */
+  unseen(): string | undefined;
   /** Says that a group is directly in another; ignored unless both are groups. */
   add(member: string, group: string): void;
   /** @param warn gets a warning for each cycle of groups */
@@ -82,6 +99,7 @@ export function nestingBuilder(): NestingBuilder {
   const numbers = new Map<string, number>();
   const keys: string[] = [];
   const parents: number[][] = [];
+  const isSeen: boolean[] = [];
   const nameOf = (number: number): string => keys[number] ?? "";
   return {
     group: (key) => {
@@ -89,7 +107,13 @@ export function nestingBuilder(): NestingBuilder {
       numbers.set(key, keys.length);
       keys.push(key);
       parents.push([]);
+      isSeen.push(false);
     },
+    seen: (key) => {
+      const number = numbers.get(key);
+      if (number !== undefined) isSeen[number] = true;
+    },
+    unseen: () => keys[isSeen.indexOf(false)],
     add: (member, group) => {
       const [below, above] = [numbers.get(member), numbers.get(group)];
       if (below !== undefined && above !== undefined) parents[below]?.push(above);
@@ -212,12 +236,12 @@ export function primaryGroups(options: Options, warn: (message: string) => void)
   const find = async (session: Session, sid: string): Promise<string | undefined> => {
     const { groups } = options;
     if (groups === undefined) return undefined;
-    for (const base of groups.base) {
+    for (const { dn: base } of groups.base) {
       const [message] = await lookUp(session, {
         base,
         scope: groups.scope,
         filter: `(&${groups.filter}(objectSid=${sidInFilter(sid)}))`,
-        attributes: ["1.1"],
+        attributes: [anyAttribute],
         what: `the primary group ${sid} below ${base}`,
       });
       if (message !== undefined) return dnKey(dnOf(message));
@@ -329,7 +353,9 @@ async function* remainingValues(
     const range = part?.use.range;
     const follows = range?.from === next && (range.next === undefined || range.next > next);
     if (part === undefined || !follows || part.revision !== revision) {
-      throw new IncompleteReadError(`${session.place}: the ${what}: the entry changed while it was read; try again`);
+      throw new IncompleteReadError(`${session.place}: the ${what}: the entry changed while it was read; try again`, {
+        torn: true,
+      });
     }
     yield part.values;
     next = range.next;

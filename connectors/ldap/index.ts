@@ -4,17 +4,21 @@ import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { describe, places, version } from "./describe.ts";
 import { selectionOf } from "./attributes.ts";
-import { dnKeys } from "#principals/dn.ts";
+import { countsOf, refuseEmptied } from "./counts.ts";
+import type { CountsOptions } from "./counts.ts";
+import { dnKeys, isWithin } from "#principals/dn.ts";
 import { recordOf } from "./entries.ts";
 import type { ParsedEntry, Reader } from "./entries.ts";
 import { connectionError, warningsTo } from "./errors.ts";
 import type { Warnings } from "./errors.ts";
+import { find, isGivenByServer } from "./find.ts";
 import { placementOf, primaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
 import type { Nesting } from "./groups.ts";
 import { MalformedError } from "./message.ts";
-import { options, partOptions } from "./options.ts";
+import { options, partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
-import { queryOf, searchWithReferrals } from "./search.ts";
+import { searchWithReferrals } from "./referrals.ts";
+import { queryOf } from "./search.ts";
 import { openSession } from "./session.ts";
 import type { Session } from "./session.ts";
 import { createYielder } from "#principals/yield.ts";
@@ -24,7 +28,10 @@ const ldap: Connector<Options> = {
   name: "ldap",
   options,
   open: (options, place) => ({
+    // A person may have given two entries one value of an attribute of their own choice.
+    uniqueIds: isGivenByServer(options) ? true : undefined,
     read: (context) => read(options, place, context),
+    find: (records, context) => find(records, options, place, context),
     describe: (context) => describe(options, place, context),
     places: (context) => places(options, place, context),
     version: (context) => version(options, place, context),
@@ -34,10 +41,9 @@ const ldap: Connector<Options> = {
 export default ldap;
 
 /** What reading users and reading groups share. */
-interface Reading {
+interface Reading extends CountsOptions {
   readonly session: Session;
   readonly options: Options;
-  readonly context: ReadContext;
   readonly warnings: Warnings;
   readonly nesting: Nesting | undefined;
   readonly dnKey: (dn: string) => string;
@@ -57,13 +63,23 @@ export async function* read(
 ): AsyncGenerator<readonly SourceRecord[]> {
   const session = await openSession(options, open, context);
   const warnings = warningsTo(context.warn);
+  const { place } = session;
+  const { emptyContainers } = options;
   try {
     const nesting =
       options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
-    const reading: Reading = { session, options, context, warnings, nesting, dnKey: dnKeys() };
-    yield* inBatches(readKind("user", reading));
-    if (options.groups !== undefined) yield* inBatches(readKind("group", reading));
+    const reading: Reading = { session, options, place, emptyContainers, context, warnings, nesting, dnKey: dnKeys() };
+    let memberships = 0;
+    const kinds: readonly Kind[] = options.groups === undefined ? ["user"] : ["user", "group"];
+    for (const kind of kinds) {
+      for await (const batch of inBatches(readKind(kind, reading))) {
+        for (const record of batch) memberships += membershipsIn(record);
+        yield batch;
+      }
+    }
     context.signal.throwIfAborted();
+    if (memberships === 0) refuseEmptied([["memberships", context.lastCounts?.["memberships"] ?? 0]], reading);
+    context.count?.("memberships", memberships);
     warnings.close();
   } catch (error) {
     context.signal.throwIfAborted();
@@ -73,23 +89,33 @@ export async function* read(
   }
 }
 
+function membershipsIn(record: SourceRecord): number {
+  return record.kind === "membership" ? 1 : record.memberOf.length + record.members.length;
+}
+
 async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly SourceRecord[]> {
-  const { options, context, warnings, dnKey } = reading;
+  const { options, context, warnings, dnKey, place } = reading;
   const selection = selectionOf(kind, options, context.attributes);
-  const warn = (message: string): void => warnings.add("values are not UTF-8", message);
-  const reader: Reader = { kind, selection, dnKey, options, warn };
+  const reader: Reader = { kind, selection, dnKey, options, warn: warnings.add };
   const groups = primaryGroups(options, context.warn);
-  const { base: bases, minEntries } = partOptions(kind, options);
+  const part = partOptions(kind, options);
   const placement = placementOf(reading.nesting, warnings);
   const yielder = createYielder();
-  let count = 0;
-  for (const base of bases) {
-    const query = queryOf(kind, options, base, selection.request);
-    for await (const { session, entries } of searchWithReferrals(reading.session, query)) {
-      count += entries.length;
+  const counts = countsOf(kind, reading);
+  const followed = new Set<string>();
+  let total = 0;
+  for (const { dn, minEntries, inner } of placesOf(part)) {
+    const query = queryOf(kind, options, dn, selection.request);
+    const countEntry = counts.below(dn);
+    let count = 0;
+    for await (const { session, entries } of searchWithReferrals(reading.session, query, { inner, followed })) {
       let records: SourceRecord[] = [];
       for (const message of entries) {
         const found = recordOf(message, reader);
+        const key = found.entry.keys[0] ?? "";
+        if (inner.some((base) => isWithin(key, base))) continue;
+        count += 1;
+        countEntry(key);
         if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
         else yield* recordsOfPartialEntry(message, found, { session, reader, primaryGroups: groups, placement });
         if (!yielder.isDue()) continue;
@@ -99,10 +125,19 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
       }
       yield records;
     }
+    if (count < minEntries) throw tooFew(`${place}: ${dn}`, kind, count, `${minEntries} (minEntries of this base)`);
+    total += count;
   }
-  if (count >= minEntries) return;
-  throw new IncompleteReadError(
-    `${reading.session.place}: ${bases.join(" and ")}: ${count} ${kind}s found, expected at least ${minEntries} (${kind}s.minEntries); check the filter, and what the login may see`,
+  if (total < part.minEntries) {
+    const names = part.base.map(({ dn }) => dn).join(" and ");
+    throw tooFew(`${place}: ${names}`, kind, total, `${part.minEntries} (${kind}s.minEntries)`);
+  }
+  counts.close();
+}
+
+function tooFew(where: string, kind: Kind, count: number, expected: string): IncompleteReadError {
+  return new IncompleteReadError(
+    `${where}: ${count} ${kind}s found, expected at least ${expected}; check the filter, and what the login may see`,
   );
 }
 

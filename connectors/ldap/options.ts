@@ -85,6 +85,24 @@ const dn = text("a distinguished name, such as ou=people,dc=example,dc=com").sup
   }
 });
 
+const minEntries = z.int().min(0);
+
+const base = z.strictObject({
+  dn: dn.describe("The distinguished name."),
+  minEntries: minEntries.default(0).describe("Fewer entries below it fail the read. Default 0."),
+});
+
+/** One base or several, each a name or `{ dn, minEntries }`. */
+const bases = z
+  .union([
+    dn.transform((name) => [{ dn: name, minEntries: 0 }]),
+    base.transform((one) => [one]),
+    z.array(z.union([dn.transform((name) => ({ dn: name, minEntries: 0 })), base])).min(1, "expected at least one"),
+  ])
+  .describe(
+    "Where to search: a distinguished name, {dn, minEntries}, or a list. One may be inside another: it is searched by itself.",
+  );
+
 const filter = text("a filter, such as (objectClass=person)").superRefine((value, context) => {
   try {
     parseFilter(value);
@@ -151,7 +169,7 @@ const limits = z
   .describe("Time limits.");
 
 const part = (defaults: { filter: string }) => ({
-  base: listOf(dn).describe("Where to search: a distinguished name, or a list."),
+  base: bases,
   filter: filter.default(defaults.filter).describe(`Which entries to read. Default ${defaults.filter}.`),
   scope: z
     .enum(["sub", "one", "base"], { error: "expected sub, one or base" })
@@ -166,7 +184,7 @@ const part = (defaults: { filter: string }) => ({
     .array(attribute)
     .default([])
     .describe("Attributes to read besides those that rules use; operational ones are only read when they are named."),
-  minEntries: z.int().min(0).default(1).describe("Fewer entries fail the read. Default 1."),
+  minEntries: minEntries.default(1).describe("Fewer entries in all bases together fail the read. Default 1."),
 });
 
 const users = z
@@ -217,6 +235,12 @@ export const options = z
       .boolean()
       .default(false)
       .describe("Put users directly into every group that they are in through others, and no group into another."),
+    emptyContainers: z
+      .enum(["fail", "allowed"], { error: "expected fail or allowed" })
+      .default("fail")
+      .describe(
+        "A base, or a container directly below one, that had entries at the last good read and has none now fails the read, or is allowed. Default fail.",
+      ),
     limits,
     keepAlive: patience.prefault("30s").describe("After how long a silent connection is probed. Default 30s."),
     pageSize: z
@@ -246,25 +270,30 @@ export const options = z
       problem(["tls", unused], "has no effect on ldap://: write ldaps://, or starttls: true");
     }
     for (const kind of ["users", "groups"] as const) {
-      const overlap = overlapOf(value[kind]?.base ?? [], value[kind]?.scope);
-      if (overlap !== undefined) problem([kind, "base"], overlap);
+      const names = (value[kind]?.base ?? []).map(({ dn: name }) => name);
+      const again = names.find((name, index) => names.findIndex((other) => dnKey(other) === dnKey(name)) < index);
+      if (again !== undefined) problem([kind, "base"], `${again} is there twice`);
     }
   });
 
 export type Options = z.infer<typeof options>;
 export type PartOptions = Options["users"] | NonNullable<Options["groups"]>;
 
-/** Entries below two bases would be read twice, and set aside as duplicates. */
-function overlapOf(bases: readonly string[], scope: PartOptions["scope"] | undefined): string | undefined {
-  for (const [index, base] of bases.entries()) {
-    const other = bases.find((each, at) => {
-      if (at === index) return false;
-      const [inner, outer] = [dnKey(base), dnKey(each)];
-      return scope === "sub" ? isWithin(inner, outer) : inner === outer;
-    });
-    if (other !== undefined) return `${base} is within ${other}`;
-  }
-  return undefined;
+/** Where to search, and the keys of the bases inside it that are searched by themselves. */
+export interface Place {
+  readonly dn: string;
+  readonly minEntries: number;
+  readonly inner: readonly string[];
+}
+
+/** The bases of users or of groups: those inside others first, so that nothing there is taken for the outer one's. */
+export function placesOf({ base: all, scope }: PartOptions): readonly Place[] {
+  const places = all.map((one) => {
+    const own = dnKey(one.dn);
+    const keys = scope === "sub" ? all.map(({ dn: name }) => dnKey(name)) : [];
+    return { ...one, inner: keys.filter((key) => key !== own && isWithin(key, own)) };
+  });
+  return places.sort((a, b) => a.inner.length - b.inner.length);
 }
 
 /** The options of users or of groups. */

@@ -3,15 +3,13 @@ import { IncompleteReadError, RollcallError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { formatDuration } from "#text.ts";
 import type { Receiver } from "./connection.ts";
-import { dnKey } from "#principals/dn.ts";
 import { codes, connectionError, resultError } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
 import { enter, MalformedError, readResult, readText, readTexts, tags } from "./message.ts";
 import type { Cursor, Result } from "./message.ts";
-import { parseReference, partOptions } from "./options.ts";
-import type { LdapUrl, Options, Reference } from "./options.ts";
+import { partOptions } from "./options.ts";
+import type { Options } from "./options.ts";
 import type { Session } from "./session.ts";
-import { openSessionTo } from "./session.ts";
 
 /** One search (RFC 4511, 4.5). */
 export interface Query {
@@ -24,6 +22,9 @@ export interface Query {
   /** For messages: `users below ou=people,dc=example,dc=com`. */
   readonly what: string;
 }
+
+/** Where only names matter. Some servers answer `1.1`, which asks for no attribute, with everything or with nothing. */
+export const anyAttribute = "objectclass";
 
 /** Groups are read in smaller pages: one may have thousands of members. */
 const groupsPerPage = 200;
@@ -48,7 +49,7 @@ const emptyPages = 100;
  * @throws {RefusedError} the account may not search there
  * @throws {UnavailableError} the connection is lost, or takes too long
  */
-async function* search(session: Session, query: Query): AsyncGenerator<Found> {
+export async function* search(session: Session, query: Query): AsyncGenerator<Found> {
   const { pageSize } = query;
   const { received, paged } = yield* allPages(session, query);
   if (received === pageSize && !paged) await proveUnpaged(session, query, pageSize);
@@ -86,10 +87,37 @@ async function* allPages(session: Session, query: Query): AsyncGenerator<Found, 
  * proxy removed the control and there is more: a page that is larger by one tells.
  */
 async function proveUnpaged(session: Session, query: Query, size: number): Promise<void> {
-  const more = await collect(session, allPages(session, { ...query, attributes: ["1.1"], pageSize: size + 1 }));
+  const more = await collect(session, allPages(session, { ...query, attributes: [anyAttribute], pageSize: size + 1 }));
   if (more.length === size) return;
   throw new IncompleteReadError(
     `${titleOf(session, query)}: answered with a page of ${size} entries, and not whether there are more`,
+  );
+}
+
+/**
+ * Looks at the base of a search. Some servers answer a paged search below a base that does not exist, or that is offline,
+ * with success and no entries.
+ * @returns whether it is on this server, or the server refers to another one
+ * @throws {IncompleteReadError} it is neither
+ */
+export async function locate(session: Session, { base, what }: Pick<Query, "base" | "what">): Promise<Location> {
+  const query: Query = { base, what, scope: "base", filter: "(objectClass=*)", attributes: [anyAttribute] };
+  let location: Location | undefined;
+  await session.connection.withoutBackpressure(async () => {
+    for await (const found of allPages(session, query))
+      location = "entries" in found ? "here" : (location ?? "elsewhere");
+  });
+  if (location === undefined) throw missingBase(session, query);
+  return location;
+}
+
+export type Location = "here" | "elsewhere";
+
+/** @param upTo the part of the name that exists, where the server says so */
+export function missingBase(session: Session, query: Pick<Query, "base" | "what">, upTo = ""): IncompleteReadError {
+  const known = upTo === "" ? "" : `; what exists is ${upTo}`;
+  return new IncompleteReadError(
+    `${titleOf(session, query)}: ${query.base} does not exist, or may not be seen by this login${known}`,
   );
 }
 
@@ -146,7 +174,7 @@ function requestPages(session: Session, query: Query): Pages {
   };
   const repeated = (dn: string): void => {
     const message = `${titleOf(session, query)}: the server sent the page that begins with ${dn} twice; was the directory changed meanwhile?`;
-    fail(new IncompleteReadError(message));
+    fail(new IncompleteReadError(message, { torn: true }));
   };
   const end = (result: Result): void => {
     if (result.code === codes.referral) references.push(...result.referrals);
@@ -239,87 +267,12 @@ function dnOf({ bytes, at }: Cursor): string {
   return readText(cursor);
 }
 
-function titleOf({ place }: Session, { what }: Query): string {
+function titleOf({ place }: Session, { what }: Pick<Query, "what">): string {
   return `${place}: search for ${what}`;
 }
 
 function searchError(session: Session, query: Query, result: Result, received: number): RollcallError {
+  if (result.code === codes.noSuchObject) return missingBase(session, query, result.matchedDn);
   const what = titleOf(session, query);
-  if (result.code === codes.noSuchObject) {
-    const upTo = result.matchedDn === "" ? "" : `; what exists is ${result.matchedDn}`;
-    return new IncompleteReadError(`${what}: ${query.base} does not exist, or may not be seen by this login${upTo}`);
-  }
   return resultError(received === 0 ? what : `${what}, after ${received} entries`, result);
-}
-
-/** Entries, and the session with the server that holds them. */
-export interface Batch {
-  readonly session: Session;
-  readonly entries: readonly Buffer[];
-}
-
-/** A chain of references through more servers than this fails the read. */
-const longestChain = 5;
-
-/**
- * Everything that a query finds, following references to the servers in `referrals.follow`, with the same login.
- * @throws {IncompleteReadError} a reference to a server that is not listed
- * @throws what `search` and `openSessionTo` throw
- */
-export async function* searchWithReferrals(
-  session: Session,
-  query: Query,
-  visited: ReadonlySet<string> = new Set(),
-): AsyncGenerator<Batch> {
-  for await (const found of search(session, query)) {
-    if ("entries" in found) {
-      yield { session, entries: found.entries };
-      continue;
-    }
-    for (const text of found.references) {
-      const reference = parseReference(text);
-      if (reference !== undefined && isIgnored(reference, session)) continue;
-      const server = reference === undefined ? undefined : serverToFollow(reference, session);
-      if (reference === undefined || server === undefined) throw unknownReferral(text, session, query);
-      const next = { ...query, base: reference.base === "" ? query.base : reference.base, ...scopeOf(reference) };
-      const place = `${server.text} ${next.scope} ${dnKey(next.base)}`;
-      if (visited.has(place) || visited.size >= longestChain) {
-        throw new IncompleteReadError(
-          `${session.place}: search for ${query.what}: the references to ${text} form a loop`,
-        );
-      }
-      const other = await openSessionTo(server, session.origin);
-      try {
-        yield* searchWithReferrals(other, next, new Set([...visited, place]));
-      } finally {
-        await other.close();
-      }
-    }
-  }
-}
-
-function scopeOf({ scope }: Reference): Partial<Pick<Query, "scope">> {
-  return scope === undefined ? {} : { scope };
-}
-
-/** Partitions of Active Directory that hold neither users nor groups. */
-const administrative = /^(?:cn=configuration|cn=schema,cn=configuration|dc=(?:domain|forest)dnszones),dc=/;
-
-function isIgnored({ server, base }: Reference, { options }: Session): boolean {
-  const host = server.host.toLowerCase();
-  return administrative.test(dnKey(base)) || options.referrals.ignore.some((one) => one.toLowerCase() === host);
-}
-
-/** The URL in the options, not the reference's: it says how to protect the login. */
-function serverToFollow({ server }: Reference, { options }: Session): LdapUrl | undefined {
-  return options.referrals.follow.find(
-    ({ scheme, host, port }) =>
-      host.toLowerCase() === server.host.toLowerCase() && (scheme !== server.scheme || port === server.port),
-  );
-}
-
-function unknownReferral(text: string, session: Session, query: Query): IncompleteReadError {
-  return new IncompleteReadError(
-    `${session.place}: search for ${query.what}: a part is at ${text}; add its server to referrals.follow (or its host to referrals.ignore, if nothing there is in scope)`,
-  );
 }

@@ -1,4 +1,4 @@
-import type { Source, SourceRecord, WantedAttributes } from "#connector.ts";
+import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#connector.ts";
 import { RollcallError } from "#errors.ts";
 import ldap from "#connectors/ldap/index.ts";
 import type { Entry } from "#principals/entry.ts";
@@ -15,6 +15,8 @@ export interface ReadOptions {
   readonly signal?: AbortSignal;
   readonly attributes?: WantedAttributes;
   readonly folder?: string;
+  readonly lastCounts?: ReadContext["lastCounts"];
+  readonly count?: ReadContext["count"];
 }
 
 export function openSource(options: object, folder = "/"): Source {

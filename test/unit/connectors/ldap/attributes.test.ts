@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { formOf, guidOf, selectionOf, sidInFilter, sidOf } from "#connectors/ldap/attributes.ts";
+import { canBe, formOf, guidOf, inFilter, selectionOf, sidInFilter, sidOf } from "#connectors/ldap/attributes.ts";
 import ldap from "#connectors/ldap/index.ts";
-import { options as schema } from "#connectors/ldap/options.ts";
+import { options as schema, placesOf } from "#connectors/ldap/options.ts";
 import type { Options } from "#connectors/ldap/options.ts";
 
 function optionsWith(more: object = {}): Options {
@@ -16,9 +16,9 @@ function optionsWith(more: object = {}): Options {
 test("asks for what rules use and the connector needs, and nothing else", () => {
   const { request } = selectionOf("user", optionsWith(), { users: ["mail", "dn", "not an attribute"], groups: ["cn"] });
   expect(request).toContain("mail");
-  expect(request).toContain("entryUUID");
-  expect(request).toContain("primaryGroupID");
-  for (const name of ["*", "cn", "dn", "not an attribute", "userAccountControl", "member"]) {
+  expect(request).toContain("entryuuid");
+  expect(request).toContain("primarygroupid");
+  for (const name of ["*", "cn", "dn", "not an attribute", "useraccountcontrol", "member"]) {
     expect(request).not.toContain(name);
   }
   expect(selectionOf("group", optionsWith(), { users: [], groups: [] }).request).toContain("member");
@@ -62,7 +62,10 @@ test.each<[object, string, RegExp]>([
   [{ url: "ldaps://reader:hunter2@x" }, "url", /belong to bind/],
   [{ url: "ldaps://x/dc=x" }, "url", /users\.base/],
   [{ users: { base: "people" } }, "users.base", /distinguished name/],
-  [{ users: { base: ["ou=a,dc=x", "OU=b, ou=A,dc=x"] } }, "users.base", /is within ou=a,dc=x/],
+  [{ users: { base: ["ou=a,dc=x", "OU=A, dc=x"] } }, "users.base", /OU=A, dc=x is there twice/],
+  [{ users: { base: { dn: "people" } } }, "users.base", /distinguished name/],
+  [{ users: { base: { dn: "ou=a,dc=x", minEntries: -1 } } }, "users.base", />=0/],
+  [{ emptyContainers: "ignored" }, "emptyContainers", /fail or allowed/],
   [{ users: { base: "dc=x", filter: "(cn=a" } }, "users.filter", /filter/],
   [{ url: "ldaps://x", tls: { starttls: true } }, "tls.starttls", /ldap:\/\/ only/],
   [{ url: "ldap://x", tls: { ca: "ca.pem" } }, "tls.ca", /no effect/],
@@ -87,9 +90,27 @@ test.each<[object, string, RegExp]>([
   expect(JSON.stringify(error)).not.toContain("hunter2");
 });
 
-test("lets bases be beside each other, or within where only one level is read", () => {
-  expect(() => optionsWith({ users: { base: ["ou=a,dc=x", "ou=aa,dc=x"] } })).not.toThrow();
-  expect(() => optionsWith({ users: { base: ["dc=x", "ou=a,dc=x"], scope: "one" } })).not.toThrow();
+test("searches bases inside others first, and leaves them out of the others", () => {
+  const base = ["dc=x", { dn: "ou=B, ou=a,dc=x", minEntries: 5 }, "ou=a,dc=x", "ou=aa,dc=x"];
+  expect(placesOf(optionsWith({ users: { base } }).users)).toEqual([
+    { dn: "ou=B, ou=a,dc=x", minEntries: 5, inner: [] },
+    { dn: "ou=aa,dc=x", minEntries: 0, inner: [] },
+    { dn: "ou=a,dc=x", minEntries: 0, inner: ["ou=b,ou=a,dc=x"] },
+    { dn: "dc=x", minEntries: 0, inner: ["ou=b,ou=a,dc=x", "ou=a,dc=x", "ou=aa,dc=x"] },
+  ]);
+  // Where only one level is read, nothing is read twice.
+  const { users } = optionsWith({ users: { base: ["dc=x", "ou=a,dc=x"], scope: "one" } });
+  expect(placesOf(users).map(({ inner }) => inner)).toEqual([[], []]);
+});
+
+test("writes ids into filters", () => {
+  expect(inFilter("a*(b)\\c\0ü", "text")).toBe(String.raw`a\2a\28b\29\5cc\00ü`);
+  expect(inFilter("195f3990-b51a-4a1b-9e96-86c66cb18d11", "guid").replaceAll("\\", "")).toBe(
+    "90395f191ab51b4a9e9686c66cb18d11",
+  );
+  expect(inFilter("S-1-5-18", "sid")).toBe(sidInFilter("S-1-5-18"));
+  expect(inFilter(Buffer.from([0x2a, 0, 0xff]).toString("base64"), "bytes")).toBe(String.raw`\2a\00\ff`);
+  expect([canBe("8a1c2d3e-1dd211b2-80b5c4a1-5f6e0000", "guid"), canBe("anything", "text")]).toEqual([false, true]);
 });
 
 test("writes a GUID as Microsoft does", () => {

@@ -1,0 +1,109 @@
+import type { Entry, OpenContext, ReadContext, RecordId } from "#connector.ts";
+import { dnKeys } from "#principals/dn.ts";
+import type { Kind } from "#principals/principal.ts";
+import { nfc } from "#text.ts";
+import { canBe, formIn, idAttributes, inFilter, selectionOf } from "./attributes.ts";
+import { readOne } from "./describe.ts";
+import { recordOf } from "./entries.ts";
+import type { Reader } from "./entries.ts";
+import { connectionError } from "./errors.ts";
+import { MalformedError } from "./message.ts";
+import { partOptions, placesOf } from "./options.ts";
+import type { Options } from "./options.ts";
+import { searchWithReferrals } from "./referrals.ts";
+import { queryOf } from "./search.ts";
+import { openSession } from "./session.ts";
+import type { Session } from "./session.ts";
+
+/** So many ids are asked for at a time: servers limit how long a filter may be. */
+const idsPerFilter = 100;
+
+/**
+ * The records that exist now, anywhere below the bases and with the filter of the options, wherever they were before;
+ * with their keys, without other attributes.
+ * @throws what `read` throws
+ */
+export async function* find(
+  records: readonly RecordId[],
+  options: Options,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly Entry[]> {
+  const session = await openSession(options, open, context);
+  try {
+    const kinds: readonly Kind[] = options.groups === undefined ? ["user"] : ["user", "group"];
+    for (const kind of kinds) {
+      const ids = records.filter((record) => record.kind === kind).map(({ id }) => id);
+      for (let from = 0; from < ids.length; from += idsPerFilter) {
+        yield await findSome(session, kind, ids.slice(from, from + idsPerFilter));
+      }
+    }
+    context.signal.throwIfAborted();
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw error instanceof MalformedError ? connectionError(session.place, error, session.url) : error;
+  } finally {
+    await session.close();
+  }
+}
+
+async function findSome(session: Session, kind: Kind, ids: readonly string[]): Promise<readonly Entry[]> {
+  // Keys of groups are their names; members are of no use here, and may be very many.
+  const { membership, ...rest } = session.options;
+  const options: Options = {
+    ...rest,
+    membership: kind === "user" ? membership.filter((name) => name === "memberUid") : [],
+  };
+  const selection = selectionOf(kind, options, { users: [], groups: [] });
+  const reader: Reader = { kind, selection, dnKey: dnKeys(), options, warn: () => {} };
+  const wanted = new Set(ids.map(nfc));
+  const found: Entry[] = [];
+  const followed = new Set<string>();
+  for (const { dn, inner } of placesOf(partOptions(kind, options))) {
+    const query = queryOf(kind, options, dn, selection.request);
+    const items = await itemsFor(session, kind, dn, ids);
+    if (items.length === 0) continue;
+    const filter = `(&${query.filter}(|${items.join("")}))`;
+    for await (const { entries } of searchWithReferrals(session, { ...query, filter }, { inner, followed })) {
+      for (const message of entries) {
+        const { entry } = recordOf(message, reader);
+        if (wanted.delete(nfc(entry.id))) found.push(entry);
+      }
+    }
+  }
+  return found;
+}
+
+/** The filters for the entries with these ids. */
+async function itemsFor(session: Session, kind: Kind, base: string, ids: readonly string[]): Promise<string[]> {
+  const { options } = session;
+  const { id: own } = partOptions(kind, options);
+  const names = own === undefined ? idAttributes : [own];
+  // Asked for an attribute without an index, a server searches everything, or refuses.
+  const known = own === undefined ? await idAttributesAt(session, base) : names;
+  return ids.flatMap((id) =>
+    (known.length === 0 ? names : known)
+      .filter((name) => own !== undefined || canBe(id, formIn(options, name)))
+      .map((name) => `(${name}=${inFilter(id, formIn(options, name))})`),
+  );
+}
+
+/** The attributes of the base, which every entry of its server has; none where it is at another server. */
+async function idAttributesAt(session: Session, base: string): Promise<readonly string[]> {
+  const lower = idAttributes.map((name) => name.toLowerCase());
+  const found = await readOne(session, base, lower, `the base ${base}`);
+  return idAttributes.filter((name) => found?.has(name.toLowerCase()) === true);
+}
+
+/** Attributes that the server sets, a different value for each entry; in lower case. */
+const givenByServer = new Set([
+  ...idAttributes.map((name) => name.toLowerCase()),
+  "ibm-entryuuid",
+  "orclguid",
+  "objectsid",
+]);
+
+/** Whether the server vouches for it that no two records have one id. */
+export function isGivenByServer({ users, groups }: Options): boolean {
+  return [users, groups].every((part) => part?.id === undefined || givenByServer.has(part.id.toLowerCase()));
+}

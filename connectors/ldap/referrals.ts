@@ -1,0 +1,99 @@
+import { IncompleteReadError } from "#errors.ts";
+import { dnKey, isWithin } from "#principals/dn.ts";
+import { parseReference } from "./options.ts";
+import type { LdapUrl, Reference } from "./options.ts";
+import { locate, missingBase, search } from "./search.ts";
+import type { Query } from "./search.ts";
+import { openSessionTo } from "./session.ts";
+import type { Session } from "./session.ts";
+
+/** Entries, and the session with the server that holds them. */
+export interface Batch {
+  readonly session: Session;
+  readonly entries: readonly Buffer[];
+}
+
+/** What the searches for one kind of entries share. */
+export interface Trail {
+  /** Keys of bases inside that of the query, which are searched by themselves. */
+  readonly inner?: readonly string[] | undefined;
+  /** Servers and places that were referred to and are read: two bases may refer to one. */
+  readonly followed: Set<string>;
+}
+
+/** A chain of references through more servers than this fails the read. */
+const longestChain = 5;
+
+/**
+ * Everything that a query finds, following references to the servers in `referrals.follow`, with the same login. On each
+ * server the base is looked at before and after.
+ * @throws {IncompleteReadError} the base does not exist, or a reference to a server that is not listed
+ * @throws what `search` and `openSessionTo` throw
+ */
+export async function* searchWithReferrals(
+  session: Session,
+  query: Query,
+  trail: Trail = { followed: new Set() },
+  chain: readonly string[] = [],
+): AsyncGenerator<Batch> {
+  const location = await locate(session, query);
+  let isReferred = false;
+  for await (const found of search(session, query)) {
+    if ("entries" in found) {
+      yield { session, entries: found.entries };
+      continue;
+    }
+    isReferred = true;
+    for (const text of found.references) {
+      const reference = parseReference(text);
+      if (reference !== undefined && isIgnored(reference, session)) continue;
+      const server = reference === undefined ? undefined : serverToFollow(reference, session);
+      if (reference === undefined || server === undefined) throw unknownReferral(text, session, query);
+      const next = { ...query, base: reference.base === "" ? query.base : reference.base, ...scopeOf(reference) };
+      if (trail.inner?.some((base) => isWithin(dnKey(next.base), base)) === true) continue;
+      const place = `${server.text} ${next.scope} ${dnKey(next.base)}`;
+      if (chain.includes(place) || chain.length >= longestChain) {
+        throw new IncompleteReadError(
+          `${session.place}: search for ${query.what}: the references to ${text} form a loop`,
+        );
+      }
+      if (trail.followed.has(place)) continue;
+      trail.followed.add(place);
+      const other = await openSessionTo(server, session.origin);
+      try {
+        yield* searchWithReferrals(other, next, trail, [...chain, place]);
+      } finally {
+        await other.close();
+      }
+    }
+  }
+  if (location === "elsewhere" && !isReferred) throw missingBase(session, query);
+  // It may have been moved away since it was looked at.
+  if (location === "here") await locate(session, query);
+}
+
+function scopeOf({ scope }: Reference): Partial<Pick<Query, "scope">> {
+  return scope === undefined ? {} : { scope };
+}
+
+/** Partitions of Active Directory that hold neither users nor groups. */
+const administrative = /^(?:cn=configuration|cn=schema,cn=configuration|dc=(?:domain|forest)dnszones),dc=/;
+
+function isIgnored({ server, base }: Reference, { options }: Session): boolean {
+  const host = server.host.toLowerCase();
+  return administrative.test(dnKey(base)) || options.referrals.ignore.some((one) => one.toLowerCase() === host);
+}
+
+/** The URL in the options, not the reference's: it says how to protect the login. */
+function serverToFollow({ server }: Reference, { options }: Session): LdapUrl | undefined {
+  return options.referrals.follow.find(
+    ({ scheme, host, port }) =>
+      host.toLowerCase() === server.host.toLowerCase() && (scheme !== server.scheme || port === server.port),
+  );
+}
+
+function unknownReferral(text: string, session: Session, query: Query): IncompleteReadError {
+  return new IncompleteReadError(
+    `${session.place}: search for ${query.what}: a part is at ${text}; add its server to referrals.follow (or its host to referrals.ignore, if nothing there is in scope)`,
+  );
+}

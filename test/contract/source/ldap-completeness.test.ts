@@ -1,0 +1,239 @@
+import { expect, onTestFinished, test } from "vitest";
+import {
+  type Directory,
+  type DirectoryEntry,
+  groupOf,
+  person,
+  startDirectory,
+  unit,
+} from "../../support/ldap/directory.ts";
+import { resultCode } from "../../support/ldap/message.ts";
+import { failureOf, openSource, readAll, type ReadOptions } from "./ldap-reading.ts";
+
+/** What a server answers with success, although there is less than there was. */
+
+const base = "dc=example,dc=com";
+const [north, south, groups] = [`ou=north,${base}`, `ou=south,${base}`, `ou=groups,${base}`];
+
+async function serve(entries: readonly DirectoryEntry[]): Promise<Directory> {
+  const directory = await startDirectory([unit(base), unit(north), unit(south), unit(groups), ...entries]);
+  onTestFinished(() => directory[Symbol.asyncDispose]());
+  return directory;
+}
+
+const people = (count: number, container: string, prefix = "u"): DirectoryEntry[] =>
+  Array.from({ length: count }, (_, index) => person(`${prefix}${index}`, container));
+
+const company = (): DirectoryEntry[] => [
+  ...people(5, north, "n"),
+  ...people(100, south, "s"),
+  groupOf("staff", groups, [`uid=n0,${north}`, `uid=s0,${south}`]),
+];
+
+const options = ({ url }: Directory, more: object = {}): object => ({
+  url,
+  users: { base: [north, south] },
+  groups: { base: groups },
+  ...more,
+});
+
+/** A read, and what it counted. */
+async function count(of: object, context: ReadOptions = {}): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  await readAll(of, {
+    ...context,
+    count: (name, amount) => {
+      counts[name] = amount;
+    },
+  });
+  return counts;
+}
+
+test.each([
+  ["of users", { users: { base: [north, `ou=gone,${base}`] } }],
+  ["of groups", { groups: { base: `ou=gone,${base}`, minEntries: 0 } }],
+  ["of groups that are resolved", { flatten: true, groups: { base: `ou=gone,${base}`, minEntries: 0 } }],
+])("a base %s that is not there fails the read, also where the server says success", async (_, more) => {
+  const directory = await serve(company());
+  const failure = await failureOf(readAll(options(directory, more)));
+  expect(failure).toMatchObject({ name: "IncompleteReadError", advice: "fix" });
+  expect(failure.message).toMatch(/ou=gone,dc=example,dc=com does not exist, or may not be seen by this login/);
+});
+
+test("the check and the look-up of single records say so, too", async () => {
+  const directory = await serve(company());
+  const source = openSource(options(directory, { users: { base: [north, `ou=gone,${base}`] } }));
+  const context = { signal: new AbortController().signal, warn: () => {} };
+  const gone = /ou=gone,dc=example,dc=com does not exist/;
+  expect((await failureOf(Promise.resolve(source.describe?.(context)))).message).toMatch(gone);
+  const finding = Array.fromAsync(source.find?.([{ kind: "user", id: "nobody" }], context) ?? []);
+  expect((await failureOf(finding)).message).toMatch(gone);
+});
+
+test("a base that is renamed while it is searched fails the read", async () => {
+  const directory = await serve(company());
+  directory.answer = ({ scope, base: asked }, found) => {
+    if (scope === "base" || asked !== south) return found;
+    directory.entries = directory.entries.filter(({ dn }) => !dn.endsWith(south));
+    return { entries: [] };
+  };
+  expect((await failureOf(readAll(options(directory)))).message).toMatch(/ou=south,dc=example,dc=com does not exist/);
+});
+
+test("a base that is at another server is there when the search says so, too", async () => {
+  const elsewhere = await serve([person("grace", south)]);
+  const directory = await serve([person("ada", north)]);
+  const references = [`${elsewhere.url}/${south}`];
+  const more = { groups: undefined, referrals: { follow: [elsewhere.url] } };
+  directory.answer = ({ base: asked }, found) =>
+    asked === south ? { entries: [], references, code: resultCode.referral } : found;
+  expect((await readAll(options(directory, more))).users.map(({ origin }) => origin)).toEqual([
+    `uid=ada,${north}`,
+    `uid=grace,${south}`,
+  ]);
+  directory.answer = ({ base: asked, scope }, found) =>
+    asked === south && scope === "base" ? { entries: [], references, code: resultCode.referral } : found;
+  directory.offline = [south];
+  expect((await failureOf(readAll(options(directory, more)))).message).toMatch(/ou=south,.* does not exist/);
+  directory.answer = ({ base: asked }, found) =>
+    asked === south ? { entries: [], references, code: resultCode.referral } : found;
+  elsewhere.offline = [south];
+  expect((await failureOf(readAll(options(directory, more)))).message).toMatch(/ou=south,.* does not exist/);
+});
+
+const whole = { users: { base } };
+const counted = {
+  [`users below ${base}`]: 105,
+  [`users below ${north}`]: 5,
+  [`users below ${south}`]: 100,
+  [`groups below ${groups}`]: 1,
+  memberships: 2,
+};
+
+test("a read counts what is below each base, and each container directly below one", async () => {
+  const directory = await serve(company());
+  expect(await count(options(directory, whole))).toEqual(counted);
+});
+
+test("a part of the tree that had entries and has none fails the read, unless that is allowed", async () => {
+  const directory = await serve(company());
+  directory.offline = [south];
+  const lastCounts = counted;
+  const failure = await failureOf(readAll(options(directory, whole), { lastCounts }));
+  expect(failure).toMatchObject({ name: "IncompleteReadError", advice: "fix" });
+  expect(failure.message).toContain(`no users below ${south}, where the last good read found 100: is a part`);
+  expect(failure.message).toContain("set emptyContainers: allowed");
+  const allowed = options(directory, { ...whole, emptyContainers: "allowed" });
+  expect(await count(allowed, { lastCounts })).toMatchObject({ [`users below ${base}`]: 5 });
+  // Nothing to compare with.
+  expect((await readAll(options(directory, whole))).users).toHaveLength(5);
+  directory.offline = [];
+  expect((await readAll(options(directory, whole), { lastCounts })).users).toHaveLength(105);
+});
+
+test("a base that had entries and has none fails the read, although the others have enough", async () => {
+  const directory = await serve(company());
+  const lastCounts = await count(options(directory));
+  directory.entries = directory.entries.filter(({ dn }) => !dn.endsWith(`,${south}`));
+  const failure = await failureOf(readAll(options(directory), { lastCounts }));
+  expect(failure.message).toContain(`no users below ${south}, where the last good read found 100`);
+});
+
+test("groups without any member, where they had some, fail the read", async () => {
+  const directory = await serve(company());
+  const lastCounts = await count(options(directory));
+  directory.entries = directory.entries.map(({ dn, attributes }) => ({
+    dn,
+    attributes: { ...attributes, member: [] },
+  }));
+  const failure = await failureOf(readAll(options(directory), { lastCounts }));
+  expect(failure.message).toContain("no memberships, where the last good read found 2");
+});
+
+test("a base inside another is searched by itself, and its entries are delivered once", async () => {
+  const deep = `ou=deep,${south}`;
+  const directory = await serve([...company(), unit(deep), ...people(3, deep, "d")]);
+  const bases = { users: { base: [base, south] } };
+  const reading = await readAll(options(directory, bases));
+  expect(new Set(reading.users.map(({ id }) => id)).size).toBe(108);
+  expect(reading.users).toHaveLength(108);
+  const counts = await count(options(directory, bases));
+  expect(counts).toEqual({
+    ...counted,
+    [`users below ${base}`]: 5,
+    [`users below ${south}`]: 103,
+    [`users below ${deep}`]: 3,
+  });
+  directory.offline = [deep];
+  const failure = await failureOf(readAll(options(directory, bases), { lastCounts: counts }));
+  expect(failure.message).toContain(`no users below ${deep}`);
+  // The part that is offline is a base: it is missed without anything to compare with.
+  directory.offline = [south];
+  expect((await failureOf(readAll(options(directory, bases)))).message).toContain(`${south} does not exist`);
+});
+
+test("two bases that refer to one place read it once", async () => {
+  const elsewhere = await serve([person("grace", south)]);
+  const directory = await serve([person("ada", north)]);
+  const references = [`${elsewhere.url}/${south}`];
+  directory.answer = ({ base: asked, scope }, found) =>
+    (asked === base || asked === south) && scope === "sub" ? { ...found, references } : found;
+  const more = { groups: undefined, users: { base: [base, south] }, referrals: { follow: [elsewhere.url] } };
+  const { users } = await readAll(options(directory, more));
+  expect(users.map(({ attributes }) => String(attributes["uid"])).sort()).toEqual(["ada", "grace"]);
+});
+
+test("each base can have its own least number of entries", async () => {
+  const directory = await serve(company());
+  const bases = (minEntries: number): object => ({ users: { base: [north, { dn: south, minEntries }] } });
+  expect((await readAll(options(directory, bases(100)))).users).toHaveLength(105);
+  const failure = await failureOf(readAll(options(directory, bases(101))));
+  expect(failure.message).toContain(`${south}: 100 users found, expected at least 101 (minEntries of this base)`);
+});
+
+test("containers are not counted where there are thousands: each may be an entry with entries below", async () => {
+  const directory = await serve([]);
+  const many = Array.from({ length: 2_001 }, (_, index) => `ou=${index},${south}`);
+  directory.entries.push(...many.flatMap((dn) => [unit(dn), person("x", dn, { entryUUID: [dn] })]));
+  const users = { users: { base: [north, south] }, groups: undefined };
+  const counts = await count(options(directory, users));
+  expect(counts).toEqual({ [`users below ${north}`]: 0, [`users below ${south}`]: 2_001, memberships: 0 });
+  const lastCounts = { ...counts, [`users below ou=5000,${south}`]: 7 };
+  expect((await readAll(options(directory, users), { lastCounts })).users).toHaveLength(2_001);
+});
+
+test("asks for attributes in lower case, and never for none", async () => {
+  const directory = await serve(company());
+  const context = { signal: new AbortController().signal, warn: () => {} };
+  const attributes = { users: ["Mail", "conflict", "disabled", "uid"], groups: ["cn"] };
+  const { users } = await readAll(options(directory, { flatten: true }), { attributes });
+  expect(users[0]?.attributes).toEqual({ uid: "n0", conflict: false });
+  await openSource(options(directory)).describe?.(context);
+  for (const { attributes: asked } of directory.searches) {
+    expect(asked).toEqual(asked.map((name) => name.toLowerCase()));
+    expect(asked).not.toContain("1.1");
+    expect(asked).not.toEqual([]);
+  }
+});
+
+test("an entry that leaves between pages shifts the others: whoever was skipped is found by the id", async () => {
+  const directory = await serve(company());
+  const context = { signal: new AbortController().signal, warn: () => {} };
+  let isFirst = true;
+  directory.answer = ({ base: asked, scope }, found) => {
+    if (asked !== south || scope === "base" || !isFirst) return found;
+    isFirst = false;
+    directory.entries = directory.entries.filter(({ dn }) => dn !== `uid=s0,${south}`);
+    return found;
+  };
+  const source = openSource(options(directory, { pageSize: 10 }));
+  const read = (await Array.fromAsync(source.read(context))).flat();
+  const ids = new Set(read.flatMap((record) => (record.kind === "user" ? [record.id] : [])));
+  const missed = people(100, south, "s")
+    .map(({ attributes }) => String(attributes["entryUUID"]?.[0]))
+    .filter((id) => !ids.has(id));
+  expect(missed).toHaveLength(1);
+  const records = missed.map((id) => ({ kind: "user" as const, id }));
+  const found = (await Array.fromAsync(source.find?.(records, context) ?? [])).flat();
+  expect(found.map(({ origin }) => origin)).toEqual([`uid=s10,${south}`]);
+});
