@@ -110,6 +110,12 @@ export function formatSizes(users: number, groups: number): string {
   return `${pluralize(users, "user")}, ${pluralize(groups, "group")}`;
 }
 
+/** `1,234 users and 1 group`, without the kind that there is none of. */
+export function formatPrincipals(users: number, groups: number): string {
+  const parts = [...(users > 0 ? [pluralize(users, "user")] : []), ...(groups > 0 ? [pluralize(groups, "group")] : [])];
+  return parts.join(" and ") || "0";
+}
+
 /** `500 ms`, `2.5 s`, `3 min`. @param duration in milliseconds */
 export function formatDuration(duration: number): string {
   if (duration < 1000) return `${Math.round(duration)} ms`;

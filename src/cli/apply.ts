@@ -3,7 +3,7 @@ import type { Context } from "./context.ts";
 import { withCoordinator } from "./coordinator.ts";
 import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { confirmed, openDocuments, showRun } from "./run-output.ts";
+import { approvalQuestion, confirmed, openDocuments, showRun } from "./run-output.ts";
 import type { RunDocument } from "./run-output.ts";
 import { errorDocument, InputError } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
@@ -56,7 +56,8 @@ async function applyOne(
   let { report } = document;
   if (context.output.interactive && !options.yes) {
     const shown = await dryRun(context, sync, { digest, overrides, ...document });
-    if (shown.outcome === "planned" && !(await confirmed(context, "Apply these changes?"))) {
+    const target = context.configuration.syncs[sync]?.to ?? sync;
+    if (shown.outcome === "planned" && !(await confirmed(context, approvalQuestion({ ...shown, target })))) {
       await document.end({ outcome: "declined" });
       return exitCodes.done;
     }
@@ -87,7 +88,7 @@ async function applyOne(
 function refuseUnnamedPlan(syncs: readonly string[], { digest, overrides = [] }: ApplyOptions): void {
   if (overrides.length > 0 && digest === undefined) {
     throw new InputError(
-      "--override is for one plan: name it with --digest, which `rollcall plan --json` prints as `digest`",
+      "--override is for one plan: name it with --digest; `rollcall plan` with the same --override prints the command",
     );
   }
   if (digest !== undefined && syncs.length > 1)

@@ -32,7 +32,7 @@ export async function approve(context: Context, id: string, options: ApproveOpti
     if (asks) {
       checkApprovable(run, approval);
       await showStoredPlan(context, run, document);
-      if (!(await confirmed(context, approvalQuestion(selection)))) {
+      if (!(await confirmed(context, approvalQuestion(run, selection)))) {
         await document.end({ outcome: "declined", run: run.id });
         return exitCodes.done;
       }

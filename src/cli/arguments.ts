@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { duration } from "#values.ts";
+import { someDigest } from "#plan/change.ts";
 import type { Action } from "#plan/change.ts";
 import { overridable } from "#plan/limits.ts";
 import type { Overridable } from "#plan/limits.ts";
@@ -79,13 +80,11 @@ export function repeated(value: string, before: readonly string[] = []): string[
   return [...before, value];
 }
 
-/** The digest of a plan. */
+/** The digest of a plan, or the beginning of it that a plan shows. */
 export function parseDigest(value: string): string {
   const digest = value.trim().toLowerCase();
-  if (!/^[0-9a-f]{64}$/.test(digest))
-    throw new InvalidArgumentError(
-      "expected 64 hexadecimal digits: the `digest` in the output of `rollcall plan --json`.",
-    );
+  if (!someDigest.test(digest))
+    throw new InvalidArgumentError("expected at least the 12 hexadecimal digits that `rollcall plan` shows.");
   return digest;
 }
 

@@ -1,37 +1,49 @@
-import { openConfiguredTarget, openSource } from "./wiring.ts";
+import { join } from "node:path";
+import { openConfiguredTarget, openParts, openSource } from "./wiring.ts";
 import { loadPinboards } from "#config/pinboards.ts";
-import type { Entry, WantedAttributes } from "#connector.ts";
-import { errorDocument, UnavailableError } from "#errors.ts";
-import { compileRules } from "#principals/compile.ts";
-import type { CompiledRules, Verdict } from "#principals/compile.ts";
+import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
+import { errorDocument, InputError, UnavailableError } from "#errors.ts";
+import { painter } from "#plan/render/text.ts";
+import { assemble } from "#principals/assembly.ts";
+import type { Principal } from "#principals/principal.ts";
 import { checkChannel } from "#sync/notify/notifier.ts";
+import { quarantineNotes, withSubjects } from "#sync/planning/notes.ts";
+import type { SyncSource } from "#sync/sync.ts";
 import { formatNumber, formatSizes, visible } from "#text.ts";
 import type { Context } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
 import { describeError, exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
+import type { ExitCode, Output } from "./output.ts";
 
 /** The result for one name of the configuration. */
-interface Finding extends Partial<SourceCheck> {
-  readonly what: "pinboards" | "source" | "target" | "channel";
+interface Finding extends Partial<SyncCheck> {
+  readonly what: "pinboards" | "source" | "sync" | "target" | "channel";
   readonly name: string;
+  /** What was reached, how the connection is protected, and the account; absent if a connector does not say. */
+  readonly reached?: readonly string[] | undefined;
+  /** The first records of a source, as they are. */
+  readonly samples?: readonly string[];
   readonly error?: unknown;
 }
 
 /**
  * `rollcall check`: tries the configuration, the pinboards, every source and target, each read or logged in to for real,
- * and the notification channels, as far as possible without sending anything.
+ * and the notification channels, as far as possible without sending anything. What the rules make of the records is what
+ * a run would make of them.
  */
 export async function check(context: Context): Promise<ExitCode> {
   const { configuration, output } = context;
   const findings: Finding[] = [];
   const add = async (finding: Finding): Promise<void> => {
     findings.push(finding);
-    if (!output.json) await output.write(describe(finding));
+    if (!output.json) await output.write(describe(finding, output));
   };
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
   const folder = configuration.service?.pinboards;
   if (folder !== undefined) await add(await checkPinboards(folder));
-  for (const name of Object.keys(configuration.sources)) await add(await findSource(context, name));
+  for (const finding of await checkSourcesAndSyncs(context)) await add(finding);
   for (const name of Object.keys(configuration.targets)) await add(await checkTarget(context, name));
   for (const [name, channel] of Object.entries(configuration.notifications)) {
     const attempt = await checkChannel(channel, context.interruption.stop);
@@ -57,14 +69,6 @@ async function checkPinboards(folder: string): Promise<Finding> {
   }
 }
 
-async function findSource(context: Context, name: string): Promise<Finding> {
-  try {
-    return { what: "source", name, ...(await checkSource(context, name)) };
-  } catch (error) {
-    return { what: "source", name, error };
-  }
-}
-
 async function checkTarget(context: Context, name: string): Promise<Finding> {
   try {
     const target = await openConfiguredTarget(context.configuration, name, context.embedded);
@@ -78,149 +82,182 @@ async function checkTarget(context: Context, name: string): Promise<Finding> {
   }
 }
 
-function describe({
-  what,
-  name,
-  users = 0,
-  groups = 0,
-  samples = [],
-  syncs = [],
-  reached = [],
-  error,
-}: Finding): string {
+function describe(
+  { what, name, users = 0, groups = 0, samples = [], excluded = 0, quarantined = 0, ...rest }: Finding,
+  { colour }: Output,
+): string {
+  const { principals = [], problems = [], reached = [], error } = rest;
   const title = `${what} ${name}`;
   if (error !== undefined) {
     const description = describeError(error);
     return `${description.startsWith(title) ? "" : `${title}: `}${description}\n`;
   }
   if (what === "channel") return `${title}: ${reached.join("; ")}\n`;
-  if (what !== "source") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
-  // If rules make principals of the records, show these instead.
-  const records = syncs.some(({ principals }) => principals.length > 0) ? [] : samples;
-  return `${[`${title}: ${formatSizes(users, groups)}`, ...reached, ...records, ...syncs.flatMap(syncLines)].join("\n  ")}\n`;
+  if (what === "source") return `${[`${title}: ${formatSizes(users, groups)}`, ...reached, ...samples].join("\n  ")}\n`;
+  if (what !== "sync") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
+  const doubt = `${formatNumber(quarantined)} quarantined`;
+  const paint = painter(colour && quarantined > 0);
+  return `${[
+    `${title}: ${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${paint("yellow", doubt)}`,
+    ...principals.map((principal) => visible(JSON.stringify(principal))),
+    ...problems.map((problem) => paint("yellow", visible(problem))),
+  ].join("\n  ")}\n`;
 }
 
-function syncLines({ sync, users, groups, excluded, quarantined, principals, problems }: SyncCheck): string[] {
-  const lines = [...principals.map((principal) => JSON.stringify(principal)), ...problems];
-  return [
-    `sync ${sync}: ${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${formatNumber(quarantined)} quarantined`,
-    ...lines.map((line) => `  ${visible(line)}`),
-  ];
-}
-
-/** What a source delivers, and what each of its syncs would make of it. */
-export interface SourceCheck {
-  /** What was reached, how the connection is protected, and the account; absent if the connector does not say. */
-  readonly reached?: readonly string[] | undefined;
-  readonly users: number;
-  readonly groups: number;
+/** What a source delivers. */
+interface SourceCheck {
+  reached?: readonly string[] | undefined;
+  users: number;
+  groups: number;
   /** The first records, as they are. */
-  readonly samples: readonly string[];
-  readonly syncs: readonly SyncCheck[];
+  readonly samples: string[];
+  isRead: boolean;
+  error?: unknown;
 }
 
-/** What a sync's rules make of the records of one source. */
-export interface SyncCheck {
-  readonly sync: string;
+/** What a sync makes of its sources. */
+interface SyncCheck {
   readonly users: number;
   readonly groups: number;
   readonly excluded: number;
   readonly quarantined: number;
   /** The first principals. */
-  readonly principals: readonly { readonly kind: string; readonly name: string; readonly [key: string]: unknown }[];
+  readonly principals: readonly Omit<Principal, "groupNames">[];
   /** For a person to look at. */
   readonly problems: readonly string[];
 }
 
-/** How many records, principals and problems are shown. */
+/** How many records and principals are shown. */
 const shown = 3;
 
 /**
- * Reads a source once, and applies the rules of each of its syncs.
- * @throws what the source throws
+ * Assembles every sync as a run does, and counts what its sources deliver meanwhile. A source that no sync has read to its
+ * end is read by itself.
  */
-export async function checkSource(context: Context, name: string): Promise<SourceCheck> {
+async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
   const { configuration, interruption, output } = context;
-  const source = openSource(configuration, name);
-  const warn = (message: string): void => {
+  const sources = new Map<string, SourceCheck>();
+  const syncs: Finding[] = [];
+  for (const [name, { from }] of Object.entries(configuration.syncs)) {
+    const failed = (): string | undefined => from.find((source) => sources.get(source)?.error !== undefined);
+    const before = failed();
+    try {
+      if (before !== undefined) throw new InputError("");
+      syncs.push({ what: "sync", name, ...(await checkSync(context, name, sources)) });
+    } catch (error) {
+      const source = failed();
+      const unread = new InputError(`not checked: its source ${source} could not be read`);
+      syncs.push({ what: "sync", name, error: source === undefined ? error : unread });
+    }
+    if (interruption.stop.aborted) break;
+  }
+  const findings: Finding[] = [];
+  for (const name of Object.keys(configuration.sources)) {
+    if (sources.get(name)?.isRead !== true && sources.get(name)?.error === undefined) {
+      const source = openSource(configuration, name);
+      const alone = { name, source };
+      const signal = interruption.stop;
+      const read = observed(context, alone, { signal, warn: warnOf(context, name) }, sources);
+      // What it delivers is counted on the way; its error is in the result.
+      await drain(read).catch(() => undefined);
+    }
+    const { isRead: _, ...found } = sources.get(name) ?? { isRead: false };
+    findings.push({ what: "source", name, ...found });
+  }
+  output.progress();
+  // Where rules make principals of the records, these are shown instead.
+  const areMade = (source: string): boolean =>
+    syncs.some(
+      ({ name, principals = [] }) => principals.length > 0 && configuration.syncs[name]?.from.includes(source),
+    );
+  return [
+    ...findings.map((finding) => (areMade(finding.name) && !output.json ? { ...finding, samples: [] } : finding)),
+    ...syncs,
+  ];
+}
+
+async function checkSync(context: Context, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
+  const { configuration, interruption, output } = context;
+  const { sources, rules } = openParts(configuration, name);
+  const { memory } = configuration;
+  const { connection, close } = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
+  try {
+    const assembly = await assemble(
+      connection,
+      sources.map((each) => {
+        const read = { signal: interruption.stop, warn: warnOf(context, each.name), attributes: rules.attributes() };
+        return { name: each.name, optional: each.optional, records: observed(context, each, read, found) };
+      }),
+      rules,
+      {
+        signal: interruption.stop,
+        progress: (records) => {
+          output.progress(`${name}: reading the sources (${formatNumber(records)} records) …`);
+        },
+      },
+    );
+    const [, ...doubts] = withSubjects(quarantineNotes(assembly.quarantined)).notes;
+    return {
+      users: assembly.users,
+      groups: assembly.groups,
+      excluded: assembly.excluded,
+      quarantined: assembly.quarantined.count,
+      principals: await firstPrincipals(connection),
+      problems: [
+        ...doubts.map((note) => note.trim()),
+        ...assembly.neverSet.map((each) => `rule ${each} is set in no record: is that the attribute's name?`),
+      ],
+    };
+  } finally {
+    await close();
+  }
+}
+
+function warnOf({ output }: Context, name: string): (message: string) => void {
+  return (message) => {
     output.say(`source ${name}: ${message}`);
   };
-  const signal = interruption.stop;
-  const reached = await source.describe?.({ signal, warn });
-  const judges = Object.entries(configuration.syncs)
-    .filter(([, { from }]) => from.includes(name))
-    .map(([sync, { rules }]) => judgeFor(sync, compileRules(rules)));
-  const attributes = wantedBy(judges.map(({ rules }) => rules));
-  const counts = { user: 0, group: 0 };
-  const samples: Entry[] = [];
-  for await (const batch of source.read({ signal, warn, attributes })) {
-    for (const record of batch) {
-      if (record.kind === "membership") continue;
-      counts[record.kind] += 1;
-      if (samples.length < shown) samples.push(record);
-      for (const { judge } of judges) judge(record);
+}
+
+/** Reads a source and counts what it delivers, into `found`. */
+async function* observed(
+  { output }: Context,
+  { name, source }: Pick<SyncSource, "name" | "source">,
+  context: ReadContext,
+  found: Map<string, SourceCheck>,
+): AsyncIterable<readonly SourceRecord[]> {
+  const result: SourceCheck = { users: 0, groups: 0, samples: [], isRead: false };
+  found.set(name, result);
+  try {
+    result.reached = await source.describe?.(context);
+    for await (const batch of source.read(context)) {
+      for (const record of batch) {
+        if (record.kind === "membership") continue;
+        result[`${record.kind}s`] += 1;
+        if (result.samples.length < shown) result.samples.push(sampleOf(record));
+      }
+      yield batch;
+      output.progress(`source ${name}: ${formatNumber(result.users + result.groups)} records …`);
     }
-    output.progress(`source ${name}: ${formatNumber(counts.user + counts.group)} records …`);
+    result.isRead = true;
+  } catch (error) {
+    result.error = error;
+    throw error;
   }
-  return {
-    reached,
-    users: counts.user,
-    groups: counts.group,
-    samples: samples.map(sampleOf),
-    syncs: judges.map(({ result }) => result()),
-  };
 }
 
-/** The attributes that all rules together need, as in a run. */
-function wantedBy(rules: readonly CompiledRules[]): WantedAttributes | undefined {
-  const wanted = rules.map((each) => each.attributes());
-  if (wanted.length === 0 || wanted.includes(undefined)) return undefined;
-  return {
-    users: [...new Set(wanted.flatMap((each) => each?.users ?? []))],
-    groups: [...new Set(wanted.flatMap((each) => each?.groups ?? []))],
-  };
+async function drain(batches: AsyncIterable<unknown>): Promise<void> {
+  const iterator = batches[Symbol.asyncIterator]();
+  while ((await iterator.next()).done !== true);
 }
 
-interface SyncJudge {
-  readonly rules: CompiledRules;
-  readonly judge: (entry: Entry) => void;
-  readonly result: () => SyncCheck;
-}
-
-function judgeFor(sync: string, rules: CompiledRules): SyncJudge {
-  const counts = { user: 0, group: 0, excluded: 0, quarantined: 0 };
-  const principals: SyncCheck["principals"][number][] = [];
-  const problems: string[] = [];
-  const judged = (entry: Entry, verdict: Verdict): void => {
-    if (verdict.verdict !== "included") {
-      counts[verdict.verdict] += 1;
-      if (verdict.verdict === "quarantined" && problems.length < shown)
-        problems.push(`${entry.kind} ${entry.id} (${entry.origin}): ${verdict.reason}`);
-      return;
-    }
-    counts[entry.kind] += 1;
-    const { verdict: _, ...principal } = verdict;
-    if (principals.length < shown) principals.push({ kind: entry.kind, ...principal });
-  };
-  return {
-    rules,
-    judge: (entry) => {
-      judged(entry, rules.judge(entry));
-    },
-    result: () => ({
-      sync,
-      users: counts.user,
-      groups: counts.group,
-      excluded: counts.excluded,
-      quarantined: counts.quarantined,
-      principals,
-      problems: [
-        ...problems,
-        ...rules.neverSet().map((each) => `rule ${each} has a value for no record; is the attribute's name right?`),
-        ...(rules.joins ? ["its records are joined with those of other sources, which `check` does not do"] : []),
-      ],
-    }),
-  };
+async function firstPrincipals(connection: Connection): Promise<SyncCheck["principals"]> {
+  const rows = await connection.rows<Record<string, unknown> & { kind: string; name: string }>(`
+    SELECT kind, name, display_name AS "displayName", description, mail, group_names AS groups
+    FROM assembled ORDER BY rowid LIMIT ${shown}`);
+  return rows.map(
+    (row) => Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)) as unknown as Principal,
+  );
 }
 
 function sampleOf(entry: Entry): string {

@@ -124,7 +124,7 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
   withNotify(withLimit(program.command("apply")))
     .description("show what a run changes, apply it and verify that it arrived")
     .option("-y, --yes", "do not ask at a terminal")
-    .option("--digest <digest>", "apply the plan with this digest, or nothing", parseDigest)
+    .option("--digest <digest>", "apply the plan whose digest this is, or begins with, or nothing", parseDigest)
     .option("--override <limits>", "ignore these limits, like deletes,updates, for that plan only", parseLimits)
     .action(
       (

@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { asCalled } from "#commands.ts";
+import { forCaller } from "./format.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Configuration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";
@@ -48,7 +48,7 @@ export async function compare(
         const { colour, width } = output;
         const parts = output.json
           ? renderJson(plan)
-          : renderText(plan, { ...options, title, colour, width, notes: notes.map(asCalled), words });
+          : renderText(plan, { ...options, title, colour, width, notes: notes.map(forCaller), words });
         for await (const part of parts) await output.write(part);
         if (output.json) await output.write("}");
       });

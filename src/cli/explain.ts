@@ -3,14 +3,13 @@ import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
-import { asCalled } from "#commands.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { formatName, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 import { progressOf } from "./plan.ts";
-import { exactly } from "./format.ts";
+import { exactly, forCaller } from "./format.ts";
 import { openSync } from "./wiring.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -144,7 +143,7 @@ function waitLines(
     `  waits${since === undefined ? "" : ` since ${exactly(since)}`}: ${because}`,
     ...(run === undefined ? [] : [`    in run ${run}${does}${until}`]),
     ...limits.map((check) => `    ${visible(describeCheck(check))}`),
-    ...next.map((command) => asCalled(`    ${command}`)),
+    ...next.map((command) => forCaller(`    ${command}`)),
   ];
 }
 

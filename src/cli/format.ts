@@ -1,8 +1,31 @@
+import { asCalled } from "#commands.ts";
 import { csvField, visible } from "#text.ts";
 
-/** A moment: `2026-11-21 10:12:35Z`. */
+let isLocal = false;
+
+/** From here on, moments are shown in the time zone of this machine: for a person at a terminal. */
+export function useLocalTime(local: boolean): void {
+  isLocal = local;
+}
+
+/** A moment: `2026-11-21 10:12:35Z`, or with `useLocalTime` `2026-11-21 11:12:35+01:00`. */
 export function exactly(iso: string): string {
-  return `${new Date(iso).toISOString().slice(0, 19).replace("T", " ")}Z`;
+  const at = new Date(iso);
+  const offset = isLocal ? -at.getTimezoneOffset() : 0;
+  const text = new Date(at.getTime() + offset * 60_000).toISOString().slice(0, 19).replace("T", " ");
+  if (offset === 0) return `${text}Z`;
+  const [hours, minutes] = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60];
+  const digits = [hours, minutes].map((part) => String(part).padStart(2, "0")).join(":");
+  return `${text}${offset < 0 ? "-" : "+"}${digits}`;
+}
+
+/** A moment as messages are stored and sent with it; in quotation marks it is a value of somebody else. */
+const stored = /(?<!["\w])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z(?!["\w])/g;
+
+/** A stored or sent message for whoever called this command: its commands can be pasted, its times are theirs. */
+export function forCaller(text: string): string {
+  const called = asCalled(text);
+  return isLocal ? called.replace(stored, exactly) : called;
 }
 
 const units = [
@@ -52,29 +75,82 @@ const pieceSize = 1000;
 /** Shows the text of a cell, in colour. */
 export type CellPaint = (text: string, column: number, row: readonly unknown[]) => string;
 
-/** Rows as a table for a person: numbers to the right, control characters visible. */
-export function* renderTable(
-  columnNames: readonly string[],
-  rows: Rows,
-  paint: CellPaint = (text) => text,
-): Generator<string> {
+/** How a table is shown. */
+export interface TableLayout {
+  /** The width of each column in characters; 0: it is not shown, for want of room. */
+  readonly widths: readonly number[];
+}
+
+/** What may become of the columns of a table that is wider than the terminal. */
+export interface Fitting {
+  /** How many characters a line has; absent: as many as it needs. */
+  readonly room?: number | undefined;
+  /** The indexes of columns whose texts may be cut. */
+  readonly flexible: readonly number[];
+  /** The indexes of columns that may be left out if that is not enough, the first one first. */
+  readonly expendable: readonly number[];
+}
+
+/** Columns are not cut to fewer characters than this. */
+const narrowest = 8;
+const gap = 2;
+
+/** The widths of the columns of a table, so that its lines fit into the room. */
+export function layOut(columnNames: readonly string[], rows: Rows, fitting?: Fitting): TableLayout {
   const widths = columnNames.map((name) => widthOf(visible(name)));
   for (const row of rows) {
     for (const [index, cell] of cells(row).entries()) widths[index] = Math.max(widths[index] ?? 0, widthOf(cell));
   }
+  const { room = Number.POSITIVE_INFINITY, flexible = [], expendable = [] } = fitting ?? {};
+  const excess = (): number => widths.reduce((sum, width) => sum + (width === 0 ? 0 : width + gap), -gap) - room;
+  const cut = (): void => {
+    for (let over = excess(); over > 0; over = excess()) {
+      const [widest, next] = flexible.toSorted((one, other) => (widths[other] ?? 0) - (widths[one] ?? 0));
+      const width = widest === undefined ? 0 : (widths[widest] ?? 0);
+      if (widest === undefined || width <= narrowest) return;
+      // Down to the next one at once, then one by one.
+      const step = Math.max(1, Math.min(over, width - (next === undefined ? 0 : (widths[next] ?? 0))));
+      widths[widest] = Math.max(narrowest, width - step);
+    }
+  };
+  const wanted = [...widths];
+  cut();
+  for (const column of expendable) {
+    if (excess() <= 0) break;
+    // With one column less, the others may have their room back.
+    wanted[column] = 0;
+    widths.splice(0, widths.length, ...wanted);
+    cut();
+  }
+  return { widths };
+}
+
+/** Rows as a table for a person: numbers to the right, control characters visible, texts cut to the layout. */
+export function* renderTable(
+  columnNames: readonly string[],
+  rows: Rows,
+  {
+    layout: { widths } = layOut(columnNames, rows),
+    paint = (text) => text,
+  }: { readonly layout?: TableLayout; readonly paint?: CellPaint } = {},
+): Generator<string> {
   const isNumber = columnNames.map((_, index) =>
     rows.every((row) => row[index] === null || typeof row[index] === "number"),
   );
   const line = (texts: readonly string[], row?: readonly unknown[]): string =>
     texts
-      .map((text, index) => {
-        const room = " ".repeat(Math.max(0, (widths[index] ?? 0) - widthOf(text)));
+      .flatMap((whole, index) => {
+        const width = widths[index] ?? 0;
+        if (width === 0) return [];
+        const text = cutTo(width, whole);
+        const room = " ".repeat(Math.max(0, width - widthOf(text)));
         const shown = row === undefined || text === "" ? text : paint(text, index, row);
-        return row !== undefined && isNumber[index] === true ? room + shown : shown + room;
+        return [row !== undefined && isNumber[index] === true ? room + shown : shown + room];
       })
       .join("  ")
       .trimEnd();
-  yield `${line(columnNames.map(visible))}\n${widths.map((width) => "-".repeat(width)).join("  ")}\n`;
+  const rule = widths.filter((width) => width > 0).map((width) => "-".repeat(width));
+  yield `${line(columnNames.map(visible))}\n${rule.join("  ")}\n`;
   for (let from = 0; from < rows.length; from += pieceSize) {
     const lines = rows.slice(from, from + pieceSize).map((row) => `${line(cells(row), row)}\n`);
     yield lines.join("");
@@ -109,6 +185,13 @@ function enclosed(value: unknown): string {
 function textOf(value: unknown, nothing: string): string {
   if (value === null || value === undefined) return nothing;
   return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function cutTo(width: number, text: string): string {
+  if (text.length <= width || widthOf(text) <= width) return text;
+  return `${Array.from(text)
+    .slice(0, width - 1)
+    .join("")}…`;
 }
 
 /** In characters, as a terminal counts most of them. */

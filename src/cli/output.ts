@@ -1,9 +1,9 @@
 import type { Writable } from "node:stream";
-import { asCalled } from "#commands.ts";
 import { redactor } from "#http/redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { printable, printableJson, visible } from "#text.ts";
+import { forCaller, useLocalTime } from "./format.ts";
 
 /** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, changes: 2, held: 3 } as const;
@@ -20,6 +20,8 @@ export interface Output {
   readonly colour: boolean;
   /** Whether a person at a terminal sees progress and can answer questions. */
   readonly interactive: boolean;
+  /** Whether standard output is a terminal and shows text: it has `width` columns. */
+  readonly terminal: boolean;
   /** The width of the terminal in columns. */
   readonly width: number;
   /** Writes the result, with hidden characters made visible. Waits while the reader is slow. */
@@ -35,6 +37,8 @@ export interface Output {
 /** Writes to standard output and standard error of this process. */
 export function openOutput(options: { json: boolean }): Output {
   const { stdout, stderr } = process;
+  const terminal = stdout.isTTY && !options.json;
+  useLocalTime(terminal);
   const interactive = stdout.isTTY && stderr.isTTY && process.stdin.isTTY && !options.json;
   for (const stream of [stdout, stderr]) {
     // Only once: there are several outputs when the command line itself is wrong.
@@ -53,6 +57,7 @@ export function openOutput(options: { json: boolean }): Output {
     json: options.json,
     colour: stdout.isTTY && !options.json && stdout.hasColors(),
     interactive,
+    terminal,
     width: stdout.columns || 100,
     write: (text, content = options.json ? "json" : "lines") => {
       progress();
@@ -61,7 +66,7 @@ export function openOutput(options: { json: boolean }): Output {
     },
     say: (line) => {
       progress();
-      stderr.write(`${printable(redact(asCalled(line)))}\n`);
+      stderr.write(`${printable(redact(forCaller(line)))}\n`);
     },
     conceal: (secrets) => {
       redact = redactor(secrets);

@@ -1,3 +1,5 @@
+import { command } from "#commands.ts";
+import { shortDigest } from "#plan/change.ts";
 import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
@@ -29,8 +31,10 @@ export async function plan(context: Context, name: string | undefined, options: 
     const { warn, report, end, fail } = documents.next(sync);
     try {
       const { overrides = [] } = options;
-      const { outcome, waiting } = await dryRun(context, sync, { overrides, warn, report });
-      await end({ outcome });
+      const { outcome, waiting, digest } = await dryRun(context, sync, { overrides, warn, report });
+      const override = overrides.length === 0 ? [] : ["--override", overrides.join(",")];
+      const next = command("apply", sync, ...override, "--digest", shortDigest(digest));
+      await end({ outcome, next: outcome === "planned" ? next : undefined });
       codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
       if (waiting.length > 0) codes.push(exitCodes.held);
     } catch (error) {

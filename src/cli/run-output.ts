@@ -1,10 +1,13 @@
 import { createInterface } from "node:readline/promises";
-import { asCalled, command } from "#commands.ts";
+import { command } from "#commands.ts";
 import { errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { changes } from "#plan/change.ts";
-import type { Plan } from "#plan/change.ts";
+import type { Counts, KindCounts, Plan } from "#plan/change.ts";
+import { leavingCounts } from "#plan/departures.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import { renderJson } from "#plan/render/json.ts";
+import { describeCheck, totalsOf } from "#plan/render/shared.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { Selection } from "#plan/selection.ts";
 import { openStored } from "#plan/stored.ts";
@@ -12,9 +15,11 @@ import type { Begun, Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Report, RunResult } from "#sync/run.ts";
 import { printable } from "#text.ts";
+import { visible } from "#text.ts";
 import type { Context } from "./context.ts";
 import { describeExported } from "./export.ts";
 import type { ExportDocument } from "./export.ts";
+import { forCaller } from "./format.ts";
 import { describeFailure, exitCodeOf, exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { selectionWords } from "./run-text.ts";
@@ -27,6 +32,8 @@ interface Ending {
   readonly run?: string;
   /** Until when it can be approved. */
   readonly expiresAt?: string | undefined;
+  /** For a person: the command that applies what was planned. */
+  readonly next?: string | undefined;
   /** What was exported after it. */
   readonly exported?: ExportDocument | undefined;
 }
@@ -173,9 +180,32 @@ export async function confirmed({ interruption, output }: Context, question: str
   }
 }
 
-export function approvalQuestion(selection: Selection): string {
+/** A plan that a person is asked about. */
+interface Proposal {
+  readonly target: string;
+  readonly counts?: Counts | undefined;
+  readonly limits: readonly LimitCheck[];
+}
+
+/** Asks with what decides: the totals of what would be applied, and the limits that it is beyond. */
+export function approvalQuestion({ target, counts, limits }: Proposal, selection: Selection = {}): string {
+  const beyond = limits.filter(({ tripped }) => tripped).map(describeCheck);
+  const limit = beyond.length === 0 ? "" : `Beyond the limits: ${beyond.join("; ")}. `;
   const part = selectionWords(selection);
-  return part.length === 0 ? "Apply these changes?" : `Apply part of these changes (${part.join("; ")})?`;
+  const question = part.length === 0 ? "Apply?" : `Apply this part of it (${part.join("; ")})?`;
+  const totals = counts === undefined ? "" : `${visible(target)}: ${totalsOf(selected(counts, selection))}. `;
+  return totals + limit + question;
+}
+
+/** Without the actions that are not selected; whoever is excepted still counts. */
+function selected(counts: Counts, { only = ["create", "update", "delete"] }: Selection): Counts {
+  const of = (kind: KindCounts): KindCounts => ({
+    ...kind,
+    create: only.includes("create") ? kind.create : 0,
+    update: only.includes("update") ? kind.update : 0,
+    delete: only.includes("delete") ? kind.delete : 0,
+  });
+  return { ...counts, users: of(counts.users), groups: of(counts.groups) };
 }
 
 function textDocuments(output: Output, { limit }: LimitOption): Documents {
@@ -187,18 +217,20 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
       report: async (report) => {
         const { colour, width } = output;
         const { limits } = report;
-        const notes = report.notes.map(asCalled);
+        const notes = report.notes.map(forCaller);
+        const leaving = report.departures && leavingCounts(report.departures);
         const title = `${report.sync} → ${report.target}`;
-        for await (const part of renderText(report.plan, { title, colour, width, limits, notes, limit }))
+        for await (const part of renderText(report.plan, { title, colour, width, limits, notes, leaving, limit }))
           await output.write(part);
       },
-      end: async ({ outcome, run = "", expiresAt, exported }) => {
+      end: async ({ outcome, run = "", expiresAt, exported, next }) => {
+        if (next !== undefined) await output.write(forCaller(`  apply exactly this: \`${next}\`\n`));
         if (outcome === "applied") await output.write(`${sync}: applied and verified\n`);
         if (outcome === "declined") await output.write(`${sync}: nothing was applied\n`);
         if (outcome === "pending") {
           const until = expiresAt === undefined ? "" : ` until ${expiresAt}`;
-          const next = asCalled(`  ${command("approve", run)}\n  ${command("reject", run)}\n`);
-          await output.write(`${sync}: nothing was applied: run ${run} waits for approval${until}\n${next}`);
+          const next = `  ${command("approve", run)}\n  ${command("reject", run)}\n`;
+          await output.write(forCaller(`${sync}: nothing was applied: run ${run} waits for approval${until}\n${next}`));
         }
         if (exported === undefined) return;
         await output.write(describeExported(sync, exported));
@@ -242,7 +274,7 @@ function jsonDocuments(output: Output): Documents {
           if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
-        end: ({ exported, ...ending }) => close({ ...ending, export: exported }),
+        end: ({ exported, next: _, ...ending }) => close({ ...ending, export: exported }),
         fail: (error, failed) => close({ ...failed, error }),
       };
     },

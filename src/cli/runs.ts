@@ -1,11 +1,11 @@
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { exactly, lasting, relatively, renderTable } from "./format.ts";
+import { exactly, lasting, layOut, relatively, renderTable } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { painter } from "#plan/render/text.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
-import { pluralize } from "#text.ts";
+import { formatPrincipals, pluralize } from "#text.ts";
 import { knownRuns } from "./stored-runs.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "./run-text.ts";
 
@@ -53,9 +53,13 @@ export async function runs(context: Context, sync: string | undefined, options: 
   const paint = painter(output.colour);
   const now = Date.now();
   const rows = lines.slice(0, limit).map((group) => lineOf(group, now));
-  const table = renderTable(columns, rows, (text, column, row) => {
-    const tone = column === stateColumn ? tones[String(row[column]).replace(/ by .*$/, "") as RunState] : undefined;
-    return tone === undefined ? text : paint(toneStyles[tone], text);
+  const layout = layOut(columns, rows, { ...fitting, room: output.terminal ? output.width : undefined });
+  const table = renderTable(columns, rows, {
+    layout,
+    paint: (text, column, row) => {
+      const tone = column === stateColumn ? tones[String(row[column]).replace(/ by .*$/, "") as RunState] : undefined;
+      return tone === undefined ? text : paint(toneStyles[tone], text);
+    },
   });
   for (const part of table) await output.write(part);
   const left = lines.slice(limit).flat().length;
@@ -76,6 +80,9 @@ function collapsed(runs: readonly RunRecord[]): RunRecord[][] {
 
 const columns = ["run", "sync", "began", "", "state", "changes", "took", "why", "note"] as const;
 const stateColumn = columns.indexOf("state");
+const at = (...names: readonly (typeof columns)[number][]): number[] => names.map((name) => columns.indexOf(name));
+/** The beginning of an id says the time, too. */
+const fitting = { flexible: at("note", "why", "sync"), expendable: at("took", "began", "why", "changes", "note") };
 
 function lineOf(group: readonly RunRecord[], now: number): string[] {
   const [run] = group;
@@ -109,16 +116,17 @@ function lineOf(group: readonly RunRecord[], now: number): string[] {
   ];
 }
 
-const longestNote = 60;
+const longestNote = 100;
 
 /** The last column: what a person wants to know next. */
 function noteOf(run: RunRecord, now: number): string {
-  const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs } = run;
+  const { state, error, expiresAt, foundAgain, undoes, decisions, caution, sameAs, leaving } = run;
   const decision = decisions.at(-1);
   const parts = [
     ...(state === "pending" && expiresAt !== undefined ? [`expires ${relatively(expiresAt, now)}`] : []),
     ...(state === "pending" && caution !== undefined ? [caution] : []),
     ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
+    ...(leaving === undefined ? [] : [`${formatPrincipals(leaving.users, leaving.groups)} leaving`]),
     ...(undoes === undefined ? [] : [`undoes ${undoes}`]),
     ...(sameAs === undefined ? [] : [`same as ${sameAs}`]),
     ...(foundAgain === undefined ? [] : [`found again ${pluralize(foundAgain.count, "time")}`]),

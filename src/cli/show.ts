@@ -20,11 +20,11 @@ import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { pluralize, formatName } from "#text.ts";
 import type { Context } from "./context.ts";
-import { exactly, lasting, relatively } from "./format.ts";
+import { exactly, forCaller, lasting, relatively } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./run-text.ts";
-import { asCalled, asCalledAnywhere, command } from "#commands.ts";
+import { asCalledAnywhere, command } from "#commands.ts";
 import { chosenRun, knownRuns, openStoredChanges } from "./stored-runs.ts";
 import type { StoredChanges } from "./stored-runs.ts";
 
@@ -61,8 +61,12 @@ export async function show(context: Context, wanted: string, options: ShowOption
     const nothing = file === undefined ? notStored : "no change matches";
     const isForTerminal = format === "text" && options.output === undefined;
     // A report in another format, or in a file, is read later and elsewhere.
-    const shown = isForTerminal ? asCalled : asCalledAnywhere;
-    const facts = factsOf({ ...run, kept: file !== undefined }, runs, isForTerminal ? Date.now() : undefined);
+    const shown = isForTerminal ? forCaller : asCalledAnywhere;
+    const stands = { ...run, kept: file !== undefined };
+    const next = possibilities(stands);
+    const facts = factsOf(stands, runs, isForTerminal ? Date.now() : undefined);
+    // At a terminal it comes last, below a long plan.
+    if (!isForTerminal) facts.push(...fact("you can", ...next));
     const { colour, width } = options.output === undefined ? output : { colour: false, width: 100 };
     const parts = rendered(format, run, plan, {
       title: `${run.sync} → ${run.target}, run ${run.id}`,
@@ -72,6 +76,8 @@ export async function show(context: Context, wanted: string, options: ShowOption
       ],
       limits: run.limits,
       notes: run.notes.map(shown),
+      leaving: run.leaving,
+      next: next.map(shown),
       nothing,
       colour,
       width,
@@ -200,7 +206,6 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
       : fact("found again", `${pluralize(foundAgain.count, "time")}, last ${moment(foundAgain.lastAt)}`)),
     ...(recovery === undefined ? [] : fact("recovery", recovery)),
     ...(expiresAt === undefined || !isOpen(run) ? [] : fact("expires", moment(expiresAt))),
-    ...fact("you can", ...possibilities(run)),
   ];
 }
 
@@ -214,7 +219,7 @@ function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]
 }
 
 /** The commands that a person can use now. */
-function possibilities(run: RunRecord): string[] {
+export function possibilities(run: RunRecord): string[] {
   const { id, sync, state, kept } = run;
   if (isOpen(run)) {
     const beyond = run.state === "held" ? trippedLimits(run) : [];

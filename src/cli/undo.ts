@@ -35,7 +35,7 @@ export async function undo(
     if (typeof planned === "number") return planned;
     context.output.progress();
     if (!isShown) await showStoredPlan(context, planned, document);
-    if (!(await confirmed(context, approvalQuestion({})))) return showEnd(document, planned);
+    if (!(await confirmed(context, approvalQuestion(planned)))) return showEnd(document, planned);
     return withCoordinator(context, async (coordinator) => {
       const begun = await coordinator.approve(planned.id, { by, digest: planned.digest ?? "" }, { progress });
       return showRun(context, coordinator, document, { begun, isShown: () => true });

@@ -14,7 +14,7 @@ import type { Embedded } from "./embedded.ts";
 import { listOf } from "./output.ts";
 
 /** Raise it when the same records and rules make other principals than before: then nothing stored is reused. */
-const edition = 1;
+const edition = 2;
 
 /** What every service has from its first start, and no sync may change (0.7). */
 const builtIn = { users: ["admin"], groups: ["Administrator", "All"] };

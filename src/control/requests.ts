@@ -1,5 +1,6 @@
 import { runStates } from "#sync/record.ts";
 import { z } from "zod";
+import { someDigest } from "#plan/change.ts";
 import { overridable } from "#plan/limits.ts";
 import { aspects } from "#plan/stored.ts";
 import { InputError } from "#errors.ts";
@@ -15,8 +16,13 @@ const overrides = z.array(z.enum(overridable, { error: `expected one of ${overri
 const action = z.enum(["create", "update", "delete"], { error: "expected create, update or delete" });
 const kind = z.enum(["user", "group"], { error: "expected user or group" });
 
+const expectedBeginning = "expected the digest of a plan, or at least the first 12 digits of it";
+
 /** What `POST /syncs/:sync/run` takes. */
-export const runBody = z.strictObject({ digest: digest.exactOptional(), overrides: overrides.exactOptional() });
+export const runBody = z.strictObject({
+  digest: z.string({ error: expectedBeginning }).regex(someDigest, { error: expectedBeginning }).exactOptional(),
+  overrides: overrides.exactOptional(),
+});
 
 /** What `POST /runs/:id/approve` takes. The digest is required: nobody approves a plan they have not seen. */
 export const approveBody = z.strictObject({

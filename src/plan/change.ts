@@ -58,6 +58,17 @@ export interface Plan {
   changes(only?: Part): AsyncIterable<Change>;
 }
 
+/** As many digits of a digest as a plan shows, and a person has to give. */
+const shownDigits = 12;
+
+/** The beginning of a digest, which is enough to name a plan. */
+export function shortDigest(digest: string): string {
+  return digest.slice(0, shownDigits);
+}
+
+/** A digest of a plan, or the beginning of one. */
+export const someDigest = new RegExp(`^[0-9a-f]{${shownDigits},64}$`);
+
 /** How many principals a plan touches. */
 export function changes(counts: Counts): number {
   return [counts.users, counts.groups].reduce((sum, kind) => sum + kind.create + kind.update + kind.delete, 0);

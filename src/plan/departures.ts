@@ -27,11 +27,26 @@ export interface Leaving {
   readonly on: string;
 }
 
+/** How many are within their grace period, and when the first of them leaves, ISO 8601. */
+export interface LeavingCounts {
+  readonly users: number;
+  readonly groups: number;
+  readonly first: string;
+}
+
 export interface Departures {
   readonly renames: Found<Rename>;
   readonly reused: Found<ReusedName>;
   readonly kept: Found<Kept>;
-  readonly leaving: Found<Leaving>;
+  /** The soonest first. */
+  readonly leaving: Found<Leaving> & { readonly groups: number };
+}
+
+/** Those within their grace period, in short; undefined: nobody is. */
+export function leavingCounts({ leaving }: Departures): LeavingCounts | undefined {
+  const [first] = leaving.examples;
+  if (first === undefined) return undefined;
+  return { users: leaving.count - leaving.groups, groups: leaving.groups, first: first.on };
 }
 
 /** The most examples of each. */
@@ -102,7 +117,10 @@ async function keptOnes(connection: Connection): Promise<Found<Kept>> {
   );
 }
 
-async function leavingOnes(connection: Connection, after: number): Promise<Found<Leaving>> {
+async function leavingOnes(connection: Connection, after: number): Promise<Departures["leaving"]> {
+  const [groups] = await connection.rows<{ count: bigint }>(
+    "SELECT count(*) AS count FROM frozen WHERE reason = 'leaving' AND kind = 'group'",
+  );
   const { count, examples } = await found<{ kind: Kind; name: string; day: number }>(
     connection,
     `SELECT g.kind, g.name, (g.since + ${after})::DOUBLE AS day FROM gone g JOIN frozen f USING (kind, name) WHERE f.reason = 'leaving'`,
@@ -110,6 +128,7 @@ async function leavingOnes(connection: Connection, after: number): Promise<Found
   );
   return {
     count,
+    groups: Number(groups?.count ?? 0),
     examples: examples.map(({ kind, name, day }) => ({ kind, name, on: new Date(day).toISOString() })),
   };
 }

@@ -6,6 +6,7 @@ import type { CompiledRules } from "./compile.ts";
 import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
+import type { Unresolved } from "./references.ts";
 import { stage } from "./stage.ts";
 import type { Observer, OpenSource, Staged } from "./stage.ts";
 import { assembledTables, assemblyTables, stagedTables } from "./tables.ts";
@@ -19,25 +20,40 @@ export interface AssemblyOptions {
   readonly observer?: Observer | undefined;
 }
 
-/** A record of a source that does not become a principal, and why. */
-export interface Finding {
-  readonly kind: Kind;
+/** A record of a source that does not become a principal. */
+export interface QuarantinedRecord {
   /** The principal's name, when that much is known. */
   readonly name?: string | undefined;
-  readonly source: string;
   readonly sourceId: string;
   readonly origin: string;
+}
+
+/** Records that are quarantined for one reason. */
+export interface QuarantineReason {
+  /** Where the reasons of the records differ only in a value, that is `"…"`. */
   readonly reason: string;
+  readonly kind: Kind;
+  readonly count: number;
+  /** The first few. */
+  readonly examples: readonly QuarantinedRecord[];
+}
+
+/** The entries of which it is unknown what they become. */
+export interface Quarantined {
+  readonly count: number;
+  /** Why, the most frequent reasons first. */
+  readonly reasons: readonly QuarantineReason[];
+  /** How many records have one of the reasons beyond these. */
+  readonly more: number;
 }
 
 /** What the staged records amount to. */
 interface Resolution {
   readonly users: number;
   readonly groups: number;
-  /** Entries of which it is unknown what they become. */
-  readonly quarantined: { readonly count: number; readonly examples: readonly Finding[] };
-  /** References that make no membership; a line for each example. */
-  readonly unresolved: { readonly count: number; readonly examples: readonly string[] };
+  readonly quarantined: Quarantined;
+  /** References that make no membership. */
+  readonly unresolved: Unresolved;
 }
 
 /** What became of the records. Every entry is a user, a group, excluded or quarantined. */
@@ -115,8 +131,8 @@ async function drop(connection: Connection, tables: object): Promise<void> {
   await connection.run(statements.join(" "));
 }
 
-/** How many examples of each are given. */
-const examples = 20;
+/** How many reasons of each are given, and how many quarantined records for each. */
+const shown = { reasons: 10, records: 3 };
 /** How many entries' groups are gathered at a time: DuckDB cannot spill the lists that it is making. */
 const slice = 100_000;
 
@@ -130,7 +146,7 @@ async function resolve(
   if (joins) await holdAmbiguousJoins(connection);
   await createLinks(connection, keepLinks);
   await holdAmbiguous(connection);
-  const unresolved = await unresolvedLinks(connection, examples);
+  const unresolved = await unresolvedLinks(connection, shown.reasons);
   await connection.run(`
     CREATE OR REPLACE TABLE lost_reference AS
     SELECT s.name AS source, l.lost_key AS key, e.kind, e.name
@@ -158,14 +174,12 @@ async function resolve(
     FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h
     JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
     ORDER BY e.seq`);
-  const [counts] = await connection.rows<Record<"users" | "groups" | "quarantined", bigint>>(`
-    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups,
-      (SELECT count(*) FROM quarantined) AS quarantined
-    FROM assembled`);
+  const [counts] = await connection.rows<Record<"users" | "groups", bigint>>(`
+    SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups FROM assembled`);
   return {
     users: Number(counts?.users ?? 0),
     groups: Number(counts?.groups ?? 0),
-    quarantined: { count: Number(counts?.quarantined ?? 0), examples: await findings(connection) },
+    quarantined: await summarizeQuarantined(connection),
     unresolved,
   };
 }
@@ -203,8 +217,32 @@ async function createPrincipals(connection: Connection, defaultGroups: readonly 
   }
 }
 
-async function findings(connection: Connection): Promise<Finding[]> {
-  const rows = await connection.rows<Omit<Finding, "name"> & { name: string | null }>(`
-    SELECT kind, name, source, source_id AS "sourceId", origin, reason FROM quarantined LIMIT ${examples}`);
-  return rows.map(({ name, ...rest }) => (name === null ? rest : Object.assign(rest, { name })));
+/** Counts quarantined records by reason: those that share a name by that name, others whatever the value in doubt is. */
+async function summarizeQuarantined(connection: Connection): Promise<Quarantined> {
+  const [total] = await connection.rows<{ count: bigint }>("SELECT count(*) AS count FROM quarantined");
+  const rows = await connection.rows<{
+    reason: string;
+    kind: Kind;
+    count: bigint;
+    examples: readonly (QuarantinedRecord & { name: string | null })[];
+  }>(`
+    SELECT if(count(DISTINCT reason) = 1, any_value(reason), shape) AS reason, kind, count(*) AS count,
+      arg_min({'name': name, 'sourceId': source_id, 'origin': origin}, place, ${shown.records}) AS examples
+    FROM (
+      SELECT *, rowid AS place, if(regexp_matches(reason, '${sharing}'),
+        regexp_replace(reason, '${sharing}.*', '\\1 is that of several records'),
+        regexp_replace(reason, '${quoted}', '"…"', 'g')) AS shape
+      FROM quarantined)
+    GROUP BY shape, kind ORDER BY count(*) DESC, min(place) LIMIT ${shown.reasons}`);
+  const reasons = rows.map(({ count, examples, ...rest }) => ({
+    ...rest,
+    count: Number(count),
+    examples: examples.map(({ name, ...record }) => ({ ...record, name: name ?? undefined })),
+  }));
+  const count = Number(total?.count ?? 0);
+  return { count, reasons, more: reasons.reduce((left, each) => left - each.count, count) };
 }
+
+/** A quoted value in a reason, and what reasons of records say that share an id, a name or a key (see quarantine.ts). */
+const quoted = String.raw`"(?:[^"\\]|\\.)*"`;
+const sharing = `(${quoted}) (?:is also that of|may also mean)`;

@@ -58,24 +58,45 @@ function owner(kind: Kind): string {
     min(seq) FILTER (kind = '${kind}') AS ${kind}_seq`;
 }
 
-/** The references that lead nowhere: how many, and a line for each of the first `limit`. */
-export async function unresolvedLinks(
-  connection: Connection,
-  limit: number,
-): Promise<{ count: number; examples: string[] }> {
-  const [total] = await connection.rows<{ count: bigint }>(
-    "SELECT count(*) AS count FROM link WHERE lost_key IS NOT NULL",
-  );
-  const lines = await connection.rows<{ line: string }>(`
-    SELECT coalesce(l.origin, e.origin) || ': the ' || coalesce(l.lost_kind, 'user or group') || ' '
-      || ${inMessage("l.lost_key")} || CASE l.lost_state
-        WHEN 'excluded' THEN ' is excluded by the rules'
-        WHEN 'several' THEN ' may be one of several'
-        ELSE ' does not exist in the source' END AS line
-    FROM (SELECT * FROM link WHERE lost_key IS NOT NULL ORDER BY coalesce(member, grp), lost_key LIMIT ${limit}) l
-    LEFT JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)
-    ORDER BY coalesce(l.member, l.grp), l.lost_key`);
-  return { count: Number(total?.count ?? 0), examples: lines.map(({ line }) => line) };
+/** References that lead nowhere for one reason. */
+export interface LostReferences {
+  /** `the group "Gemini" does not exist` */
+  readonly reason: string;
+  readonly count: number;
+  /** Where the first of them is. */
+  readonly origin: string;
+}
+
+/** The references that make no membership. */
+export interface Unresolved {
+  readonly count: number;
+  /** How many of them lead to entries that the rules exclude, as they should. */
+  readonly excluded: number;
+  /** Why the others lead nowhere, the most frequent reasons first. */
+  readonly reasons: readonly LostReferences[];
+  /** How many references have one of the reasons beyond these. */
+  readonly more: number;
+}
+
+/** The references that lead nowhere, with the first `limit` reasons. */
+export async function unresolvedLinks(connection: Connection, limit: number): Promise<Unresolved> {
+  const [total] = await connection.rows<{ count: bigint; excluded: bigint }>(`
+    SELECT count(*) AS count, count(*) FILTER (lost_state = 'excluded') AS excluded FROM link WHERE lost_key IS NOT NULL`);
+  const [count, excluded] = [Number(total?.count ?? 0), Number(total?.excluded ?? 0)];
+  // Of two origins in one file, the shorter one has the smaller line.
+  const rows = await connection.rows<{ reason: string; count: bigint; origin: string }>(`
+    SELECT 'the ' || coalesce(lost_kind, 'user or group') || ' ' || ${inMessage("lost_key")}
+        || CASE lost_state WHEN 'several' THEN ' may be one of several' ELSE ' does not exist' END AS reason,
+      count(*) AS count, min({'length': length(origin), 'text': origin}).text AS origin
+    FROM (
+      SELECT l.source, l.lost_kind, l.lost_key, l.lost_state, coalesce(l.origin, e.origin) AS origin
+      FROM link l LEFT JOIN staged_entry e ON e.seq = coalesce(l.member, l.grp)
+      WHERE l.lost_key IS NOT NULL AND l.lost_state IS DISTINCT FROM 'excluded')
+    GROUP BY source, lost_kind, lost_key, lost_state
+    ORDER BY count DESC, min({'length': length(origin), 'text': origin}), reason LIMIT ${limit}`);
+  const reasons = rows.map(({ reason, count, origin }) => ({ reason, count: Number(count), origin }));
+  const more = reasons.reduce((left, each) => left - each.count, count - excluded);
+  return { count, excluded, reasons, more };
 }
 
 /** A group that an entry is directly in, or would be, and who says so. */

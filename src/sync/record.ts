@@ -1,5 +1,6 @@
 import type { ErrorDocument, HeldBy } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Selection } from "#plan/selection.ts";
@@ -99,6 +100,10 @@ export interface RunRecord {
   readonly notes: readonly string[];
   /** The notes that are about single principals. Absent in records of older versions. */
   readonly subjects?: readonly NoteSubject[];
+  /** Who was gone from the sources and stays for now. */
+  readonly leaving?: LeavingCounts | undefined;
+  /** How many records were quarantined. Absent in records of older versions. */
+  readonly quarantined?: number | undefined;
   /** Why it is held. Only a run held by `limits` can be approved. */
   readonly heldBy?: HeldBy;
   /** Why it failed or is held: safe to show. */

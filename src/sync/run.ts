@@ -26,7 +26,7 @@ export interface RunOptions {
   readonly apply: boolean;
   /** Whether a person must approve the plan: always, never, or when it trips a limit. Default: never. */
   readonly approval?: ApprovalPolicy | undefined;
-  /** The digest of the plan that a person was shown and wants applied; any other plan is held. */
+  /** The digest of the plan that a person was shown and wants applied, or its beginning; any other plan is held. */
   readonly digest?: string | undefined;
   /** The limits that a person overrides for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
@@ -67,6 +67,8 @@ export interface Report {
   readonly subjects?: readonly NoteSubject[] | undefined;
   /** Who leaves later or never. Absent for a stored plan. */
   readonly departures?: Departures | undefined;
+  /** How many records are quarantined. Absent for a stored plan. */
+  readonly quarantined?: number | undefined;
 }
 
 export interface RunResult {
@@ -161,7 +163,7 @@ function holdUnlessAgreed(
       "opinions",
     );
   }
-  if (digest !== undefined && plan.digest !== digest) {
+  if (digest !== undefined && !plan.digest.startsWith(digest)) {
     throw new HeldError(
       "the changes are no longer those that were shown; nothing was applied. Plan again",
       [],

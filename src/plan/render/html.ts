@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto";
 import type { AttributeChange, Change, Counts, KindCounts, Plan } from "#plan/change.ts";
-import { formatNumber, formatSizes, visible } from "#text.ts";
+import { formatNumber, visible } from "#text.ts";
 import {
+  capitalized,
   changesOf,
   describeCheck,
   inChunks,
   isEmpty,
+  noChange,
   sectionsOf,
   share,
   usualWords,
@@ -51,7 +53,7 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
 async function* planPieces(plan: Plan, { limit = Number.POSITIVE_INFINITY, ...options }: RenderOptions) {
   const { counts, digest } = plan;
   if (isEmpty(counts)) {
-    yield `<p>No change (${formatSizes(counts.users.after, counts.groups.after)}).</p>\n`;
+    yield `<p>${escaped(capitalized(noChange(counts, options.leaving)))}.</p>\n`;
     return;
   }
   const sections = sectionsOf(plan, options.words);

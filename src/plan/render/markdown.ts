@@ -1,6 +1,16 @@
 import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
-import { excerptDifference, formatNumber, formatSizes, visible } from "#text.ts";
-import { changesOf, describeCheck, inChunks, isEmpty, sectionsOf, verdictOf, worthShowing } from "./shared.ts";
+import { excerptDifference, formatNumber, visible } from "#text.ts";
+import {
+  capitalized,
+  changesOf,
+  describeCheck,
+  inChunks,
+  isEmpty,
+  noChange,
+  sectionsOf,
+  verdictOf,
+  worthShowing,
+} from "./shared.ts";
 import type { RenderOptions } from "./shared.ts";
 
 const groupsShown = 20;
@@ -28,10 +38,10 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
   if (notes.length > 0) yield `\n${block(notes.join("\n"))}`;
 }
 
-async function* planPieces(plan: Plan, { limit, nothing }: RenderOptions): AsyncIterable<string> {
+async function* planPieces(plan: Plan, { limit, nothing, leaving }: RenderOptions): AsyncIterable<string> {
   const { counts, digest } = plan;
   if (isEmpty(counts)) {
-    yield `No change (${formatSizes(counts.users.after, counts.groups.after)}).\n`;
+    yield `${capitalized(noChange(counts, leaving))}.\n`;
     return;
   }
   yield `| | before | after | created | updated | deleted |\n|---|--:|--:|--:|--:|--:|\n`;

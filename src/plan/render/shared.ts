@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/change.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { formatNumber, visible } from "#text.ts";
+import { formatNumber, formatPrincipals, formatSizes, pluralize, visible } from "#text.ts";
 
 /** How much of a plan is shown, and what is shown with it. */
 export interface RenderOptions {
@@ -13,6 +14,8 @@ export interface RenderOptions {
   readonly limits?: readonly LimitCheck[] | undefined;
   /** What a person should know besides the changes, a line each. */
   readonly notes?: readonly string[] | undefined;
+  /** Who is gone from the sources and stays for now. */
+  readonly leaving?: LeavingCounts | undefined;
   /** What happens to principals; `created`, `updated` and `deleted` when absent. */
   readonly words?: Words | undefined;
   /** About the plan itself, such as the state of its run. Shown first. */
@@ -43,16 +46,47 @@ export interface Section extends Part {
   readonly total: string;
 }
 
+/** The text with a capital letter at its start. */
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** The sections of a plan that are not empty. */
 export function sectionsOf({ counts, shown = counts }: Pick<Plan, "counts" | "shown">, words = usualWords): Section[] {
   return (["delete", "create", "update"] as const).flatMap((action) =>
     (["user", "group"] as const).flatMap((kind) => {
       const [count, whole] = [shown[`${kind}s`][action], counts[`${kind}s`][action]];
-      const heading = `${words[action].charAt(0).toUpperCase()}${words[action].slice(1)} ${kind}s`;
+      const heading = `${capitalized(words[action])} ${kind}s`;
       const total = count === whole ? formatNumber(count) : `${formatNumber(count)} of ${formatNumber(whole)}`;
       return count === 0 ? [] : [{ action, kind, heading, count, total }];
     }),
   );
+}
+
+/** A plan in one line: `12 users and 3 groups created, 1 user updated, 0 deleted`. */
+export function totalsOf(
+  { users, groups, membershipsRemoved }: Counts,
+  { words = usualWords, leaving }: Pick<RenderOptions, "words" | "leaving"> = {},
+): string {
+  const parts = (["create", "update", "delete"] as const).flatMap((action) => {
+    const some = users[action] + groups[action] > 0;
+    return some || action === "delete" ? [`${formatPrincipals(users[action], groups[action])} ${words[action]}`] : [];
+  });
+  if (membershipsRemoved > 0) parts.push(`${pluralize(membershipsRemoved, "membership")} removed`);
+  return parts.join(", ") + leavingWords(leaving);
+}
+
+/** A plan without changes in one line, with those who are on their way out. */
+export function noChange({ users, groups }: Counts, leaving: LeavingCounts | undefined): string {
+  const yet = leaving === undefined ? "no change" : "no change yet";
+  return `${yet} (${formatSizes(users.after, groups.after)})${leavingWords(leaving)}`;
+}
+
+function leavingWords(leaving: LeavingCounts | undefined): string {
+  if (leaving === undefined) return "";
+  const { users, groups, first } = leaving;
+  const [are, theFirst] = users + groups === 1 ? ["is", ""] : ["are", ", the first"];
+  return `; ${formatPrincipals(users, groups)} ${are} leaving${theFirst} on ${first.slice(0, 10)}`;
 }
 
 /** Whether a plan would change anything at all, whatever of it is shown. */

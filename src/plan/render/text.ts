@@ -1,14 +1,17 @@
 import { stripVTControlCharacters, styleText } from "node:util";
+import { shortDigest } from "#plan/change.ts";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { excerptDifference, formatNumber, formatName, formatSizes, visible } from "#text.ts";
+import { excerptDifference, formatNumber, formatName, visible } from "#text.ts";
 import {
   changesOf,
   describeCheck,
   inChunks,
   isEmpty,
+  noChange,
   sectionsOf,
   share,
+  totalsOf,
   usualWords,
   verdictOf,
   worthShowing,
@@ -21,11 +24,14 @@ export interface TextOptions extends RenderOptions {
   readonly width?: number | undefined;
   /** How to see the rest of a list that is cut. */
   readonly rest?: string | undefined;
+  /** What a person can do next, a command a line: the last lines. */
+  readonly next?: readonly string[] | undefined;
 }
 
 /**
- * A plan for a terminal: counts, a section for each action and kind with a line for each principal, and the notes.
- * Without a plan, only the rest. Reads no more changes than it shows. Hidden characters in foreign text are escaped.
+ * A plan for a terminal: counts, a section for each action and kind with a line for each principal, and the notes. What
+ * decides about it comes last, where a terminal stops: the limits, the totals and the next commands. Without a plan, only
+ * the rest. Reads no more changes than it shows. Hidden characters in foreign text are escaped.
  */
 export function renderText(plan: Plan | undefined, options: TextOptions): AsyncIterable<string> {
   return inChunks(pieces(plan, options));
@@ -38,16 +44,30 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
   const title = paint("bold", visible(options.title));
   if (plan === undefined) yield `${title}\n${facts}`;
   else if (isEmpty(plan.counts)) {
-    const { users, groups } = plan.counts;
-    yield `${title}: no change (${formatSizes(users.after, groups.after)})\n${facts}`;
+    const headline = noChange(plan.counts, options.leaving);
+    yield `${title}: ${options.leaving === undefined ? headline : paint("yellow", headline)}\n${facts}`;
   } else {
-    yield `${title}  ${paint("dim", `plan ${plan.digest.slice(0, 12)}`)}\n${facts}\n${countLines(plan, paint, words)}`;
+    yield `${title}  ${paint("dim", `plan ${shortDigest(plan.digest)}`)}\n${facts}\n${countLines(plan, paint, words)}`;
     yield* sectionLines(plan, options, paint);
   }
+  if (notes.length > 0) yield `\n${noteLines(notes, paint)}`;
   const checks = worthShowing(limits);
   if (checks.length > 0)
     yield `\n${paint("bold", "Limits")}\n${checks.map((check) => limitLine(check, paint)).join("")}`;
-  if (notes.length > 0) yield `\n${notes.map((note) => `${note.split("\n").map(visible).join("\n")}\n`).join("")}`;
+  if (plan !== undefined && !isEmpty(plan.counts)) yield `\n${title}: ${totalsOf(plan.counts, options)}\n`;
+  for (const line of options.next ?? []) yield `  ${line}\n`;
+}
+
+/** What is quarantined is yellow: the note, and the indented lines that belong to it. */
+function noteLines(notes: readonly string[], paint: Paint): string {
+  let isDoubt = false;
+  return notes
+    .map((note) => {
+      if (!note.startsWith(" ")) isDoubt = / quarantined\b/.test(note);
+      const text = note.split("\n").map(visible).join("\n");
+      return `${isDoubt ? paint("yellow", text) : text}\n`;
+    })
+    .join("");
 }
 
 async function* sectionLines(plan: Plan, options: TextOptions, paint: Paint): AsyncIterable<string> {

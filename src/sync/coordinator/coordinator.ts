@@ -47,7 +47,7 @@ export interface RunRequest {
   readonly sync: string;
   readonly cause: Cause;
   readonly by: Actor;
-  /** The digest of the plan that was shown: it is applied without further approval, any other plan is held. */
+  /** The digest of the plan that was shown, or its beginning: it is applied without further approval, any other plan is held. */
   readonly digest?: string;
   /** The limits that are overridden for that plan. */
   readonly overrides?: readonly Overridable[];

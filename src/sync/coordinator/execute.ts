@@ -1,3 +1,4 @@
+import { leavingCounts } from "#plan/departures.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { hasSucceeded, isOpen } from "#sync/record.ts";
 import type { RunRecord, StageRecord } from "#sync/record.ts";
@@ -117,9 +118,19 @@ async function execute(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, subjects } = report;
+        const { plan, limits, waiting, subjects, departures, quarantined } = report;
+        const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
         const notes = [...report.notes, ...remarks];
-        update({ digest: plan.digest, counts: plan.counts, limits, waiting, notes, subjects });
+        update({
+          digest: plan.digest,
+          counts: plan.counts,
+          limits,
+          waiting,
+          notes,
+          subjects,
+          leaving,
+          quarantined: quarantined ?? run.quarantined,
+        });
         await watcher.report?.({ ...report, notes });
       },
       store:

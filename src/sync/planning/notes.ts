@@ -2,9 +2,11 @@ import { command } from "#commands.ts";
 import { messageOf } from "#errors.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
+import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Kind } from "#principals/principal.ts";
+import type { Unresolved } from "#principals/references.ts";
 import type { NoteSubject } from "#sync/record.ts";
-import { pluralize, formatNumber, formatName } from "#text.ts";
+import { pluralize, formatNumber, formatName, formatPrincipals } from "#text.ts";
 import type { Desired } from "./desired.ts";
 
 /** What the limits make of the plan of a sync. */
@@ -34,29 +36,46 @@ export function notesOf({
   }
   if (frozen.unread > 0)
     notes.push(`${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`);
-  if (assembly.quarantined.count > 0) {
-    notes.push(
-      `${pluralize(assembly.quarantined.count, "record")} quarantined: what the target has of them stays as it is`,
-    );
-    for (const finding of assembly.quarantined.examples) {
-      const { kind, name, sourceId, origin, reason } = finding;
-      notes.push(noteAbout(kind, [name ?? sourceId], `  ${kind} ${name ?? sourceId} (${origin}): ${reason}`));
-    }
-    notes.push(...andMore(assembly.quarantined));
-  }
+  notes.push(...quarantineNotes(assembly.quarantined));
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
-  if (assembly.unresolved.count > 0) {
-    notes.push(
-      `${pluralize(assembly.unresolved.count, "membership")} left out: the group or the member is not in scope`,
-    );
-    for (const example of assembly.unresolved.examples) notes.push(`  ${example}`);
-    notes.push(...andMore(assembly.unresolved));
-  }
+  notes.push(...unresolvedNotes(assembly.unresolved));
   notes.push(...departureNotes(departures, sync));
   if (frozen.withheld > 0)
     notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)
     notes.push(`${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
+  return notes;
+}
+
+/** Why records are quarantined, the most frequent reasons first. */
+export function quarantineNotes({ count, reasons, more }: Quarantined): Note[] {
+  if (count === 0) return [];
+  return [
+    `${pluralize(count, "record")} quarantined: what the target has of them stays as it is`,
+    ...reasons.map(quarantineNote),
+    ...(more > 0 ? [`  … and ${formatNumber(more)} more for other reasons`] : []),
+  ];
+}
+
+function quarantineNote({ reason, kind, count, examples }: QuarantineReason): Note {
+  const names = [...new Set(examples.map(({ name, sourceId }) => name ?? sourceId))];
+  if (count === 1) return noteAbout(kind, names, `  ${kind} ${names[0]} (${examples[0]?.origin}): ${reason}`);
+  const isShared = names.length === 1;
+  const listed = examples.map(({ name, sourceId, origin }) => (isShared ? origin : `${name ?? sourceId} (${origin})`));
+  const first = count > examples.length ? "first " : "";
+  return noteAbout(kind, names, `  ${reason}: ${pluralize(count, kind)}, ${first}${listed.join(", ")}`);
+}
+
+/** Why references make no membership, the most frequent reasons first. */
+function unresolvedNotes({ count, excluded, reasons, more }: Unresolved): Note[] {
+  const lost = count - excluded;
+  const notes: Note[] = [];
+  if (lost > 0) notes.push(`${pluralize(lost, "membership")} left out: the group or the member is not in scope`);
+  for (const { reason, count, origin } of reasons)
+    notes.push(`  ${reason}: ${pluralize(count, "membership")}, first ${origin}`);
+  if (more > 0) notes.push(`  … and ${formatNumber(more)} more for other reasons`);
+  if (excluded > 0)
+    notes.push(`${pluralize(excluded, "membership")} left out, since the rules exclude the group or the member`);
   return notes;
 }
 
@@ -128,7 +147,8 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
     notes.push(...andMore(kept));
   }
   if (leaving.count > 0) {
-    notes.push(`${pluralize(leaving.count, "principal")} gone from the sources, staying for now (deletions.after):`);
+    const who = formatPrincipals(leaving.count - leaving.groups, leaving.groups);
+    notes.push(`${who} gone from the sources, staying for now (deletions.after):`);
     for (const { kind, name, on } of leaving.examples)
       notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)} is leaving on ${on}`));
     notes.push(...andMore(leaving));

@@ -24,6 +24,8 @@ export interface Planned extends LimitedPlan {
   readonly departures?: Departures | undefined;
   /** What the sources counted while they were read. */
   readonly counts?: readonly SourceCounts[] | undefined;
+  /** How many records are quarantined. Absent for a stored plan. */
+  readonly quarantined?: number | undefined;
 }
 
 /**
@@ -68,6 +70,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
     ...withSubjects(notesOf({ ...desired, sync: sync.name, limits, waiting })),
     departures: desired.departures,
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
+    quarantined: desired.assembly.quarantined.count,
   };
 };
 

@@ -46,7 +46,10 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
     const none = { count: 0, examples: [] };
     const { create } = limited.plan.counts.users;
-    const notes: Note[] = departureNotes({ ...departures, renames: none, reused: none, leaving: none }, sync.name);
+    const notes: Note[] = departureNotes(
+      { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0 } },
+      sync.name,
+    );
     if (create > 0)
       notes.push(
         `${pluralize(create, "user")} created anew: their passwords do not come back, nor what the service gave to the ones that were deleted`,

@@ -187,17 +187,16 @@ test("check reads every source and logs in to every target", async () => {
       users: 4,
       groups: 2,
       samples: [expect.stringContaining("people.csv:2"), expect.anything(), expect.anything()],
-      syncs: [
-        {
-          sync: "staff",
-          users: 3,
-          groups: 2,
-          excluded: 1,
-          quarantined: 0,
-          principals: [{ kind: "user", name: "ada", mail: "ada@example.com" }, { name: "grace" }, { name: "zoe" }],
-          problems: [],
-        },
-      ],
+    },
+    {
+      what: "sync",
+      name: "staff",
+      users: 3,
+      groups: 2,
+      excluded: 1,
+      quarantined: 0,
+      principals: [{ kind: "user", name: "ada", mail: "ada@example.com" }, { name: "grace" }, { name: "zoe" }],
+      problems: [],
     },
     { what: "target", name: "analytics" },
   ]);
@@ -206,6 +205,12 @@ test("check reads every source and logs in to every target", async () => {
   expect(doubtful.code).toBe(0);
   expect(doubtful.stdout).toMatch(/sync staff: 2 users, 2 groups, 1 excluded, 1 quarantined/);
   expect(doubtful.stdout).toMatch(/people\.csv:2\): users\.displayName: gives null/);
+  // Two records with one name: only all records together show it.
+  await company.write("people.csv", `${people}5,grace,Another Grace,,active,\n`);
+  expect((await command("check")).stdout).toMatch(
+    /sync staff: 2 users, 2 groups, 1 excluded, 2 quarantined\n[^]*the name "grace" is that of several records: 2 users/,
+  );
+  expect((await command("plan")).stdout).toContain("2 records quarantined");
   await company.write("groups.csv", "id;name\n");
   const bad = await command("check");
   expect(bad.code).toBe(1);

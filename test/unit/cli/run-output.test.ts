@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { describeFailure } from "#cli/output.ts";
 import type { Output } from "#cli/output.ts";
-import { openDocuments, showEnd } from "#cli/run-output.ts";
-import { endedRun } from "../../support/runs.ts";
+import { approvalQuestion, openDocuments, showEnd } from "#cli/run-output.ts";
+import { endedRun, trippedLimit } from "../../support/runs.ts";
 
 /** Collects what is written and said. */
 function listen(json: boolean): { readonly output: Output; readonly heard: string[] } {
@@ -13,6 +13,7 @@ function listen(json: boolean): { readonly output: Output; readonly heard: strin
     json,
     colour: false,
     interactive: false,
+    terminal: false,
     width: 100,
     write,
     say,
@@ -56,4 +57,24 @@ test("an error lists each problem once, even if one of them is the message", () 
   const error = { message: "tables.sql:1: no", advice: "fix" };
   expect(describeFailure({ ...error, problems: [error.message] })).toBe("tables.sql:1: no");
   expect(describeFailure({ ...error, problems: ["a", "b"] })).toBe("tables.sql:1: no\n  a\n  b");
+});
+
+test("the question repeats what decides: the totals, and the limits that the plan is beyond", () => {
+  const kind = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
+  const counts = {
+    users: { ...kind, create: 2832, update: 1 },
+    groups: { ...kind, create: 24 },
+    membershipsAdded: 12,
+    membershipsRemoved: 0,
+  };
+  const plan = { target: "analytics", counts, limits: [] };
+  expect(approvalQuestion(plan)).toBe(
+    "analytics: 2,832 users and 24 groups created, 1 user updated, 0 deleted. Apply?",
+  );
+  expect(approvalQuestion({ ...plan, limits: [trippedLimit(), trippedLimit({ tripped: false })] })).toMatch(
+    / 0 deleted\. Beyond the limits: deletes: .*, at most .*\. Apply\?$/,
+  );
+  expect(approvalQuestion(plan, { only: ["update"], except: [{ kind: "user", name: "eve" }] })).toBe(
+    "analytics: 1 user updated, 0 deleted. Apply this part of it (only update; all but user eve)?",
+  );
 });

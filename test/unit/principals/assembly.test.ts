@@ -50,8 +50,8 @@ test("entries become principals, with where they come from", async () => {
     groups: 1,
     excluded: 1,
     neverSet: ["users.groups: entry.extra", "groups.include: entry.status"],
-    quarantined: { count: 0, examples: [] },
-    unresolved: { count: 0, examples: [] },
+    quarantined: { count: 0, reasons: [], more: 0 },
+    unresolved: { count: 0, excluded: 0, reasons: [], more: 0 },
     unread: [],
     sources: [
       { name: "hr", users: 2, groups: 0 },
@@ -195,9 +195,9 @@ describe("memberships", () => {
       ],
     });
     expect(groupsOf(result)).toMatchObject({ "user u": ["a"], "group g": ["b"], "group only": ["a"] });
-    expect(result.assembly.unresolved).toEqual({
+    expect(result.assembly.unresolved).toMatchObject({
       count: 1,
-      examples: ['group:c: the user "2" does not exist in the source'],
+      reasons: [{ reason: 'the user "2" does not exist', origin: "group:c" }],
     });
   });
 
@@ -225,7 +225,7 @@ describe("memberships", () => {
         ...keys.map((key, i) => user(`u${i}`, { keys: [key], memberOf: [keys[(i + 1) % keys.length]!] })),
       ],
     });
-    expect(result.assembly.unresolved).toEqual({ count: 0, examples: [] });
+    expect(result.assembly.unresolved).toEqual({ count: 0, excluded: 0, reasons: [], more: 0 });
     const groups = keys.map((_, i) => [`g${i}`, `g${(i + 1) % keys.length}`].sort());
     expect(keys.map((_, i) => groupsOf(result)[`user u${i}`])).toEqual(groups);
   });
@@ -250,13 +250,26 @@ describe("memberships", () => {
       ],
     });
     expect(groupsOf(result)).toEqual({ "group g": [], "user u": [] });
-    expect(result.assembly.unresolved.count).toBe(5);
-    expect(result.assembly.unresolved.examples.toSorted()).toEqual([
-      'group:g: the user "gone" is excluded by the rules',
-      'group:g: the user or group "nobody" does not exist in the source',
-      'pairs.csv:2: the group "void" does not exist in the source',
-      'pairs.csv:3: the group "void" does not exist in the source',
-      'user:u: the group "old" is excluded by the rules',
+    expect(result.assembly.unresolved).toEqual({
+      count: 5,
+      excluded: 2,
+      reasons: [
+        { reason: 'the group "void" does not exist', count: 2, origin: "pairs.csv:2" },
+        { reason: 'the user or group "nobody" does not exist', count: 1, origin: "group:g" },
+      ],
+      more: 0,
+    });
+  });
+
+  test("that lead to nobody are counted by what they lead to, the most frequent first, with the first line", async () => {
+    const lost = Array.from({ length: 30 }, (_, i) => membership(`only-${i}`, { key: "u" }, `pairs.csv:${i + 200}`));
+    const gemini = [105, 21, 99].map((line) => membership("Gemini", { key: "u" }, `pairs.csv:${line}`));
+    const { assembly } = await assembleAll(connection(), { s: [user("u"), ...lost, ...gemini] });
+    expect(assembly.unresolved).toMatchObject({ count: 33, excluded: 0, more: 21 });
+    expect(assembly.unresolved.reasons).toHaveLength(10);
+    expect(assembly.unresolved.reasons.slice(0, 2)).toEqual([
+      { reason: 'the group "Gemini" does not exist', count: 3, origin: "pairs.csv:21" },
+      { reason: 'the group "only-0" does not exist', count: 1, origin: "pairs.csv:200" },
     ]);
   });
 
@@ -320,23 +333,21 @@ describe("quarantine", () => {
     ]);
     expect(assembly.quarantined).toEqual({
       count: 2,
-      examples: [
+      reasons: [
         {
-          kind: "user",
-          name: "ann",
-          source: "s",
-          sourceId: "1",
-          origin: "user:1",
           reason: 'users.displayName: "" is empty',
+          kind: "user",
+          count: 1,
+          examples: [{ name: "ann", sourceId: "1", origin: "user:1" }],
         },
         {
-          kind: "user",
-          source: "s",
-          sourceId: "2",
-          origin: "user:2",
           reason: 'users.name: "" is empty; users.displayName: "" is empty',
+          kind: "user",
+          count: 1,
+          examples: [{ sourceId: "2", origin: "user:2" }],
         },
       ],
+      more: 0,
     });
   });
 
@@ -402,7 +413,32 @@ describe("quarantine", () => {
     expect(quarantined).toHaveLength(30);
     expect(quarantined[0]!.reason).toBe('the name "ann" is also that of user:u1, user:u2, user:u3 and 26 more');
     expect(quarantined[29]!.reason).toBe('the name "ann" is also that of user:u0, user:u1, user:u2 and 26 more');
-    expect(assembly.quarantined).toMatchObject({ count: 30, examples: { length: 20 } });
+    expect(assembly.quarantined).toMatchObject({
+      count: 30,
+      reasons: [{ reason: 'the name "ann" is that of several records', count: 30, examples: { length: 3 } }],
+    });
+  });
+
+  test("is counted by reason, the most frequent first, whatever the values are", async () => {
+    const { assembly } = await assembleAll(connection(), {
+      s: [
+        user("0", { attributes: { name: "kim" } }),
+        user("1", { attributes: { name: "kim" } }),
+        ...Array.from({ length: 5 }, (_, i) => user(`${i + 2}`, { attributes: { name: `u${i}`, cn: `\ud800 ${i}` } })),
+      ],
+    });
+    expect(assembly.quarantined).toMatchObject({
+      count: 7,
+      reasons: [
+        {
+          reason: expect.stringMatching(/^users\.displayName: "…" is not valid/),
+          count: 5,
+          examples: [{ name: "u0" }, { name: "u1" }, {}],
+        },
+        { reason: 'the name "kim" is that of several records', count: 2 },
+      ],
+      more: 0,
+    });
   });
 
   test("takes those of whom a reference may mean either: unknown is not absent", async () => {
@@ -420,9 +456,9 @@ describe("quarantine", () => {
       ["u1", 'a reference to the user "shared@example.com" may also mean user:u2'],
       ["u2", 'a reference to the user "shared@example.com" may also mean user:u1'],
     ]);
-    expect(result.assembly.unresolved).toEqual({
+    expect(result.assembly.unresolved).toMatchObject({
       count: 1,
-      examples: ['group:g: the user "shared@example.com" may be one of several'],
+      reasons: [{ reason: 'the user "shared@example.com" may be one of several', origin: "group:g" }],
     });
   });
 

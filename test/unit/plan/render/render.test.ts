@@ -77,6 +77,41 @@ async function planOf(before: readonly Principal[], after: readonly Principal[])
 const golden = (name: string): string => new URL(`../../../fixtures/plan/${name}`, import.meta.url).pathname;
 
 describe("a plan is shown", () => {
+  test("without changes, with those who are on their way out in its headline", async () => {
+    const plan = await planOf([user("ada")], [user("ada")]);
+    const leaving = { users: 352, groups: 1, first: "2026-12-22T08:00:00.000Z" };
+    expect(await all(renderText(plan, { title: "t", colour: false, leaving }))).toBe(
+      "t: no change yet (1 user, 0 groups); 352 users and 1 group are leaving, the first on 2026-12-22\n",
+    );
+    expect(await all(renderMarkdown(plan, { title: "t", leaving }))).toContain("No change yet (1 user, 0 groups); 352");
+    const one = { users: 1, groups: 0, first: "2026-12-22T08:00:00.000Z" };
+    expect(await all(renderHtml(plan, { title: "t", leaving: one }))).toContain("; 1 user is leaving on 2026-12-22.");
+  });
+
+  test("with its limits, its totals and the next commands at the end", async () => {
+    const limits = [
+      {
+        limit: "deletes",
+        of: "users",
+        value: 27,
+        earlier: 0,
+        bound: 3,
+        basis: "10% of 30",
+        tripped: true,
+        overridden: false,
+      },
+    ] as const;
+    const plan = await planOf(actual, desired);
+    const text = await all(renderText(plan, { ...options, colour: false, limits, next: ["rollcall approve R"] }));
+    expect(text.slice(text.indexOf("\nLimits"))).toBe(`
+Limits
+  ✗ deletes: 27 users, at most 3 (10% of 30): tripped
+
+staff → analytics: 1 user and 1 group created, 2 users and 1 group updated, 27 users and 1 group deleted, 28 memberships removed
+  rollcall approve R
+`);
+  });
+
   test("as HTML", async () => {
     const { limit: _, ...rest } = options;
     const html = await all(renderHtml(await planOf(actual, desired), { ...rest, facts }));
