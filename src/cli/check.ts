@@ -5,10 +5,10 @@ import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import { errorDocument, InputError, UnavailableError } from "#errors.ts";
+import { progressOf } from "./plan.ts";
 import { painter } from "#plan/render/text.ts";
-import { assemble } from "#principals/assembly.ts";
-import type { Principal } from "#principals/principal.ts";
 import { checkChannel } from "#sync/notify/notifier.ts";
+import { readSources } from "#sync/planning/desired.ts";
 import { quarantineNotes, withSubjects } from "#sync/planning/notes.ts";
 import type { SyncSource } from "#sync/sync.ts";
 import { formatNumber, formatSizes, visible } from "#text.ts";
@@ -122,7 +122,7 @@ interface SyncCheck {
   readonly excluded: number;
   readonly quarantined: number;
   /** The first principals. */
-  readonly principals: readonly Omit<Principal, "groupNames">[];
+  readonly principals: readonly Readonly<Record<string, unknown>>[];
   /** For a person to look at. */
   readonly problems: readonly string[];
 }
@@ -170,32 +170,27 @@ async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
     syncs.some(
       ({ name, principals = [] }) => principals.length > 0 && configuration.syncs[name]?.from.includes(source),
     );
-  return [
-    ...findings.map((finding) => (areMade(finding.name) && !output.json ? { ...finding, samples: [] } : finding)),
-    ...syncs,
-  ];
+  const hidden: Partial<Finding> = output.json ? {} : { samples: [] };
+  return [...findings.map((each) => Object.assign(each, areMade(each.name) ? hidden : {})), ...syncs];
 }
 
 async function checkSync(context: Context, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
   const { configuration, interruption, output } = context;
   const { sources, rules } = openParts(configuration, name);
   const { memory } = configuration;
-  const { connection, close } = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
+  const workbench = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
+  const { connection } = workbench;
+  const counted = sources.map((each): SyncSource => {
+    const read = (reading: ReadContext) =>
+      observed(context, each, { ...reading, warn: warnOf(context, each.name) }, found);
+    return Object.assign({}, each, { source: { uniqueIds: each.source.uniqueIds, read } });
+  });
   try {
-    const assembly = await assemble(
-      connection,
-      sources.map((each) => {
-        const read = { signal: interruption.stop, warn: warnOf(context, each.name), attributes: rules.attributes() };
-        return { name: each.name, optional: each.optional, records: observed(context, each, read, found) };
-      }),
-      rules,
-      {
-        signal: interruption.stop,
-        progress: (records) => {
-          output.progress(`${name}: reading the sources (${formatNumber(records)} records) …`);
-        },
-      },
-    );
+    const assembly = await readSources({ sources: counted, rules }, workbench, {
+      signal: interruption.stop,
+      warn: () => {},
+      progress: progressOf(context, name),
+    });
     const [, ...doubts] = withSubjects(quarantineNotes(assembly.quarantined)).notes;
     return {
       users: assembly.users,
@@ -209,7 +204,8 @@ async function checkSync(context: Context, name: string, found: Map<string, Sour
       ],
     };
   } finally {
-    await close();
+    output.progress();
+    await workbench.close();
   }
 }
 
@@ -252,12 +248,10 @@ async function drain(batches: AsyncIterable<unknown>): Promise<void> {
 }
 
 async function firstPrincipals(connection: Connection): Promise<SyncCheck["principals"]> {
-  const rows = await connection.rows<Record<string, unknown> & { kind: string; name: string }>(`
+  const rows = await connection.rows(`
     SELECT kind, name, display_name AS "displayName", description, mail, group_names AS groups
     FROM assembled ORDER BY rowid LIMIT ${shown}`);
-  return rows.map(
-    (row) => Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)) as unknown as Principal,
-  );
+  return rows.map((row) => Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null)));
 }
 
 function sampleOf(entry: Entry): string {

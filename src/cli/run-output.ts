@@ -274,7 +274,7 @@ function jsonDocuments(output: Output): Documents {
           if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },
-        end: ({ exported, next: _, ...ending }) => close({ ...ending, export: exported }),
+        end: ({ outcome, run, expiresAt, exported }) => close({ outcome, run, expiresAt, export: exported }),
         fail: (error, failed) => close({ ...failed, error }),
       };
     },

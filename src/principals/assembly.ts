@@ -234,10 +234,11 @@ async function summarizeQuarantined(connection: Connection): Promise<Quarantined
         regexp_replace(reason, '${quoted}', '"…"', 'g')) AS shape
       FROM quarantined)
     GROUP BY shape, kind ORDER BY count(*) DESC, min(place) LIMIT ${shown.reasons}`);
-  const reasons = rows.map(({ count, examples, ...rest }) => ({
-    ...rest,
+  const reasons = rows.map(({ reason, kind, count, examples }) => ({
+    reason,
+    kind,
     count: Number(count),
-    examples: examples.map(({ name, ...record }) => ({ ...record, name: name ?? undefined })),
+    examples: examples.map(({ name, sourceId, origin }) => ({ name: name ?? undefined, sourceId, origin })),
   }));
   const count = Number(total?.count ?? 0);
   return { count, reasons, more: reasons.reduce((left, each) => left - each.count, count) };

@@ -98,12 +98,15 @@ export async function listTarget(
   await readPrincipals(workbench.connection, file, table);
 }
 
-/** @param counts what the sources count is added here */
-function readSources(
-  { sources, rules }: Sync,
-  { connection }: Workbench,
+/**
+ * Reads the sources of a sync, and makes principals of their records.
+ * @param counts what the sources count is added here
+ */
+export function readSources(
+  { sources, rules }: Pick<Sync, "sources" | "rules">,
+  { connection }: Pick<Workbench, "connection">,
   { signal, warn, progress, observer, history }: DesiredOptions,
-  counts: SourceCounts[],
+  counts: SourceCounts[] = [],
 ): Promise<Assembly> {
   const open = ({ name, optional, digest = "", source }: SyncSource): OpenSource => {
     const counted: Record<string, number> = {};
