@@ -1,9 +1,9 @@
-import { IncompleteReadError } from "#errors.ts";
+import { IncompleteReadError, UnavailableError } from "#errors.ts";
 import { dnKey, isWithin } from "#principals/dn.ts";
 import { parseReference } from "./options.ts";
 import type { LdapUrl, Reference } from "./options.ts";
 import { locate, missingBase, search } from "./search.ts";
-import type { Query } from "./search.ts";
+import type { Alternatives, Query } from "./search.ts";
 import { openSessionTo } from "./session.ts";
 import type { Session } from "./session.ts";
 
@@ -44,24 +44,20 @@ export async function* searchWithReferrals(
       continue;
     }
     isReferred = true;
-    for (const text of found.references) {
-      const reference = parseReference(text);
-      if (reference !== undefined && isIgnored(reference, session)) continue;
-      const server = reference === undefined ? undefined : serverToFollow(reference, session);
-      if (reference === undefined || server === undefined) throw unknownReferral(text, session, query);
-      const next = { ...query, base: reference.base === "" ? query.base : reference.base, ...scopeOf(reference) };
-      if (trail.inner?.some((base) => isWithin(dnKey(next.base), base)) === true) continue;
-      const place = `${server.text} ${next.scope} ${dnKey(next.base)}`;
-      if (chain.includes(place) || chain.length >= longestChain) {
+    for (const urls of found.references) {
+      const targets = targetsOf(urls, session, query, trail);
+      const places = targets.map(({ place }) => place);
+      if (targets.length === 0) continue;
+      if (places.some((place) => chain.includes(place)) || chain.length >= longestChain) {
         throw new IncompleteReadError(
-          `${session.place}: search for ${query.what}: the references to ${text} form a loop`,
+          `${session.place}: search for ${query.what}: the references to ${urls.join(" or ")} form a loop`,
         );
       }
-      if (trail.followed.has(place)) continue;
-      trail.followed.add(place);
-      const other = await openSessionTo(server, session.origin);
+      if (places.some((place) => trail.followed.has(place))) continue;
+      for (const place of places) trail.followed.add(place);
+      const { other, target } = await openFirst(targets, session);
       try {
-        yield* searchWithReferrals(other, next, trail, [...chain, place]);
+        yield* searchWithReferrals(other, target.query, trail, [...chain, ...places.slice(0, 1)]);
       } finally {
         await other.close();
       }
@@ -70,6 +66,47 @@ export async function* searchWithReferrals(
   if (location === "elsewhere" && !isReferred) throw missingBase(session, query);
   // It may have been moved away since it was looked at.
   if (location === "here") await locate(session, query);
+}
+
+/** A server to follow a reference to, and what to search there. */
+interface Target {
+  readonly server: LdapUrl;
+  readonly query: Query;
+  /** The same for the same part of the same server. */
+  readonly place: string;
+}
+
+/** @returns none where the reference is ignored, or leads into a base that is searched by itself */
+function targetsOf(urls: Alternatives, session: Session, query: Query, { inner = [] }: Trail): readonly Target[] {
+  const references = urls.map(parseReference);
+  const others = references.filter((reference) => reference === undefined || !isIgnored(reference, session));
+  const targets = others.flatMap((reference): Target[] => {
+    const server = reference === undefined ? undefined : serverToFollow(reference, session);
+    if (reference === undefined || server === undefined) return [];
+    const base = reference.base === "" ? query.base : reference.base;
+    const next = { ...query, base, ...scopeOf(reference) };
+    return [{ server, query: next, place: `${server.text} ${next.scope} ${dnKey(base)}` }];
+  });
+  if (targets.length === 0 && others.length === references.length) {
+    throw unknownReferral(urls.join(" or "), session, query);
+  }
+  return targets.filter((target) => !inner.some((base) => isWithin(dnKey(target.query.base), base)));
+}
+
+/** A session with the first of the servers that answers. */
+async function openFirst(targets: readonly Target[], { origin }: Session): Promise<{ other: Session; target: Target }> {
+  const failures: UnavailableError[] = [];
+  for (const target of targets) {
+    try {
+      return { other: await openSessionTo(target.server, origin), target };
+    } catch (error) {
+      origin.context.signal.throwIfAborted();
+      if (!(error instanceof UnavailableError)) throw error;
+      failures.push(error);
+      if (targets.length > 1) origin.context.warn(error.message);
+    }
+  }
+  throw failures[0] ?? new UnavailableError("no server to follow");
 }
 
 function scopeOf({ scope }: Reference): Partial<Pick<Query, "scope">> {

@@ -37,7 +37,10 @@ export function queryOf(kind: Kind, options: Options, base: string, attributes: 
 }
 
 /** Entries of a search, as the messages they came in, or the URLs of servers that hold more of them. */
-export type Found = { readonly entries: readonly Buffer[] } | { readonly references: readonly string[] };
+export type Found = { readonly entries: readonly Buffer[] } | { readonly references: readonly Alternatives[] };
+
+/** URLs of servers that each hold the same part. */
+export type Alternatives = readonly string[];
 
 /** So many empty pages in a row mean that the server will never end. */
 const emptyPages = 100;
@@ -159,7 +162,7 @@ function requestPages(session: Session, query: Query): Pages {
   });
   let entries: Buffer[] = [];
   let bytes = 0;
-  let references: string[] = [];
+  let references: Alternatives[] = [];
   let received = 0;
   let receivedBefore = 0;
   let empty = 0;
@@ -177,7 +180,7 @@ function requestPages(session: Session, query: Query): Pages {
     fail(new IncompleteReadError(message, { torn: true }));
   };
   const end = (result: Result): void => {
-    if (result.code === codes.referral) references.push(...result.referrals);
+    if (result.code === codes.referral) references.push(result.referrals);
     else if (result.code !== codes.success) throw searchError(session, query, result, received);
     const { cookie } = result;
     if (control === undefined || cookie === undefined || cookie.length === 0) {
@@ -213,7 +216,7 @@ function requestPages(session: Session, query: Query): Pages {
         bytes += cursor.bytes.length;
         connection.hold(cursor.bytes.length);
       } else if (operation === tags.searchReference) {
-        references.push(...readTexts(cursor, tags.searchReference));
+        references.push(readTexts(cursor, tags.searchReference));
       } else if (operation === tags.searchDone) {
         try {
           end(readResult(cursor));

@@ -62,6 +62,20 @@ describe.skipIf(reason !== undefined)(`a domain of Samba${reason === undefined ?
     expect(groups.map((group) => group.attributes["cn"])).toContain("Domain Admins");
   });
 
+  test("finds by objectGUID, and counts containers", async () => {
+    const context = { signal: new AbortController().signal, warn: () => {} };
+    const source = openSource(options({ users: { base: sambaBase } }));
+    const counts = new Map<string, number>();
+    const read = source.read({ ...context, count: (name, amount) => void counts.set(name, amount) });
+    const records = (await Array.fromAsync(read)).flat().filter((record) => record.kind !== "membership");
+    const found = (await Array.fromAsync(source.find?.(records, context) ?? [])).flat();
+    const ids = (some: typeof found): string[] => some.map(({ kind, id }) => `${kind} ${id}`).toSorted();
+    expect(ids(found)).toEqual(ids(records));
+    expect(counts.get(`users below ${staff.toLowerCase()}`)).toBe(2);
+    const gone = openSource(options({ users: { base: `OU=Gone,${sambaBase}` } }));
+    await expect(Array.fromAsync(gone.read(context))).rejects.toThrow(/OU=Gone,.* does not exist/);
+  });
+
   test("tells another version exactly when something has changed", async () => {
     const source = openSource(options());
     const context = { signal: new AbortController().signal, warn: () => {} };

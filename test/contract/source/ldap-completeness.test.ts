@@ -1,3 +1,5 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import {
   type Directory,
@@ -7,7 +9,10 @@ import {
   startDirectory,
   unit,
 } from "../../support/ldap/directory.ts";
+import { ldifChange, ldifEntry } from "../../support/ldap/ldif.ts";
 import { resultCode } from "../../support/ldap/message.ts";
+import { admin, noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
+import { organizationalUnit } from "./ldap-medium.ts";
 import { failureOf, openSource, readAll, type ReadOptions } from "./ldap-reading.ts";
 
 /** What a server answers with success, although there is less than there was. */
@@ -183,6 +188,33 @@ test("two bases that refer to one place read it once", async () => {
   expect(users.map(({ attributes }) => String(attributes["uid"])).sort()).toEqual(["ada", "grace"]);
 });
 
+test("of several servers that hold the same part, one is read: the first that answers", async () => {
+  const elsewhere = await serve([person("grace", south)]);
+  const replica = await serve([person("grace", south)]);
+  const directory = await serve([person("ada", north)]);
+  const alternatives = (...urls: string[]): void => {
+    directory.answer = ({ base: asked }, found) =>
+      asked === south
+        ? { entries: [], references: urls.map((url) => `${url}/${south}`), code: resultCode.referral }
+        : found;
+  };
+  const read = async (more: object): Promise<string[]> => {
+    const { users } = await readAll(options(directory, { groups: undefined, referrals: more }));
+    return users.map(({ attributes }) => String(attributes["uid"]));
+  };
+  const follow = [elsewhere.url, replica.url];
+  alternatives(elsewhere.url, replica.url);
+  expect(await read({ follow })).toEqual(["ada", "grace"]);
+  expect(replica.searches).toEqual([]);
+  expect(await read({ follow: [replica.url] })).toEqual(["ada", "grace"]);
+  alternatives("ldap://127.0.0.1:1", replica.url);
+  expect(await read({ follow: ["ldap://127.0.0.1:1", replica.url] })).toEqual(["ada", "grace"]);
+  alternatives("ldap://old.example.com", "ldap://other.example.com");
+  expect(await read({ ignore: ["old.example.com"] })).toEqual(["ada"]);
+  const failure = await failureOf(read({}));
+  expect(failure.message).toContain(`ldap://old.example.com/${south} or ldap://other.example.com/${south}`);
+});
+
 test("each base can have its own least number of entries", async () => {
   const directory = await serve(company());
   const bases = (minEntries: number): object => ({ users: { base: [north, { dn: south, minEntries }] } });
@@ -237,3 +269,44 @@ test("an entry that leaves between pages shifts the others: whoever was skipped 
   const found = (await Array.fromAsync(source.find?.(records, context) ?? [])).flat();
   expect(found.map(({ origin }) => origin)).toEqual([`uid=s10,${south}`]);
 });
+
+const skip = (await noOpenLdap()) !== undefined;
+
+test(
+  "OpenLDAP leaves out a database that is not joined to the outer one: a base of its own reads it",
+  { skip },
+  async () => {
+    const partners = `ou=partners,${base}`;
+    const entry = (uid: string, container: string): string =>
+      ldifEntry(`uid=${uid},${container}`, { objectClass: "inetOrgPerson", cn: uid, sn: uid });
+    const server = await startOpenLdap({ ldif: [organizationalUnit(north), entry("ada", north)] });
+    onTestFinished(() => server[Symbol.asyncDispose]());
+    const folder = join(server.folder, "partners");
+    await mkdir(folder);
+    const database = "olcDatabase={1}mdb,cn=config";
+    await server.configure(
+      ldifEntry(database, {
+        objectClass: ["olcDatabaseConfig", "olcMdbConfig"],
+        olcSuffix: partners,
+        olcDbDirectory: folder,
+        olcRootDN: admin.dn,
+        olcSubordinate: "TRUE",
+        olcAccess: "to * by users read by anonymous auth",
+      }),
+    );
+    await server.modify(organizationalUnit(partners));
+    await server.modify(entry("zoe", partners));
+    const of = (users: object): object => ({ url: server.url, bind: reader, users });
+    const names = async (users: object): Promise<string[]> =>
+      (await readAll(of(users))).users.map(({ attributes }) => String(attributes["uid"])).sort();
+    const lastCounts = await count(of({ base }));
+    expect(lastCounts).toMatchObject({ [`users below ${partners}`]: 1 });
+    expect(await names({ base: [base, partners] })).toEqual(["ada", "zoe"]);
+    await server.configure(ldifChange(database, "delete", { olcSubordinate: [] }));
+    await server.kill();
+    await server.start();
+    expect(await names({ base })).toEqual(["ada"]);
+    expect((await failureOf(readAll(of({ base }), { lastCounts }))).message).toContain(`no users below ${partners}`);
+    expect(await names({ base: [base, partners] })).toEqual(["ada", "zoe"]);
+  },
+);

@@ -12,7 +12,10 @@ import {
   uuid,
 } from "../../support/ldap/directory.ts";
 import { resultCode } from "../../support/ldap/message.ts";
-import { openSource } from "./ldap-reading.ts";
+import { ldifEntry, ldifRename } from "../../support/ldap/ldif.ts";
+import { noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
+import { organizationalUnit } from "./ldap-medium.ts";
+import { openSource, readAll } from "./ldap-reading.ts";
 
 /** Looking up records by their ids, wherever they are now. */
 
@@ -143,4 +146,22 @@ test("vouches for ids that the server gives, and for no others", () => {
   expect(openSource(of({ id: "objectguid" }, { groups: { base, id: "entryUUID" } })).uniqueIds).toBe(true);
   expect(openSource(of({ id: "employeeNumber" })).uniqueIds).toBeUndefined();
   expect(openSource(of({}, { groups: { base, id: "cn" } })).uniqueIds).toBeUndefined();
+});
+
+const skip = (await noOpenLdap()) !== undefined;
+
+test("finds in OpenLDAP who has moved and was renamed, and nobody who has left the scope", { skip }, async () => {
+  const entry = (uid: string): string =>
+    ldifEntry(`uid=${uid},${north}`, { objectClass: "inetOrgPerson", cn: uid, sn: uid });
+  const server = await startOpenLdap({
+    ldif: [...[north, south, groups].map(organizationalUnit), ...["ada", "grace", "zoe"].map(entry)],
+  });
+  onTestFinished(() => server[Symbol.asyncDispose]());
+  const of = { url: server.url, bind: reader, users: { base: [north, south] } };
+  const ids = (await readAll(of)).users.map(({ id }) => user(id));
+  await server.modify(ldifRename(`uid=ada,${north}`, String.raw`uid=Ada\, L`, south));
+  await server.modify(ldifRename(`uid=zoe,${north}`, "uid=zoe", groups));
+  const found = await find(of, ids);
+  expect(found.map(({ keys }) => keys[0]).toSorted()).toEqual([`uid=ada\\2c l,${south}`, `uid=grace,${north}`]);
+  expect(await server.connections()).toBe(0);
 });
