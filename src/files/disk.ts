@@ -5,11 +5,11 @@ import { InputError, messageOf, RollcallError, UnavailableError } from "#errors.
 import { nearest, formatName } from "#text.ts";
 
 /** What a file cannot be written for, whatever is in it. */
-export type Obstacle = "full" | "read-only";
+export type Obstacle = "full" | "read-only" | "handles";
 
 /**
  * What keeps a disk from being written to, where an error or what caused it says so: it is full, this account may not
- * have more of it or no larger files, or it is mounted to be read only. Those of DuckDB and SQLite have no such code,
+ * have more of it or no larger files, it is mounted to be read only, or too many files are open. Those of DuckDB and SQLite have no such code,
  * and what DuckDB keeps on disk meanwhile may take nine tenths of what is free at its start.
  */
 export function obstacleOf(error: unknown): Obstacle | undefined {
@@ -19,6 +19,7 @@ export function obstacleOf(error: unknown): Obstacle | undefined {
   if (/COMMIT succeeded and is durable/.test(message)) return undefined;
   if (codes.full.has(code) || words.full.test(message)) return "full";
   if (code === codes.readOnly || words.readOnly.test(message)) return "read-only";
+  if (codes.handles.has(code) || words.handles.test(message)) return "handles";
   return error instanceof Error && error.cause !== undefined ? obstacleOf(error.cause) : undefined;
 }
 
@@ -46,12 +47,18 @@ export function naming(what: string, error: unknown): unknown {
 const remedies: Readonly<Record<Obstacle, string>> = {
   full: "the disk is full; make room",
   "read-only": "its file system is read-only; mount it so that it can be written to",
+  handles: "too many files and connections are open; raise the limit (ulimit -n, LimitNOFILE)",
 };
 
-const codes = { full: new Set(["ENOSPC", "EDQUOT", "EFBIG"]), readOnly: "EROFS" };
+const codes = {
+  full: new Set(["ENOSPC", "EDQUOT", "EFBIG"]),
+  readOnly: "EROFS",
+  handles: new Set(["EMFILE", "ENFILE"]),
+};
 const words = {
   full: /No space left on device|Disk quota exceeded|File too large|max_temp_directory_size|database or disk is full/,
   readOnly: /Read-only file system|attempt to write a readonly database/,
+  handles: /Too many open files/i,
 };
 
 /** By the system's code. */

@@ -1,6 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { InputError, UnavailableError, messageOf } from "#errors.ts";
-import { isDiskFull } from "#files/disk.ts";
+import { isDiskFull, obstacleOf } from "#files/disk.ts";
 
 /** The limits on uploads, in bytes. */
 export interface Limits {
@@ -55,10 +55,24 @@ export function createRoom(limits: Limits, folder: string, others: () => number)
   };
 }
 
-/** The error for a failed write: a full disk or too little memory gets a message for the caller. */
+/** The error for a failed write: a full disk, too many open files or too little memory gets a message for the caller. */
 export function writeError(error: unknown): unknown {
   if (isDiskFull(error)) return diskFull(error);
+  if (isOutOfHandles(error)) return outOfHandles(error);
   return isOutOfMemory(error) ? outOfMemory(error) : error;
+}
+
+/** Too many files are open: the same may go well a moment later. */
+export function isOutOfHandles(error: unknown): boolean {
+  return obstacleOf(error) === "handles";
+}
+
+function outOfHandles(cause: unknown): UnavailableError {
+  return new UnavailableError(
+    "The service has too many files and connections open. Nothing of this was kept: try again when less is going on, or " +
+      "have its limit on open files raised.",
+    { cause },
+  );
 }
 
 /** DuckDB's own message, with addresses of its manual, is for the log only. */

@@ -9,7 +9,7 @@ import type { Engine, Table } from "#service/engine/engine.ts";
 import type { Progress } from "#service/progress.ts";
 import type { EndedLoad } from "#service/observer.ts";
 import type { LoadParameters } from "#wire/loads.ts";
-import { isOutOfMemory } from "./capacity.ts";
+import { isOutOfHandles, isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";
 import { chunkOf } from "./chunks.ts";
 import type { Chunk } from "./chunks.ts";
@@ -55,7 +55,7 @@ export interface Loads {
  */
 const width = 2;
 
-/** Between two attempts to record the end of a load, in milliseconds. */
+/** Between two attempts to load without handles, or to record the end of a load, in milliseconds. */
 const retryInterval = 1_000;
 
 /** The longest time between two searches for expired cycles, in milliseconds. */
@@ -76,13 +76,23 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   const enqueue = createQueue(width);
   const stopping = new AbortController();
 
+  /** Its commit was acknowledged: while files cannot be opened, it waits instead of failing. */
+  async function loadWithHandles(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
+    const patience = patienceOf(Number(cycle.status().bytes_written));
+    for (;;) {
+      try {
+        return await progress.watch(`load ${cycle.id}`, patience, () => load(cycle, engine, signal));
+      } catch (error) {
+        if (signal.aborted || !isOutOfHandles(error)) throw error;
+        log.warn({ err: error, cycle: cycle.id }, `a load waits, too many files are open: ${messageOf(error)}`);
+        await delay(retryInterval, undefined, { signal });
+      }
+    }
+  }
+
   async function outcomeOf(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
     try {
-      const bytes = Number(cycle.status().bytes_written);
-      return await enqueue(
-        () => progress.watch(`load ${cycle.id}`, patienceOf(bytes), () => load(cycle, engine, signal)),
-        signal,
-      );
+      return await enqueue(() => loadWithHandles(cycle, signal), signal);
     } catch (error) {
       if (signal.aborted) return cancelled();
       const failure = failureOf(error);

@@ -57,6 +57,8 @@ export async function authenticating<Result>(work: () => Promise<Result>): Promi
 const obstacles: Readonly<Record<Obstacle, string>> = {
   full: "There is not enough free disk space, and nothing was changed. Make room on the disk with the data folder of the service, then try again.",
   "read-only": "The data folder of the service is on a file system that is read-only, and nothing was changed.",
+  handles:
+    "The service has too many files and connections open, and nothing was changed. Try again when less is going on, or have its limit on open files raised.",
 };
 
 /** Turns anything thrown into a response. Details that are not for callers go only to the log. */

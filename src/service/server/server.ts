@@ -12,6 +12,7 @@ import type { EndedRequest } from "#service/observer.ts";
 import { serviceHeaders } from "#wire/errors.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import { HttpError, httpErrorOf, json, turnIntoError } from "./answers.ts";
+import { limitConnections, mostConnections, openFilesLimit } from "./connections.ts";
 import { beginExchange, createAddressOf, pathOf, plainAddress } from "./request.ts";
 
 // `import` evaluates every export of these modules, which loads Node's WebSocket and fetch: 8 MB.
@@ -30,6 +31,8 @@ export interface ServerOptions {
   readonly track: (work: Promise<unknown>) => Promise<unknown>;
   readonly log: Logger;
   readonly observe?: ((ended: EndedRequest) => void) | undefined;
+  /** The most connections at a time. Default: as many as the system's limit on open files allows. */
+  readonly connections?: number | undefined;
   /** How long a connection may stall while data is expected, in milliseconds. Default: 2 min. */
   readonly stall?: number;
 }
@@ -47,6 +50,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     log,
     observe = () => undefined,
     stall = 120_000,
+    connections: most = mostConnections(openFilesLimit()),
   } = options;
   const exchanges = { prefixes, addressOf: createAddressOf(trustedProxies) };
   const app = fastify({
@@ -73,6 +77,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     routerOptions: { maxParamLength: 65_536 },
     exposeHeadRoutes: false,
   });
+  const connections = limitConnections(app.server, most);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _body, done) => {
     done(null);
@@ -89,8 +94,9 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, exchanges);
     watch(request, reply, log, observe);
-    const isRefused = isStopping() && !healthPaths.has(request.routeOptions.url);
-    if (isRefused) done(new HttpError(503, ["The service is stopping."]));
+    const isHealth = healthPaths.has(request.routeOptions.url);
+    if (isStopping() && !isHealth) done(new HttpError(503, ["The service is stopping."]));
+    else if (!isHealth && connections.isSurplus(request.raw)) done(tooManyConnections(most));
     else done(isFromOtherSite(request.raw) ? new HttpError(403, [otherSite]) : undefined);
   });
 
@@ -117,6 +123,14 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     ),
   );
   return app;
+}
+
+function tooManyConnections(most: number): HttpError {
+  return new HttpError(
+    503,
+    [`The service has as many connections as its limit on open files allows: ${most}. Try again when there are fewer.`],
+    { headers: { "retry-after": "5", connection: "close" } },
+  );
 }
 
 /** The headers of every answer, and those of family B (B.10). */

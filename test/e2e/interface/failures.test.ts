@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import pino from "pino";
 import { afterEach, describe, expect, test } from "vitest";
+import { addHealthRoutes } from "#service/server/health-routes.ts";
 import { json } from "#service/server/answers.ts";
 import { addDataRoutes } from "#service/server/data-routes.ts";
 import { createServer } from "#service/server/server.ts";
@@ -60,6 +61,19 @@ describe("a failure inside", () => {
     expect(answer.body).not.toContain("secrets");
     expect(written).toMatch(new RegExp(`${body.incident_id_guid}.*table secrets is missing`));
     expect(written).not.toContain("hidden");
+  });
+
+  test("for want of handles is a 503 that says so", async () => {
+    await setUp();
+    app.get(`${root}/opens`, () => {
+      throw Object.assign(new Error("EMFILE: too many open files, open '/data/secret'"), { code: "EMFILE" });
+    });
+    const answer = await app.inject({ url: `${root}/opens` });
+    expect([answer.statusCode, answer.body]).toEqual([
+      503,
+      expect.stringContaining("too many files and connections open"),
+    ]);
+    expect(answer.body).not.toContain("secret");
   });
 
   test.each(["gzip", "identity"])("in the middle of an answer breaks the connection (%s)", async (coding) => {
@@ -138,6 +152,38 @@ test("a body whose client went while its session was looked up is not waited for
   const { socket } = await listen();
   socket.write("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
   expect(await outcome.promise).toBe(true);
+});
+
+describe("as many connections as there may be", () => {
+  const served = Promise.withResolvers<void>();
+
+  test("a new one takes the place of one that is idle, and is told so when none is", async () => {
+    await setUp({ connections: 3 });
+    app.get("/slow", async () => {
+      await served.promise;
+      return "done";
+    });
+    addHealthRoutes(app, { isStopping: () => false, probe: async () => undefined, probes: [] });
+    const idle = await listen();
+    const open = async (path: string): Promise<{ socket: Socket; ended: Promise<string> }> => {
+      const socket = connect((app.server.address() as AddressInfo).port, "127.0.0.1").on("error", () => undefined);
+      let text = "";
+      socket.on("data", (piece) => (text += String(piece)));
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+      return { socket, ended: once(socket, "close").then(() => text) };
+    };
+    const slow = [await open("/slow"), await open("/slow"), await open("/slow")];
+    expect(await idle.ended).toBe("");
+    const surplus = await open("/slow");
+    const refused = await surplus.ended;
+    expect(refused).toMatch(/^HTTP\/1\.1 503 /);
+    expect(refused).toMatch(/^retry-after: 5\r$/im);
+    expect(refused).toContain("The service has as many connections as its limit on open files allows: 3.");
+    expect(await (await open("/healthz")).ended).toMatch(/^HTTP\/1\.1 200 /);
+    served.resolve();
+    for (const { ended } of slow) expect(await ended).toMatch(/^HTTP\/1\.1 200 .*done$/s);
+    expect(await (await open("/slow")).ended).toMatch(/^HTTP\/1\.1 200 /);
+  });
 });
 
 describe("a connection on which nothing moves", () => {

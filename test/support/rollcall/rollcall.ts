@@ -30,9 +30,14 @@ export function startRollcall(
     env?: NodeJS.ProcessEnv;
     /** Its standard input; null: the test writes it. Default: empty. */
     stdin?: string | Buffer | null;
+    /** How many files and connections the process may have open at once. */
+    openFiles?: number | undefined;
   } = {},
 ): Running {
-  const child = spawn(process.execPath, [main, ...args], {
+  const call = [process.execPath, main, ...args];
+  const limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', String(options.openFiles), ...call];
+  const [file = "", ...rest] = options.openFiles === undefined ? call : limited;
+  const child = spawn(file, rest, {
     cwd: options.cwd,
     env: { ...process.env, NO_COLOR: "1", ROLLCALL_CONFIG: undefined, ...options.env },
   });

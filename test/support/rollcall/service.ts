@@ -15,6 +15,8 @@ export interface ServiceOptions {
   /** The data folder of an earlier service. It is not removed. */
   readonly data?: string;
   readonly env?: NodeJS.ProcessEnv;
+  /** How many files and connections it may have open at once. */
+  readonly openFiles?: number;
 }
 
 /** A service in a process of its own. */
@@ -76,7 +78,10 @@ async function runService(folder: string, data: string, options: ServiceOptions)
     file,
     JSON.stringify({ service: { listen: "127.0.0.1:0", data, administrator, ...options.service }, ...options.beside }),
   );
-  return startRollcall(["start", "--only", "service", "--config", file], { env: { ...options.env } });
+  return startRollcall(["start", "--only", "service", "--config", file], {
+    env: { ...options.env },
+    openFiles: options.openFiles,
+  });
 }
 
 async function readPresence(file: string, pid: number | undefined): Promise<{ url: string }> {

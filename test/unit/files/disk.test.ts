@@ -15,6 +15,9 @@ describe("why a disk cannot be written to", () => {
     ["full", new InputError("it cannot be kept", { cause: withCode("ENOSPC") })],
     ["read-only", withCode("EROFS")],
     ["read-only", new Error('IO Error: Cannot open file "x": Read-only file system')],
+    ["handles", withCode("EMFILE")],
+    ["handles", withCode("ENFILE")],
+    ["handles", new Error('IO Error: Cannot open file "x.csv": Too many open files')],
     [undefined, new Error("Transaction COMMIT succeeded and is durable, but …: No space left on device")],
     [undefined, withCode("EACCES")],
     [undefined, new Error("Out of Memory Error: could not allocate block")],
@@ -32,7 +35,7 @@ describe("why a disk cannot be written to", () => {
 
   test("what says so already, or is about something else, stays as it is", () => {
     const said = new InputError("the folder /d cannot be made", { cause: withCode("ENOSPC") });
-    const other = withCode("EMFILE");
+    const other = withCode("EACCES");
     expect([naming("x", said), naming("x", other)]).toEqual([said, other]);
     expect(naming("the folder /d", withCode("ENOSPC"))).toMatchObject({ advice: "retry" });
   });

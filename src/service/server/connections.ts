@@ -1,0 +1,82 @@
+import { readFileSync } from "node:fs";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** The connections of a server, bounded so that files can still be opened. */
+export interface Connections {
+  /** Whether there is one connection too many, and the request came over it: it is told so, and ends. */
+  isSurplus(request: IncomingMessage): boolean;
+}
+
+/** Handles that are not for connections: databases, the daemon's reads and requests, what the system itself opens. */
+const reserved = 100;
+
+/** How many connections a process may have: each may have a file open as well, what it uploads or what it is sent. */
+export function mostConnections(openFiles: number): number {
+  return Math.max(10, Math.floor((openFiles - reserved) / 2));
+}
+
+/** How many files and connections the system lets this process have open at once. */
+export function openFilesLimit(): number {
+  try {
+    const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return Number(soft ?? Infinity);
+  } catch {
+    // Only Linux has that file.
+    return Infinity;
+  }
+}
+
+/** So many more are taken to be told that there are too many; beyond these, a connection is closed at once. */
+const surplus = 16;
+
+/**
+ * Bounds the connections of a server. While there are as many as may be, each new one takes the place of the one that has
+ * been idle the longest: its client finds it closed as after any time limit. Where none is idle, the new one is surplus.
+ */
+export function limitConnections(server: Server, most: number): Connections {
+  /** By the client's address and port, since TLS wraps the socket; the one idle the longest first. */
+  const open = new Map<string, { readonly socket: Socket; requests: number; isSurplus: boolean }>();
+
+  function makeRoom(): boolean {
+    if (open.size < most) return true;
+    for (const [key, { socket, requests }] of open) {
+      if (requests > 0) continue;
+      open.delete(key);
+      socket.destroy();
+      return true;
+    }
+    return false;
+  }
+
+  server.on("connection", (socket: Socket) => {
+    const hasRoom = makeRoom();
+    if (!hasRoom && open.size >= most + surplus) {
+      socket.destroy();
+      return;
+    }
+    const key = keyOf(socket);
+    const entry = { socket, requests: 0, isSurplus: !hasRoom };
+    open.set(key, entry);
+    socket.once("close", () => {
+      if (open.get(key) === entry) open.delete(key);
+    });
+  });
+  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const key = keyOf(socket);
+    const entry = open.get(key);
+    if (entry === undefined) return;
+    entry.requests++;
+    response.once("close", () => {
+      entry.requests--;
+      if (open.get(key) !== entry) return;
+      open.delete(key);
+      open.set(key, entry);
+    });
+  });
+  return { isSurplus: ({ socket }) => open.get(keyOf(socket))?.isSurplus === true };
+}
+
+function keyOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
