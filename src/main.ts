@@ -2,6 +2,7 @@ import { connectors, loadConnector } from "#connectors/index.ts";
 import type { Composition } from "./cli/composition.ts";
 import { runProgram } from "./cli/program.ts";
 import { loadPinboards } from "./config/pinboards.ts";
+import { keepFilesPrivate } from "./files/private.ts";
 
 import description from "../package.json" with { type: "json" };
 
@@ -31,5 +32,6 @@ const composition: Composition = {
 
 /** Runs the command line `argv`, which begins with the runtime and the program. Returns the exit code. */
 export function main(argv: readonly string[]): Promise<number> {
+  keepFilesPrivate();
   return runProgram(argv, composition);
 }

@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { open, realpath, rename, rm, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { chmod, open, readlink, rename, rm, stat } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Format } from "./arguments.ts";
 import { firstLineOf, InputError } from "#errors.ts";
-import type { RollcallError } from "#errors.ts";
 import { obstacleOf, unwritable } from "#files/disk.ts";
+import { modeForOthers } from "#files/private.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { renderCsv } from "#plan/render/csv.ts";
 import { renderHtml } from "#plan/render/html.ts";
@@ -234,33 +236,56 @@ export function possibilities(run: RunRecord): string[] {
 /**
  * Writes a report to a file, completely or not at all; an older report is replaced. What is not an ordinary file, like a
  * pipe, is written to directly.
- * @throws {InputError} when it cannot be written
+ * @throws {InputError} when it cannot be written, or is a symbolic link: somebody else may have put it there
  */
 export async function writeReport(path: string, parts: AsyncIterable<string>): Promise<void> {
-  const file = await realpath(path).catch(() => resolve(path));
-  const isOrdinary = await stat(file).then(
+  const isOrdinary = await stat(path).then(
     (found) => found.isFile(),
     () => true,
   );
-  const partial = isOrdinary ? join(dirname(file), `.${basename(file)}.${randomUUID()}`) : file;
-  const handle = await open(partial, isOrdinary ? "wx" : "w").catch((error: unknown) => {
-    throw unusable(path, error);
-  });
+  const link = await readlink(path).catch(() => undefined);
+  // The system's own links, such as /dev/stdout, are meant to be followed.
+  if (isOrdinary && link !== undefined && !resolve(path).startsWith("/dev/")) {
+    throw new InputError(
+      `the report cannot be written to ${path}: it is a symbolic link to ${link}; name that file, or remove the link`,
+    );
+  }
+  if (isOrdinary && link === undefined) await replaceReport(path, parts);
+  else await writeDirectly(path, parts);
+}
+
+/** The rename takes the place of whatever has the name by then, and follows no link. */
+async function replaceReport(path: string, parts: AsyncIterable<string>): Promise<void> {
+  const file = resolve(path);
+  const partial = join(dirname(file), `.${basename(file)}.${randomUUID()}`);
   try {
-    try {
-      for await (const part of parts) await handle.writeFile(part);
-    } finally {
-      await handle.close();
-    }
-    if (isOrdinary) await rename(partial, file);
+    await writeTo(await open(partial, "wx"), parts);
+    await chmod(partial, modeForOthers());
+    await rename(partial, file);
   } catch (error) {
-    if (isOrdinary) await rm(partial, { force: true });
-    if (!(error instanceof Error && "syscall" in error)) throw error;
+    await rm(partial, { force: true }).catch(() => undefined);
     throw unusable(path, error);
   }
 }
 
-function unusable(path: string, cause: unknown): RollcallError {
+async function writeDirectly(path: string, parts: AsyncIterable<string>): Promise<void> {
+  try {
+    await writeTo(await open(path, constants.O_WRONLY), parts);
+  } catch (error) {
+    throw unusable(path, error);
+  }
+}
+
+async function writeTo(handle: FileHandle, parts: AsyncIterable<string>): Promise<void> {
+  try {
+    for await (const part of parts) await handle.writeFile(part);
+  } finally {
+    await handle.close();
+  }
+}
+
+function unusable(path: string, cause: unknown): unknown {
+  if (!(cause instanceof Error && "syscall" in cause)) return cause;
   return obstacleOf(cause) === undefined
     ? new InputError(`the report cannot be written to ${path}: ${firstLineOf(cause)}`, { cause })
     : unwritable(`the report ${path}`, cause);

@@ -65,9 +65,9 @@ function pathOf(...parts: string[]): string {
 
 /**
  * The node that takes a load (specification 2.3); undefined when it is the service that was called. The session is sent
- * there too, so only the same host and the allowed ones are accepted.
+ * there too, so only the same host and port and the allowed ones are accepted: another port may be another program.
  * @param allowed hosts, as `name` for any port or as `name:port`
- * @throws {RefusedError} for any other host
+ * @throws {RefusedError} for any other host or port
  */
 export function nodeOf(
   { host, port }: LoadStarted["node_address"],
@@ -81,11 +81,11 @@ export function nodeOf(
   // Behind a proxy that ends TLS, the service reports the port of its own scheme (A.5).
   const isSamePort = url.port === "" ? port === 80 || port === 443 : Number(url.port) === port;
   if (isSameHost && isSamePort) return undefined;
-  if (!isSameHost && !allowed.some((entry) => matches(entry, plain, port))) {
+  if (!allowed.some((entry) => matches(entry, plain, port))) {
     throw new RefusedError(
-      `target ${options.name}: the service says that the load is to be sent to ${host}:${port}, another host than ` +
-        `${url.hostname}; sessions and data go to other hosts only where they are allowed: add "${host}" to the ` +
-        "target's `nodes`",
+      `target ${options.name}: the service says that the load is to be sent to ${host}:${port}, another ` +
+        `${isSameHost ? `port than ${url.host}` : `host than ${url.hostname}`}; sessions and data go to other hosts and ports only where ` +
+        `they are allowed: add "${isSameHost ? `${host}:${port}` : host}" to the target's \`nodes\``,
     );
   }
   const authority = plain.includes(":") ? `[${plain}]:${port}` : `${plain}:${port}`;

@@ -37,6 +37,8 @@ export async function startControlListener(options: ControlListenerOptions): Pro
   // Loaded only here: a process with the service uses the service's server.
   const { fastify } = await import("fastify");
   const app = fastify({ return503OnClosing: false, exposeHeadRoutes: false, http: { headersTimeout: 20_000 } });
+  // A client that has sent everything may close its side and wait.
+  Object.assign(app.server, { httpAllowHalfOpen: true });
   app.setErrorHandler((error, _request, reply) => {
     const { status, headers, document } = answerOf(error);
     return reply.code(status).headers(headers).send(document);

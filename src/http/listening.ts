@@ -2,7 +2,7 @@ import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { BlockList, createServer, isIP } from "node:net";
-import { createSecureContext } from "node:tls";
+import { createSecureContext, DEFAULT_CIPHERS } from "node:tls";
 import { InputError, messageOf } from "#errors.ts";
 
 /** Whose listener it is: the section of the configuration that a message names. */
@@ -46,6 +46,9 @@ export function localUrl(scheme: "http" | "https", address: string, port: number
   const reachable = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
   return `${scheme}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
 }
+
+/** What a server accepts of TLS: with RSA key exchange, whoever gets the key later could read what was recorded. */
+export const serverTls = { ciphers: `${DEFAULT_CIPHERS}:!kRSA` } as const;
 
 /**
  * Reads certificate and key.

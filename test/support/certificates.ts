@@ -11,10 +11,10 @@ const day = 24 * 60 * 60 * 1000;
 /** A certificate for these names, self-signed without an `issuer`. */
 export async function makeCertificate(
   names: { readonly dns?: readonly string[]; readonly ip?: readonly string[] },
-  { issuer, expired = false }: { issuer?: Certificate; expired?: boolean } = {},
+  { issuer, expired = false, keyType = "ec" }: { issuer?: Certificate; expired?: boolean; keyType?: "ec" | "rsa" } = {},
 ): Promise<Certificate> {
   const pems = await generate([{ name: "commonName", value: names.dns?.[0] ?? "rollcall test" }], {
-    keyType: "ec",
+    keyType,
     algorithm: "sha256",
     notBeforeDate: new Date(Date.now() - 2 * day),
     notAfterDate: new Date(Date.now() + (expired ? -day : day)),

@@ -1,8 +1,9 @@
-import { access, constants, link, rename, rm, stat, writeFile } from "node:fs/promises";
+import { access, chmod, constants, link, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, parse, resolve } from "node:path";
 import { stringify } from "yaml";
 import { InputError } from "#errors.ts";
 import { exists, makeFolder, unwritable } from "#files/disk.ts";
+import { modeForOthers } from "#files/private.ts";
 import type { Draft, Secret } from "./draft.ts";
 import { approvals, names } from "./draft.ts";
 
@@ -107,6 +108,7 @@ export async function writeDraft(
       text = text.replaceAll(reference, `\${file:${basename(path)}}`);
     }
     await writeFile(temporary, text, { flag: "wx" }).catch(refuseUnwritable(temporary));
+    await chmod(temporary, modeForOthers());
     await options.load(temporary);
     const backup = options.force ? await keepBeside(file) : undefined;
     if (backup === undefined) {

@@ -6,6 +6,7 @@ import cookie from "@fastify/cookie";
 import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import { serverTls } from "#http/listening.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { EndedRequest } from "#service/observer.ts";
@@ -58,8 +59,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       // A body may take any time as long as it keeps moving; a header may not.
       const limits = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };
       const server =
-        tls === undefined ? createPlainServer(limits, handler) : createTlsServer({ ...limits, ...tls }, handler);
+        tls === undefined
+          ? createPlainServer(limits, handler)
+          : createTlsServer({ ...limits, ...serverTls, ...tls }, handler);
       server.setTimeout(stall);
+      // A client that has sent everything may close its side and wait; `watch` finds out whether it still does.
+      Object.assign(server, { httpAllowHalfOpen: true });
       return server;
     },
     frameworkErrors: (error, request, reply) => {
@@ -198,9 +203,33 @@ function watch(
   });
   // The rest of an unread body is read and dropped: a client that sends everything first still gets its answer.
   raw.once("finish", () => request.raw.resume());
+  askWhetherThere(request, reply);
   // While the answer is being computed, the connection may be idle.
   raw.on("timeout", () => {
     if (!request.raw.complete || raw.headersSent) request.raw.socket.destroy();
+  });
+}
+
+/** How long a client that has closed its side may wait before it is asked whether it is there, and between two times. */
+const askInterval = 2_000;
+
+/**
+ * A client that has gone and one that has only closed its side of the connection look the same until something is sent:
+ * the one that has gone resets the connection. So an interim answer is sent, which clients of HTTP/1.1 pass over.
+ */
+function askWhetherThere(request: FastifyRequest, { raw }: FastifyReply): void {
+  const { socket, httpVersion } = request.raw;
+  let timer: NodeJS.Timeout | undefined;
+  const begin = (): void => {
+    if (httpVersion === "1.0") return;
+    timer = setInterval(() => {
+      if (!raw.headersSent) raw.writeProcessing();
+    }, askInterval);
+  };
+  socket.once("end", begin);
+  raw.once("close", () => {
+    socket.off("end", begin);
+    clearInterval(timer);
   });
 }
 

@@ -191,14 +191,14 @@ test("a source that breaks fails the load with its name, and the cycle is cancel
   expect(cycle.status.code).toBe("CANCELLED");
 });
 
-test("specification 2.3: a node on another host is followed only when it is listed", async () => {
+test("specification 2.3: a node on another host or port is followed only when it is listed", async () => {
   await serve({ service: { nodeAddress: { host: "localhost", port: 1 } } });
   const file = await rows(10);
   const error = await failure(open(service.url).load({ into, sources: [file] }, signals()));
   expect(error.name).toBe("RefusedError");
   expect(error.message).toBe(
     "target analytics: the service says that the load is to be sent to localhost:1, another host than 127.0.0.1; " +
-      'sessions and data go to other hosts only where they are allowed: add "localhost" to the target\'s `nodes`',
+      'sessions and data go to other hosts and ports only where they are allowed: add "localhost" to the target\'s `nodes`',
   );
   expect(await open(service.url, { nodes: "stay" }).load({ into, sources: [file] }, signals())).toMatchObject({
     code: "OK",
@@ -215,6 +215,17 @@ test("specification 2.3: a node on another host is followed only when it is list
     open(followed.url, { nodes: ["localhost:2"] }).load({ into, sources: [file] }, signals()),
   );
   expect(other.message).toContain(`is to be sent to localhost:${port}`);
+  const samePort = await startLoadService({ service: { nodeAddress: { host: "127.0.0.1", port: Number(port) } } });
+  ends.push(() => samePort.end());
+  const refused = await failure(open(samePort.url).load({ into, sources: [file] }, signals()));
+  expect(refused.message).toBe(
+    `target analytics: the service says that the load is to be sent to 127.0.0.1:${port}, another port than ` +
+      `${new URL(samePort.url).host}; sessions and data go to other hosts and ports only where they are allowed: add ` +
+      `"127.0.0.1:${port}" to the target's \`nodes\``,
+  );
+  proxy.forward(samePort.url);
+  const allowed = open(samePort.url, { nodes: [`127.0.0.1:${port}`] });
+  expect(await allowed.load({ into, sources: [file] }, signals())).toMatchObject({ code: "OK", written: 10 });
 });
 
 test("a session that its service has forgotten is asked for anew from who gave it", async () => {

@@ -11,7 +11,7 @@ import { json } from "#service/server/answers.ts";
 import { addDataRoutes } from "#service/server/data-routes.ts";
 import { createServer } from "#service/server/server.ts";
 import type { ServerOptions } from "#service/server/server.ts";
-import { readBody } from "#service/server/request.ts";
+import { disconnectOf, readBody } from "#service/server/request.ts";
 
 const root = "/tspublic/v1";
 let app: FastifyInstance;
@@ -221,4 +221,44 @@ test("a body that nobody read does not hold up the next request on the connectio
   socket.write(Buffer.alloc(size));
   socket.write("GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   expect(await ended).toMatch(/^HTTP\/1\.1 400 .*HTTP\/1\.1 404 /s);
+});
+
+describe("a client that closes its side once it has sent everything", () => {
+  async function halfClose(path: string): Promise<{ socket: Socket; text: Promise<string> }> {
+    await app.listen({ host: "127.0.0.1", port: 0 });
+    const { port } = app.server.address() as AddressInfo;
+    const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    let text = "";
+    socket.on("data", (piece) => (text += String(piece)));
+    const ended = once(socket, "end").then(() => text);
+    socket.end(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody`);
+    return { socket, text: ended };
+  }
+
+  test("gets its answer, and the connection is closed after it", async () => {
+    await setUp();
+    app.post("/slow", async (request) => {
+      const body = await readBody(request);
+      await delay(300);
+      return `${body} read`;
+    });
+    const { text } = await halfClose("/slow");
+    expect(await text).toMatch(/^HTTP\/1\.1 200 .*body read$/s);
+  });
+
+  test("is still told from one that has gone", async () => {
+    await setUp();
+    const gone = Promise.withResolvers<void>();
+    app.post("/endless", async (request, reply) => {
+      await readBody(request);
+      const signal = disconnectOf(reply);
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      gone.resolve();
+    });
+    const { socket, text } = await halfClose("/endless");
+    text.catch(() => undefined);
+    await once(socket, "finish");
+    socket.on("error", () => undefined).destroy();
+    await gone.promise;
+  });
 });

@@ -7,7 +7,7 @@ import { into, loadingOf, startLoadService } from "./loading.ts";
 import { list, sync, user } from "./principals.ts";
 
 test("idle connections do not take the handles that uploads, commits and syncs need", async () => {
-  const loads = await startLoadService({ openFiles: 256 });
+  const loads = await startLoadService({ shell: "ulimit -n 256" });
   const { hostname, port } = new URL(loads.url);
   const idle: Socket[] = [];
   const open = async (): Promise<void> => {

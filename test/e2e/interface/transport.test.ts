@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeCertificate } from "../../support/certificates.ts";
 import { call, failToStart, post, sessionOf, startService } from "../../support/rollcall/service.ts";
@@ -59,6 +60,34 @@ describe("0.1", () => {
       expect(answer.headers["set-cookie"]).toMatch(/^JSESSIONID=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
       const list = await call(`${secure.url}/tspublic/v1/user/list`, { session: sessionOf(answer) ?? "" });
       expect(list.status).toBe(200);
+    });
+
+    test("TLS 1.2 is served with forward secrecy alone", async () => {
+      const certificate = await makeCertificate({ ip: ["127.0.0.1"] }, { keyType: "rsa" });
+      const rsa = { cert: join(folder, "rsa.pem"), key: join(folder, "rsa-key.pem") };
+      await writeFile(rsa.cert, certificate.cert);
+      await writeFile(rsa.key, certificate.key);
+      await using secure = await startService({ service: { tls: rsa } });
+      const shake = async (ciphers: string): Promise<string> => {
+        const { hostname: host, port } = new URL(secure.url);
+        const options = {
+          host,
+          port: Number(port),
+          ciphers,
+          maxVersion: "TLSv1.2",
+          rejectUnauthorized: false,
+        } as const;
+        const socket = connectTls(options);
+        const shaken = await new Promise<string>((resolve) => {
+          socket.once("secureConnect", () => resolve(socket.getCipher().name)).once("error", () => resolve("refused"));
+        });
+        socket.destroy();
+        return shaken;
+      };
+      expect(await shake("ECDHE-RSA-AES128-GCM-SHA256")).toBe("ECDHE-RSA-AES128-GCM-SHA256");
+      for (const cipher of ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA256", "AES256-SHA"]) {
+        expect(await shake(cipher), cipher).toBe("refused");
+      }
     });
 
     test("a certificate that cannot be used is named", async () => {

@@ -30,13 +30,13 @@ export function startRollcall(
     env?: NodeJS.ProcessEnv;
     /** Its standard input; null: the test writes it. Default: empty. */
     stdin?: string | Buffer | null;
-    /** How many files and connections the process may have open at once. */
-    openFiles?: number | undefined;
+    /** Commands of the shell that come before it: `ulimit -n 256`, `umask 0`. */
+    shell?: string | undefined;
   } = {},
 ): Running {
   const call = [process.execPath, main, ...args];
-  const limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', String(options.openFiles), ...call];
-  const [file = "", ...rest] = options.openFiles === undefined ? call : limited;
+  const { shell } = options;
+  const [file = "", ...rest] = shell === undefined ? call : ["sh", "-c", `${shell} && exec "$@"`, "sh", ...call];
   const child = spawn(file, rest, {
     cwd: options.cwd,
     env: { ...process.env, NO_COLOR: "1", ROLLCALL_CONFIG: undefined, ...options.env },

@@ -15,8 +15,8 @@ export interface ServiceOptions {
   /** The data folder of an earlier service. It is not removed. */
   readonly data?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** How many files and connections it may have open at once. */
-  readonly openFiles?: number;
+  /** Commands of the shell that come before it: `ulimit -n 256`, `umask 0`. */
+  readonly shell?: string;
 }
 
 /** A service in a process of its own. */
@@ -80,7 +80,7 @@ async function runService(folder: string, data: string, options: ServiceOptions)
   );
   return startRollcall(["start", "--only", "service", "--config", file], {
     env: { ...options.env },
-    openFiles: options.openFiles,
+    shell: options.shell,
   });
 }
 

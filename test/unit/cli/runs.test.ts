@@ -155,10 +155,24 @@ describe("a report is written to a file", () => {
     expect(await readFile(file, "utf8")).toBe("onetwo");
     await expect(writeReport(file, parts("three", new Error("broken")))).rejects.toThrow("broken");
     expect(await readFile(file, "utf8")).toBe("onetwo");
-    await symlink(file, other);
-    await writeReport(other, parts("four"));
-    expect(await readFile(file, "utf8")).toBe("four");
+    for (const target of [file, join(folder, "missing")]) {
+      await rm(other, { force: true });
+      await symlink(target, other);
+      await expect(writeReport(other, parts("four"))).rejects.toThrow(
+        `the report cannot be written to ${other}: it is a symbolic link to ${target}; name that file, or remove the link`,
+      );
+    }
+    expect(await readFile(file, "utf8")).toBe("onetwo");
     expect((await readdir(folder)).sort()).toEqual(["other.html", "report.html"]);
+    // Whoever makes a link of the name meanwhile does not get the report either.
+    const late = join(folder, "late.html");
+    async function* slowly(): AsyncIterable<string> {
+      yield "five";
+      await symlink(file, late);
+    }
+    await writeReport(late, slowly());
+    expect(await readFile(file, "utf8")).toBe("onetwo");
+    expect(await readFile(late, "utf8")).toBe("five");
   });
 
   test("what is no ordinary file stays what it is", async () => {
