@@ -39,12 +39,14 @@ test("what is in the data folder is for its owner alone, whatever the umask; wha
   await stopRollcall(daemon);
   expect((await begin(["plan"], "0").ended).code).toBe(0);
   expect(await open()).toEqual([]);
+  const { runs } = JSON.parse((await begin(["runs", "--json"], "0").ended).stdout) as { runs: { id: string }[] };
+  const [{ id } = { id: "" }] = runs;
   for (const [umask, mode] of [
     ["0", 0o666],
     ["027", 0o640],
   ] as const) {
     const report = `report-${umask}.html`;
-    const shown = await begin(["show", "last", "--format", "html", "--output", report], umask).ended;
+    const shown = await begin(["show", id, "--format", "html", "--output", report], umask).ended;
     expect(shown.code, shown.stderr).toBe(0);
     expect((await lstat(join(company.folder, report))).mode & 0o777).toBe(mode);
   }

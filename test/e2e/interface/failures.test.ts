@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import pino from "pino";
 import { afterEach, describe, expect, test } from "vitest";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
@@ -237,28 +237,30 @@ describe("a client that closes its side once it has sent everything", () => {
 
   test("gets its answer, and the connection is closed after it", async () => {
     await setUp();
-    app.post("/slow", async (request) => {
+    const handler = async (request: FastifyRequest): Promise<string> => {
       const body = await readBody(request);
       await delay(300);
       return `${body} read`;
-    });
+    };
+    app.route({ method: "POST", url: "/slow", handler });
     const { text } = await halfClose("/slow");
     expect(await text).toMatch(/^HTTP\/1\.1 200 .*body read$/s);
   });
 
   test("is still told from one that has gone", async () => {
     await setUp();
-    const gone = Promise.withResolvers<void>();
-    app.post("/endless", async (request, reply) => {
+    const gone = Promise.withResolvers<unknown>();
+    const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
       await readBody(request);
       const signal = disconnectOf(reply);
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      gone.resolve();
-    });
+      gone.resolve(signal.reason);
+    };
+    app.route({ method: "POST", url: "/endless", handler });
     const { socket, text } = await halfClose("/endless");
     text.catch(() => undefined);
     await once(socket, "finish");
     socket.on("error", () => undefined).destroy();
-    await gone.promise;
+    expect(String(await gone.promise)).toContain("The client went away.");
   });
 });
