@@ -4,6 +4,7 @@ import { Ber, BerWriter, Control, ExtendedRequest, SearchRequest } from "ldapts"
 import type { OpenContext, ReadContext } from "#connector.ts";
 import { RollcallError } from "#errors.ts";
 import { dnKey, isWithin } from "#principals/dn.ts";
+import { dnOf } from "./entries.ts";
 import { codes } from "./errors.ts";
 import { parseFilter } from "./filter.ts";
 import { enter, readText, tags } from "./message.ts";
@@ -38,13 +39,38 @@ export async function describe(options: Options, open: OpenContext, context: Rea
   }
 }
 
-/** The naming contexts of the server. @throws what `openSession` throws */
+/** How many places are offered. */
+const mostPlaces = 100;
+
+/** The naming contexts of the server, each with the containers below it. @throws what `openSession` throws */
 export async function places(options: Options, open: OpenContext, context: ReadContext): Promise<readonly string[]> {
   const session = await openSession(options, open, context);
   try {
-    return (await readRootDse(session)).get("namingcontexts") ?? [];
+    const contexts = (await readRootDse(session)).get("namingcontexts") ?? [];
+    const below: string[] = [];
+    for (const base of contexts) below.push(...(await containersBelow(session, base)));
+    return [...new Set([...contexts, ...below])].slice(0, mostPlaces);
   } finally {
     await session.close();
+  }
+}
+
+async function containersBelow(session: Session, base: string): Promise<readonly string[]> {
+  const filter = "(|(objectClass=organizationalUnit)(objectClass=container))";
+  const query = {
+    base,
+    scope: "sub",
+    filter,
+    attributes: ["objectClass"],
+    pageSize: 100,
+    what: `containers below ${base}`,
+  } as const;
+  try {
+    return (await lookUp(session, query)).map(dnOf);
+  } catch (error) {
+    // Without the right to look, a person can still type the DN.
+    if (error instanceof RollcallError) return [];
+    throw error;
   }
 }
 

@@ -323,12 +323,13 @@ function addInit(program: Command, { composition, run }: Runner): void {
     .option("--users <file>", "a CSV file of users, relative to the configuration")
     .option("--groups <file>", "a CSV file of groups")
     .option("--id <column>", "the column that permanently identifies a user")
+    .option("--login <column>", "the column that becomes the name of a user")
     .option("--group-id <column>", "the column that identifies a group")
     .option("--member-of <column>", "the column of the users that lists their groups")
     .option("--schedule <cron>", "when it runs (default: only on demand)")
     .addOption(new Option("--approval <by>", "who approves a plan (default: required)").choices(Object.keys(approvals)))
     .action(({ config, ...options }: CommonOptions & InitOptions) =>
-      run(options, async (_file, sinks) => {
+      run({ config, ...options }, async (_file, sinks) => {
         const { init } = await import("#cli/init/init.ts");
         const { ROLLCALL_CONFIG: fromEnvironment } = process.env;
         return init(config ?? fromEnvironment ?? "rollcall.yaml", composition, sinks, options);

@@ -1,8 +1,12 @@
 import type { BuiltInConnector } from "#connector.ts";
-import { messageOf } from "#errors.ts";
+import { formatName, printable } from "#text.ts";
+import type { Answers } from "./answers.ts";
+import { must, optional, prompts, required, untilAnswered } from "./answers.ts";
+import { columnsOf, describeDialect, separatorIn } from "./csv-file.ts";
+import type { Columns } from "./csv-file.ts";
 import type { Approval, Draft, DraftRule, DraftRules, DraftSource, Secret } from "./draft.ts";
-import { approvals, names, usualAttribute } from "./draft.ts";
-import { columnsOf, openDraft, outcomesOf, problemsOf } from "./probe.ts";
+import { approvals, likelyLogin, likelyMemberOf, names, proposeRules, usualAttribute } from "./draft.ts";
+import { openDraft, outcomesOf, problemsOf } from "./probe.ts";
 import type { Found } from "./probe.ts";
 
 /** What the questions need from the command. */
@@ -17,9 +21,7 @@ export interface Setting {
   interruptible<Result>(work: (signal: AbortSignal) => Promise<Result> | undefined): Promise<Result | undefined>;
 }
 
-const none = "(none)";
-
-/** Asks for a source until `read` succeeds with it. Earlier answers are offered as defaults. */
+/** Asks for a source until `read` succeeds with it. */
 export async function askSource<Result>(
   setting: Setting,
   read: (source: DraftSource) => Promise<Result>,
@@ -33,39 +35,43 @@ export async function askSource<Result>(
       { name: "SCIM 2.0: a server", value: "scim" },
     ],
   });
-  const before = new Map<string, string>();
   const asking = { csv: askCsv, ldap: askLdap, scim: askScim }[connector] ?? askCsv;
-  for (;;) {
-    try {
-      const source = await asking(setting, before);
-      return { source, found: await read(source) };
-    } catch (error) {
-      setting.refuse(error);
-    }
-  }
+  return untilAnswered(setting.refuse, async (answers) => {
+    const source = await asking(setting, answers);
+    return { source, found: await read(source) };
+  });
 }
 
-async function askCsv(setting: Setting, before: Before): Promise<DraftSource> {
-  const { select } = await prompts();
-  const columnsFor = async (key: string, message: string, check: typeof required) => {
-    const file = await ask(before, key, message, check);
+const none = { name: "(none)", value: "" } as const;
+
+async function askCsv(setting: Setting, answers: Answers): Promise<DraftSource> {
+  const columnsFor = async (key: string, label: string, message: string, check = required) => {
+    const file = await answers.text(key, label, { message, check });
     if (file === "") return undefined;
     const columns = await columnsOf(file, setting.folder);
-    setting.say(`  columns: ${columns.names.join(", ")}`);
+    setting.say(`  ${describeDialect(columns.dialect)}; columns: ${columns.names.join(", ")}`);
     return { file, ...columns };
   };
-  const column = (message: string, columns: readonly string[], usual: string | undefined, extra: string[] = []) =>
-    select({ message, choices: [...extra, ...columns], default: usual ?? extra[0] ?? columns[0] ?? "" });
+  const column = (key: string, label: string, message: string, { names, examples }: Columns, usual?: string) =>
+    answers.choice(key, label, { message, choices: examples.choices(names), fallback: usual });
   const isReadable = must((value) => columnsOf(value, setting.folder));
-  const users = await columnsFor("users", `File of users (relative to ${setting.folder}):`, isReadable);
+  const users = await columnsFor(
+    "users",
+    "file of users",
+    `File of users (relative to ${formatName(setting.folder)}):`,
+    isReadable,
+  );
   if (users === undefined) throw new Error("a file of users is required");
   const id = await column(
+    "id",
+    "column that identifies a person",
     "Which column identifies a person permanently, even after a rename?",
-    users.names,
+    users,
     usualAttribute("id", users.names),
   );
   const groups = await columnsFor(
     "groups",
+    "file of groups",
     "File of groups (leave empty for none):",
     must(async (value) => {
       if (value !== "") await columnsOf(value, setting.folder);
@@ -73,42 +79,57 @@ async function askCsv(setting: Setting, before: Before): Promise<DraftSource> {
   );
   if (groups === undefined) return { connector: "csv", options: { users: part(users, id) }, secrets: [] };
   const groupId = await column(
+    "groupId",
+    "column that identifies a group",
     "Which column identifies a group?",
-    groups.names,
+    groups,
     usualAttribute("groupId", groups.names),
   );
-  const memberOf = await column(
-    "Which column of the users lists their groups?",
-    users.names,
-    usualAttribute("memberOf", users.names),
-    [none],
-  );
+  const memberOf = await answers.choice("memberOf", "column of a person's groups", {
+    message: "Which column of the users lists their groups?",
+    choices: [none, ...users.examples.choices(users.names)],
+    fallback: likelyMemberOf(users.examples, groups.examples.of(groupId)),
+  });
   return {
     connector: "csv",
     options: {
-      users: { ...part(users, id), memberOf: memberOf === none ? undefined : { column: memberOf } },
+      users: { ...part(users, id), memberOf: memberOf === "" ? undefined : memberOfIn(users, memberOf) },
       groups: part(groups, groupId),
     },
     secrets: [],
   };
 }
 
+/** The option `memberOf` for a column; other separators than `;` are named. */
+export function memberOfIn({ examples }: Columns, column: string): object {
+  const separator = separatorIn(examples.of(column));
+  return { column, separator: separator === ";" ? undefined : separator };
+}
+
 function part({ file, dialect }: { readonly file: string; readonly dialect: object }, id: string): object {
   return { file, ...dialect, id };
 }
 
-async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
+async function askLdap(setting: Setting, answers: Answers): Promise<DraftSource> {
   const { confirm } = await prompts();
-  const url = await ask(before, "url", "The server's address (ldaps://HOST or ldap://HOST):");
+  const url = await answers.text("url", "address", { message: "The server's address (ldaps://HOST or ldap://HOST):" });
   const plain = url.startsWith("ldap://");
   const starttls =
     plain &&
-    (await confirm({ message: "Protect the connection with StartTLS?", default: before.get("starttls") !== "no" }));
-  before.set("starttls", starttls ? "yes" : "no");
+    (await answers.once<boolean>(
+      "tls",
+      "StartTLS",
+      (before) => confirm({ message: "Protect the connection with StartTLS?", default: before ?? true }),
+      (value) => (value ? "yes" : "no"),
+    ));
   const protectedBy = starttls || !plain;
-  const ca = protectedBy ? await askAuthority(before) : undefined;
-  const dn = await ask(before, "dn", "Log in as (a DN, or user@domain; leave empty for anonymous):", optional);
-  const secret = dn === "" ? undefined : await askSecret(`Password of ${dn}`, `${names.source}.secret`);
+  const ca = protectedBy ? await askAuthority(answers) : undefined;
+  const dn = await answers.text("dn", "login", {
+    message: "Log in as (a DN, or user@domain; leave empty for anonymous):",
+    check: optional,
+  });
+  const secret =
+    dn === "" ? undefined : await askSecret(answers, `Password of ${formatName(dn)}`, `${names.source}.secret`);
   const connection = {
     url,
     tls: starttls || ca !== undefined ? { starttls: starttls || undefined, ca } : undefined,
@@ -121,9 +142,17 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
     setting.folder,
   );
   const places = (await setting.interruptible((signal) => server.places?.({ signal, warn: setting.say }))) ?? [];
-  if (places.length > 0) setting.say(`  connected; the server holds ${places.join(" and ")}`);
-  const base = await ask(before, "users", "Where are the users (a DN)?", required, places[0]);
-  const groups = await ask(before, "groups", "Where are the groups (a DN; leave empty to read none)?", optional, base);
+  if (places.length > 0) setting.say(`  connected; the server holds ${places[0]}`);
+  const base = await askPlace(answers, "users", "Where are the users?", places, /^(?:ou|cn)=(?:users|people|staff)\b/i);
+  const groups = await askPlace(
+    answers,
+    "groups",
+    "Where are the groups?",
+    places,
+    /^(?:ou|cn)=groups?\b/i,
+    "(none: read no groups)",
+    base,
+  );
   return {
     connector: "ldap",
     options: { ...connection, users: { base }, groups: groups === "" ? undefined : { base: groups } },
@@ -131,11 +160,43 @@ async function askLdap(setting: Setting, before: Before): Promise<DraftSource> {
   };
 }
 
-async function askScim(_setting: Setting, before: Before): Promise<DraftSource> {
-  const { select } = await prompts();
-  const url = await ask(before, "url", "The server's address (https://HOST/scim/v2):");
-  const server = { url, ca: url.startsWith("https:") ? await askAuthority(before) : undefined };
-  const kind = await select({
+/** A DN from a list; or typed, where the server has none, or the list lacks it. */
+async function askPlace(
+  answers: Answers,
+  kind: "users" | "groups",
+  message: string,
+  places: readonly string[],
+  usual: RegExp,
+  nothing?: string,
+  fallback = places[0],
+): Promise<string> {
+  const other = "another DN";
+  const label = `base of the ${kind}`;
+  const listed =
+    places.length === 0
+      ? other
+      : await answers.choice(`${kind}List`, label, {
+          message,
+          choices: [
+            ...places.map((value) => ({ name: printable(value), value })),
+            { name: other, value: other },
+            ...(nothing === undefined ? [] : [{ name: nothing, value: "" }]),
+          ],
+          fallback: places.find((dn) => usual.test(dn)) ?? fallback,
+        });
+  if (listed !== other) return listed;
+  const hint = nothing === undefined ? "a DN" : "a DN; leave empty to read none";
+  return answers.text(kind, label, {
+    message: `${message.slice(0, -1)} (${hint})?`,
+    check: nothing === undefined ? required : optional,
+    fallback,
+  });
+}
+
+async function askScim(_setting: Setting, answers: Answers): Promise<DraftSource> {
+  const url = await answers.text("url", "address", { message: "The server's address (https://HOST/scim/v2):" });
+  const server = { url, ca: url.startsWith("https:") ? await askAuthority(answers) : undefined };
+  const kind = await answers.choice("auth", "way to log in", {
     message: "How does Rollcall log in?",
     choices: [
       { name: "with a token", value: "bearer" },
@@ -146,20 +207,34 @@ async function askScim(_setting: Setting, before: Before): Promise<DraftSource> 
   const file = `${names.source}.secret`;
   if (kind === "none") return { connector: "scim", options: server, secrets: [] };
   if (kind === "bearer") {
-    const secret = await askSecret("Token", file);
+    const secret = await askSecret(answers, "Token", file);
     return { connector: "scim", options: { ...server, auth: { bearer: secret.reference } }, secrets: [secret] };
   }
-  const username = await ask(before, "username", "User:");
-  const secret = await askSecret(`Password of ${username}`, file);
+  const username = await answers.text("username", "user", { message: "User:" });
+  const secret = await askSecret(answers, `Password of ${formatName(username)}`, file);
   const basic = { username, password: secret.reference };
   return { connector: "scim", options: { ...server, auth: { basic } }, secrets: [secret] };
 }
 
-/** Shows what the proposed rules make of the first records, and asks for changes until they are accepted. */
-export async function askRules(setting: Setting, found: Found, proposed: DraftRules): Promise<DraftRules> {
-  const { confirm } = await prompts();
-  for (let rules = proposed; ;) {
-    setting.say(`  rules: ${JSON.stringify(rules)}`);
+/** Asks for the login, shows what the rules make of the first records, and asks for changes until they are accepted. */
+export async function askRules(setting: Setting, found: Found, hasGroups: boolean): Promise<DraftRules> {
+  const { confirm, select } = await prompts();
+  const attributes = found.seen.users.names();
+  const login =
+    attributes.length === 0
+      ? undefined
+      : await select({
+          message: "Which one do people log in with? It becomes the name.",
+          choices: found.seen.users.choices(attributes),
+          default: likelyLogin(found.seen.users) ?? "",
+          pageSize: 15,
+          loop: false,
+        });
+  for (let rules = proposeRules(found.seen, hasGroups, login); ;) {
+    for (const [kind, expressions] of Object.entries(rules))
+      for (const [rule, expression] of Object.entries<string>(expressions))
+        setting.say(`  ${kind}.${rule}: ${expression}`);
+    setting.say("");
     for (const line of outcomesOf(rules, found.samples)) setting.say(`  ${line}`);
     if (
       await confirm({ message: "Use these rules? (no: change them now; you can also edit them in the file later)" })
@@ -209,24 +284,17 @@ export async function askTarget(
     ],
   });
   if (kind === "embedded") return "embedded";
-  const before: Before = new Map();
-  for (;;) {
-    try {
-      const url = await ask(before, "url", "Address of the service (https://HOST):");
-      const username = await ask(before, "username", "A user with the administration privilege:");
-      const ca = url.startsWith("https:") ? await askAuthority(before) : undefined;
-      const target = {
-        url,
-        ca,
-        username,
-        secret: await askSecret(`Password of ${username}`, `${names.target}.secret`),
-      };
-      await login(target);
-      return target;
-    } catch (error) {
-      setting.refuse(error);
-    }
-  }
+  return untilAnswered(setting.refuse, async (answers) => {
+    const url = await answers.text("url", "address", { message: "Address of the service (https://HOST):" });
+    const username = await answers.text("username", "user", {
+      message: "A user with the administration privilege:",
+    });
+    const ca = url.startsWith("https:") ? await askAuthority(answers) : undefined;
+    const secret = await askSecret(answers, `Password of ${formatName(username)}`, `${names.target}.secret`);
+    const target = { url, ca, username, secret };
+    await login(target);
+    return target;
+  });
 }
 
 export async function askSchedule(check: (expression: string) => void): Promise<string | undefined> {
@@ -253,62 +321,33 @@ export async function askApproval(): Promise<Approval> {
   });
 }
 
-/** Loaded late: only `init` at a terminal needs them. */
-const prompts = () => import("@inquirer/prompts");
-
-/** Returns true for a usable answer, and what is wrong with any other. */
-function must(check: (value: string) => unknown): (value: string) => Promise<string | true> {
-  return async (value) => {
-    try {
-      await check(value.trim());
-      return true;
-    } catch (error) {
-      return messageOf(error);
-    }
-  };
-}
-
-const required = must((value) => {
-  if (value === "") throw new Error("an answer is required");
-});
-
-/** Earlier answers by key, offered as defaults when a question is repeated. */
-export type Before = Map<string, string>;
-
-async function ask(before: Before, key: string, message: string, check = required, fallback = ""): Promise<string> {
-  const { input } = await prompts();
-  const answer = (await input({ message, default: before.get(key) ?? fallback, validate: check })).trim();
-  before.set(key, answer);
-  return answer;
-}
-
-const optional = must(() => undefined);
-
 /** The file of the certificate authority to trust; undefined: those trusted by default. */
-async function askAuthority(before: Before): Promise<string | undefined> {
+async function askAuthority(answers: Answers): Promise<string | undefined> {
   const message = "File with the certificate of the authority to trust (PEM; leave empty for the public ones):";
-  const ca = await ask(before, "ca", message, optional);
+  const ca = await answers.text("ca", "certificate of the authority", { message, check: optional });
   return ca === "" ? undefined : ca;
 }
 
 /** Asks for a secret and where to store it: never in the configuration itself. */
-async function askSecret(what: string, file: string): Promise<Secret> {
-  const { select, password, input } = await prompts();
-  const place = await select({
-    message: `${what}: where should it be stored?`,
-    choices: [
-      { name: `in ${file} beside the configuration, readable only by you`, value: "file" },
-      { name: "in an environment variable that is already set", value: "env" },
-    ],
-  });
-  if (place === "env") {
-    const isSet = must((name) => {
-      if (!/^[A-Za-z_]\w*$/.test(name)) throw new Error("expected the name of a variable, like LDAP_PASSWORD");
-      if ((process.env[name] ?? "") === "") throw new Error(`the variable ${name} is not set here`);
+function askSecret(answers: Answers, what: string, file: string): Promise<Secret> {
+  return answers.once("password", what, async () => {
+    const { select, password, input } = await prompts();
+    const place = await select({
+      message: `${what}: where should it be stored?`,
+      choices: [
+        { name: `in ${file} beside the configuration, readable only by you`, value: "file" },
+        { name: "in an environment variable that is already set", value: "env" },
+      ],
     });
-    const name = (await input({ message: "Name of the variable:", validate: isSet })).trim();
-    return { reference: `\${env:${name}}`, value: process.env[name] ?? "" };
-  }
-  const value = await password({ message: `${what}:`, mask: "*", validate: required });
-  return { reference: `\${file:${file}}`, value, file };
+    if (place === "env") {
+      const isSet = must((name) => {
+        if (!/^[A-Za-z_]\w*$/.test(name)) throw new Error("expected the name of a variable, like LDAP_PASSWORD");
+        if ((process.env[name] ?? "") === "") throw new Error(`the variable ${name} is not set here`);
+      });
+      const name = (await input({ message: "Name of the variable:", validate: isSet })).trim();
+      return { reference: `\${env:${name}}`, value: process.env[name] ?? "" };
+    }
+    const value = await password({ message: `${what}:`, mask: "*", validate: required });
+    return { reference: `\${file:${file}}`, value, file };
+  });
 }

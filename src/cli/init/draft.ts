@@ -1,3 +1,5 @@
+import type { Examples } from "./examples.ts";
+
 /** What `rollcall init` is about to write. */
 export interface Draft {
   readonly source: DraftSource;
@@ -62,10 +64,10 @@ export function withSecrets(options: unknown, secrets: readonly Secret[]): unkno
   return Object.fromEntries(Object.entries(options).map(([key, value]) => [key, withSecrets(value, secrets)]));
 }
 
-/** The attributes found in records of each kind. */
+/** The attributes found in records of each kind, with examples. */
 export interface Seen {
-  readonly users: ReadonlySet<string>;
-  readonly groups: ReadonlySet<string>;
+  readonly users: Examples;
+  readonly groups: Examples;
 }
 
 /** The usual names of an attribute in directories and exports, the best first. Case, spaces and punctuation are ignored. */
@@ -88,10 +90,27 @@ export function usualAttribute(what: keyof typeof usual, attributes: Iterable<st
   return usual[what].map((name) => byName.get(plain(name))).find((name) => name !== undefined);
 }
 
-/** Rules for the attributes found. If none of them looks like a name, the first one is used. */
-export function proposeRules(seen: Seen, hasGroups: boolean): DraftRules {
-  const { users, groups } = seen;
-  const login = usualAttribute("login", users) ?? [...users][0] ?? "name";
+/** The attribute that people probably log in with: by its name, else by its values. None of a person's has spaces. */
+export function likelyLogin(users: Examples): string | undefined {
+  const plain = users.names().filter((name) => users.of(name).every((value) => !/\s/.test(value)));
+  const word = plain.find((name) => users.of(name).some((value) => /^[a-z][\w.-]*$/i.test(value)));
+  return usualAttribute("login", plain) ?? word ?? plain[0] ?? users.names()[0];
+}
+
+/** The attribute of users that probably refers to groups: by its name, else because it contains one of their keys. */
+export function likelyMemberOf(users: Examples, keys: readonly string[]): string | undefined {
+  const refers = (name: string): boolean =>
+    users.of(name).some((value) => value.split(/[;|,]/).some((part) => keys.includes(part.trim())));
+  return users.names().find(refers) ?? usualAttribute("memberOf", users.names());
+}
+
+/**
+ * Rules for the attributes found. If none of them looks like a name, the first one is used.
+ * @param chosen the attribute that people log in with
+ */
+export function proposeRules(seen: Seen, hasGroups: boolean, chosen?: string): DraftRules {
+  const [users, groups] = [seen.users.names(), seen.groups.names()];
+  const login = chosen ?? likelyLogin(seen.users) ?? "name";
   const mail = usualAttribute("mail", users);
   const title = usualAttribute("title", users);
   const proposed: DraftRule = {
@@ -101,7 +120,7 @@ export function proposeRules(seen: Seen, hasGroups: boolean): DraftRules {
     ...(mail === undefined ? {} : { mail: `first(${entryOf(mail)})` }),
   };
   if (!hasGroups) return { users: proposed };
-  const name = usualAttribute("groupName", groups) ?? [...groups][0] ?? "name";
+  const name = usualAttribute("groupName", groups) ?? groups[0] ?? "name";
   const description = usualAttribute("description", groups);
   return {
     users: proposed,

@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs";
 import { access, chmod, constants, link, rename, rm, stat, writeFile } from "node:fs/promises";
-import { basename, dirname, join, parse, resolve } from "node:path";
+import { basename, dirname, join, parse, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { stringify } from "yaml";
 import { InputError } from "#errors.ts";
 import { exists, makeFolder, unwritable } from "#files/disk.ts";
@@ -8,12 +10,12 @@ import type { Draft, Secret } from "./draft.ts";
 import { approvals, names } from "./draft.ts";
 
 /** The configuration as text, with comments on everything that is often changed. */
-function renderDraft({ source, rules, target, approval, schedule }: Draft): string {
+function renderDraft({ source, rules, target, approval, schedule }: Draft, folder: string): string {
   const { connector, options } = source;
   const others = Object.keys(approvals)
     .filter((each) => each !== approval)
     .join(", or ");
-  return `# Written by \`rollcall init\`. Paths are relative to this file. \${env:NAME} and \${file:PATH} stand for values that
+  return `${schemaLine(folder)}# Written by \`rollcall init\`. Paths are relative to this file. \${env:NAME} and \${file:PATH} stand for values that
 # should not be in it. \`rollcall check\` tests everything, \`rollcall plan\` shows what a run would change.
 
 service:
@@ -72,6 +74,15 @@ ${rules.groups === undefined ? "    # groups:                                # w
 `;
 }
 
+const schema = fileURLToPath(new URL("../../../config/schema.json", import.meta.url));
+
+/** What tells editors where the schema is, for completion and checks; empty where it is not installed. */
+function schemaLine(folder: string): string {
+  if (!existsSync(schema)) return "";
+  const near = relative(folder, schema);
+  return `# yaml-language-server: $schema=${near.startsWith("..") ? schema : near}\n`;
+}
+
 function targetOf(target: Draft["target"]): unknown {
   if (target === "embedded") return target;
   const { secret, ...rest } = target;
@@ -100,7 +111,7 @@ export async function writeDraft(
   const temporary = join(folder, `.rollcall-init-${process.pid}.yaml`);
   const made: string[] = [];
   try {
-    let text = renderDraft(draft);
+    let text = renderDraft(draft, folder);
     for (const { file: name, reference, value } of secretsOf(draft)) {
       if (name === undefined) continue;
       const path = await writeSecret(join(folder, name), value);

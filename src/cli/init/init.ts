@@ -5,17 +5,19 @@ import type { Sinks } from "#cli/context.ts";
 import { describeError, exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
 import { readCertificate } from "#cli/wiring.ts";
+import { asCalled, command } from "#commands.ts";
 import { openTarget } from "#client/target.ts";
 import { cron } from "#config/syncs.ts";
 import type { BuiltInConnector } from "#connector.ts";
 import { InputError, RollcallError } from "#errors.ts";
 import { formatNumber, formatSizes } from "#text.ts";
-import { askApproval, askRules, askSchedule, askSource, askTarget } from "./ask.ts";
+import { askApproval, askRules, askSchedule, askSource, askTarget, memberOfIn } from "./ask.ts";
 import type { Setting } from "./ask.ts";
 import type { Approval, Draft, DraftSource, DraftTarget } from "./draft.ts";
 import { names, proposeRules, usualAttribute } from "./draft.ts";
 import { refuseEarly, writeDraft } from "./file.ts";
-import { columnsOf, openDraft, probe } from "./probe.ts";
+import { columnsOf } from "./csv-file.ts";
+import { openDraft, probe } from "./probe.ts";
 import type { Found } from "./probe.ts";
 
 /** The flags that answer the questions where there is no terminal. */
@@ -26,6 +28,8 @@ export interface InitOptions {
   readonly users?: string;
   readonly groups?: string;
   readonly id?: string;
+  /** The column of the users that becomes their name. */
+  readonly login?: string;
   readonly groupId?: string;
   readonly memberOf?: string;
   readonly schedule?: string;
@@ -64,7 +68,10 @@ export async function init(
       [
         ...written.map((path) => `written: ${path}`),
         ...kept.map((path) => `backup: ${path}`),
-        `next: \`${next[0]}\` tests the whole configuration, \`${next[1]}\` shows what a run would change; nothing changes before \`rollcall apply\` or \`rollcall start\``,
+        "next:",
+        `  ${asCalled(command("check"))}    # tests the whole configuration`,
+        `  ${asCalled(command("plan"))}     # shows what a run would change`,
+        `Nothing changes before ${asCalled(`\`${command("apply")}\` or \`${command("start")}\``)}.`,
         "",
       ].join("\n"),
     );
@@ -80,7 +87,7 @@ interface Made {
 async function askAll(setting: Setting, read: (source: DraftSource) => Promise<Found>): Promise<Made> {
   try {
     const { source, found } = await askSource(setting, read);
-    const rules = await askRules(setting, found, proposeRules(found.seen, hasGroups(source, found)));
+    const rules = await askRules(setting, found, hasGroups(source, found));
     const target = await askTarget(setting, async (remote) => {
       const reached = await setting.interruptible((signal) => logIn(remote, setting.folder, signal));
       for (const line of reached ?? []) setting.say(`  ${line}`);
@@ -130,7 +137,7 @@ async function fromFlags(
       throw new InputError(`--source ${flags.source}: flags can only set up csv; run \`rollcall init\` at a terminal`);
     throw new InputError(
       `there is no terminal for questions, and ${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing ` +
-        "(optional: --groups FILE, --id COLUMN, --group-id COLUMN, --member-of COLUMN, --schedule CRON)",
+        "(optional: --groups FILE, --id COLUMN, --login COLUMN, --group-id COLUMN, --member-of COLUMN, --schedule CRON)",
     );
   }
   if (flags.schedule !== undefined) checkCron(flags.schedule);
@@ -144,7 +151,14 @@ async function fromFlags(
       );
     return { file, ...dialect, id: column };
   };
-  const memberOf = flags.memberOf === undefined ? undefined : { column: flags.memberOf };
+  const columns = await columnsOf(users, setting.folder);
+  for (const [flag, column] of [
+    ["--login", flags.login],
+    ["--member-of", flags.memberOf],
+  ] as const)
+    if (column !== undefined && !columns.names.includes(column))
+      throw new InputError(`${users} has no column ${column}. Name one with ${flag}: ${columns.names.join(", ")}`);
+  const memberOf = flags.memberOf === undefined ? undefined : memberOfIn(columns, flags.memberOf);
   const source: DraftSource = {
     connector: "csv",
     options: {
@@ -154,7 +168,7 @@ async function fromFlags(
     secrets: [],
   };
   const found = await read(source);
-  const rules = proposeRules(found.seen, hasGroups(source, found));
+  const rules = proposeRules(found.seen, hasGroups(source, found), flags.login);
   const { approval = "required" } = flags;
   return { draft: { source, rules, target: "embedded", approval, schedule: flags.schedule }, found };
 }
@@ -170,8 +184,6 @@ async function readDraft(setting: Setting, source: DraftSource, output: Sinks["o
   if (found === undefined) throw new Error("the source was not read");
   if (output.json) return found;
   for (const line of [formatSizes(found.users, found.groups), ...found.reached]) setting.say(`  ${line}`);
-  const [example] = found.samples;
-  if (example !== undefined) setting.say(`  for example ${example.origin}: ${JSON.stringify(example.attributes)}`);
   return found;
 }
 

@@ -1,12 +1,11 @@
-import { open } from "node:fs/promises";
-import { resolve } from "node:path";
-import { parse } from "csv-parse/sync";
 import type { BuiltInConnector, Entry, ReadContext, Source } from "#connector.ts";
 import { InputError } from "#errors.ts";
-import { unreadable } from "#files/disk.ts";
+import { formatName } from "#text.ts";
 import { checkRules, compileRules } from "#principals/compile.ts";
 import type { DraftRules, DraftSource, Seen } from "./draft.ts";
 import { withSecrets } from "./draft.ts";
+import { createExamples } from "./examples.ts";
+import { renderTable } from "#cli/format.ts";
 
 /** What reading a new source showed. */
 export interface Found {
@@ -19,7 +18,7 @@ export interface Found {
 }
 
 /** How many records of each kind are shown, and how many are searched for attributes. */
-const sampled = { shown: 3, searched: 500 };
+const sampled = { shown: 5, searched: 500 };
 
 /**
  * Opens a source whose options were not validated yet.
@@ -48,7 +47,8 @@ export async function openDraft(
 export async function probe(source: Source, context: ReadContext, progress: (records: number) => void): Promise<Found> {
   const reached = (await source.describe?.(context)) ?? [];
   const counts = { user: 0, group: 0 };
-  const seen = { user: new Set<string>(), group: new Set<string>() };
+  const seen = { user: createExamples(), group: createExamples() };
+  const ids = new Map<string, string>();
   const samples: Entry[] = [];
   for await (const batch of source.read(context)) {
     for (const record of batch) {
@@ -56,7 +56,14 @@ export async function probe(source: Source, context: ReadContext, progress: (rec
       const count = (counts[record.kind] += 1);
       if (count <= sampled.shown) samples.push(record);
       if (count > sampled.searched) continue;
-      for (const name of Object.keys(record.attributes)) seen[record.kind].add(name);
+      const first = ids.get(`${record.kind} ${record.id}`);
+      if (first !== undefined)
+        throw new InputError(
+          `id: ${formatName(record.id)} does not identify one ${record.kind}: ${first} and ${record.origin} have it`,
+        );
+      ids.set(`${record.kind} ${record.id}`, record.origin);
+      for (const [name, value] of Object.entries(record.attributes))
+        seen[record.kind].add(name, Array.isArray(value) ? value[0] : value);
     }
     progress(counts.user + counts.group);
   }
@@ -70,53 +77,33 @@ export function problemsOf(rules: DraftRules): readonly string[] {
   );
 }
 
-/** One line per record: what the rules make of it. */
+const columns = ["", "name", "displayName", "mail", "description", "groups", "from"] as const;
+
+/** What the rules make of the first records, as the lines of a table. */
 export function outcomesOf(rules: DraftRules, samples: readonly Entry[]): readonly string[] {
   const compiled = compileRules({ staticGroups: [], defaultGroups: [], ...rules });
-  return samples.flatMap((entry) => {
+  const rows = samples.flatMap((entry) => {
     if (entry.kind === "group" && rules.groups === undefined) return [];
-    const { verdict, ...rest } = compiled.judge(entry);
-    return [
-      `${entry.kind} ${entry.origin}: ${verdict === "included" ? JSON.stringify(rest) : `${verdict}: ${JSON.stringify(rest)}`}`,
-    ];
+    const judged = compiled.judge(entry);
+    if (judged.verdict !== "included") {
+      const reason = judged.verdict === "quarantined" ? `quarantined: ${judged.reason}` : "excluded";
+      return [[entry.kind, "", reason, "", "", "", entry.origin]];
+    }
+    const { name, displayName, mail = "", description = "" } = judged;
+    const groups = [...entry.memberOf, ...judged.groups].join(", ");
+    return [[entry.kind, name, displayName, mail, description, groups, entry.origin]];
   });
+  // A column that is always empty says nothing.
+  const used = columns.map((_, index) => rows.some((row) => row[index] !== ""));
+  const only = <Cell>(cells: readonly Cell[]): Cell[] => cells.filter((_, index) => used[index]);
+  const shown = rows.map((row) => only(row.map((cell) => shortened(cell))));
+  return [...renderTable(only(columns), shown)].join("").trimEnd().split("\n");
 }
 
-/** The columns of a CSV file, and the options to read it with. */
-export interface Columns {
-  readonly names: readonly string[];
-  /** Those options that differ from the connector's defaults. */
-  readonly dialect: { readonly delimiter?: string | undefined; readonly encoding?: string | undefined };
-}
+/** How much of a value is shown, in characters. */
+const longest = 40;
 
-const delimiters = [",", ";", "\t", "|"];
-
-/** @throws {InputError} if the file cannot be read or has no header */
-export async function columnsOf(file: string, folder: string): Promise<Columns> {
-  const path = resolve(folder, file);
-  const start = await startOf(path).catch((error: unknown) => {
-    throw unreadable(file, path, error);
-  });
-  const isUtf16 = (start[0] === 0xff && start[1] === 0xfe) || (start[0] === 0xfe && start[1] === 0xff);
-  const encoding = isUtf16 ? (start[0] === 0xff ? "utf-16le" : "utf-16be") : "utf-8";
-  const text = new TextDecoder(encoding).decode(start);
-  const [first = ""] = text.split(/\r?\n|\r/, 1);
-  const delimiter = delimiters.toSorted((one, other) => first.split(other).length - first.split(one).length)[0] ?? ",";
-  const [header = []] = parse(first, { delimiter, relax_quotes: true, to_line: 1 });
-  const names = header.map((name) => name.trim()).filter((name) => name !== "");
-  if (names.length === 0) throw new InputError(`${file} is empty: it has no header line`);
-  return {
-    names,
-    dialect: {
-      delimiter: delimiter === "," ? undefined : delimiter,
-      encoding: isUtf16 ? "utf-16" : undefined,
-    },
-  };
-}
-
-/** The first 64 KiB of a file, which hold its header. */
-async function startOf(path: string): Promise<Uint8Array> {
-  await using file = await open(path);
-  const { buffer, bytesRead } = await file.read({ buffer: new Uint8Array(65_536), position: 0 });
-  return buffer.subarray(0, bytesRead);
+function shortened(text: string): string {
+  const characters = Array.from(text);
+  return characters.length <= longest ? text : `${characters.slice(0, longest - 1).join("")}…`;
 }

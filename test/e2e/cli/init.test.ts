@@ -32,6 +32,8 @@ describe("init without a terminal", () => {
     expect(JSON.parse(made.stdout)).toMatchObject({ users: 4, written: ["rollcall.yaml"], kept: [] });
     const written = await readFile(join(folder, "rollcall.yaml"), "utf8");
     expect(written).toContain("name: lower(entry.login)");
+    const [, schema = ""] = /^# yaml-language-server: \$schema=(.*)\n/.exec(written) ?? [];
+    expect(JSON.parse(await readFile(schema, "utf8"))).toHaveProperty("properties.syncs");
     const planned = await rollcall(["plan", "--json"], { cwd: folder });
     expect(planned.code).toBe(2);
 
@@ -54,7 +56,7 @@ describe("init without a terminal", () => {
     const file = join(folder, "etc", "company", "rollcall.yaml");
     const args = ["init", "--source", "csv", "--users", "../../people.csv", "--config"];
     const made = await rollcall([...args, file], { cwd: folder });
-    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining(`plan --config etc/company/rollcall.yaml`) });
+    expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining(`plan --config ${file}`) });
     expect((await rollcall(["plan", "--config", file], { cwd: folder })).code).toBe(2);
 
     const refused = await rollcall([...args, join(folder, "people.csv", "rollcall.yaml")], { cwd: folder });
@@ -84,6 +86,22 @@ describe("init without a terminal", () => {
     expect((await running.ended).code).toBe(0);
   });
 
+  test("detects how the file is written, and takes the column of the login from a flag", async () => {
+    const rows = "Nr;Kürzel;Name;Gruppe\r\n1;amuell;Anna Müller;g1|g2\r\n;;;\r\n";
+    await writeFile(join(folder, "leute.csv"), Buffer.from(rows, "latin1"));
+    await writeFile(join(folder, "gruppen.csv"), "id;name\ng1;Team\ng2;Büro\n");
+    const args = ["init", "--source", "csv", "--users", "leute.csv", "--id", "Nr", "--groups", "gruppen.csv"];
+    const wrong = await rollcall([...args, "--login", "Login"], { cwd: folder });
+    expect(wrong.stderr).toContain("leute.csv has no column Login. Name one with --login: Nr, Kürzel, Name, Gruppe");
+    const made = await rollcall([...args, "--login", "Kürzel", "--member-of", "Gruppe"], { cwd: folder });
+    expect(made.code, made.stderr).toBe(0);
+    const planned = await rollcall(["plan", "--json"], { cwd: folder });
+    const { users } = JSON.parse(planned.stdout).runs[0].plan.counts;
+    expect(users).toMatchObject({ create: 1 });
+    expect(planned.stdout).toContain("Anna Müller");
+    expect(await readFile(join(folder, "rollcall.yaml"), "utf8")).toMatch(/column: Gruppe\n +separator: "?\|"?\n/);
+  });
+
   test("names the columns when the one for the id cannot be guessed, and leaves nothing behind", async () => {
     await writeFile(join(folder, "odd.csv"), "Alpha;Beta\n1;2\n");
     const { code, stderr } = await rollcall(["init", "--source", "csv", "--users", "odd.csv"], { cwd: folder });
@@ -107,9 +125,11 @@ describe("init at a terminal", () => {
     await terminal.answer("people.txt does not exist", `${"\u007F".repeat(3)}csv${keys.enter}`);
     await terminal.answer("Which column identifies a person", keys.enter);
     await terminal.answer("File of groups", keys.enter);
+    await terminal.answer("log in with?", keys.enter);
     await terminal.answer("Use these rules?", `y${keys.enter}`);
     expect(terminal.shown()).toContain("4 users, 0 groups");
-    expect(terminal.shown()).toContain('"name":"ada"');
+    expect(terminal.shown()).toContain("❯ login    ada, grace, zoe");
+    expect(terminal.shown()).toMatch(/user +ada +Ada Lovelace +ada@example\.com +people\.csv:2/);
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When should it run?", keys.enter);
     await terminal.answer("Who lets a plan be applied?", keys.enter);
@@ -117,6 +137,21 @@ describe("init at a terminal", () => {
     expect(terminal.shown()).toContain("written: rollcall.yaml");
     expect(await readFile(join(folder, "rollcall.yaml"), "utf8")).toContain('schedule: "*/15 * * * *"');
     expect((await rollcall(["check"], { cwd: folder })).code).toBe(0);
+  });
+
+  test("goes back only to the answer that was wrong: a column that does not identify anybody", async () => {
+    const terminal = atTerminal(["init"], { cwd: folder });
+    await terminal.answer("Where do the users and groups come from?", keys.down + keys.enter);
+    await terminal.answer("File of users", `people.csv${keys.enter}`);
+    await terminal.answer("Which column identifies a person", keys.down.repeat(4) + keys.enter);
+    await terminal.answer("File of groups", keys.enter);
+    await terminal.answer("this does not work: id: active does not identify one user: people.csv:2 and", "");
+    await terminal.answer("❯ column that identifies a person: status", keys.enter);
+    await terminal.answer("❯ status", "\u001B[A".repeat(4) + keys.enter);
+    await terminal.answer("log in with?", keys.enter);
+    await terminal.answer("Use these rules?", keys.interrupt);
+    await terminal.ended;
+    expect(terminal.shown().match(/✔ File of users/g)).toHaveLength(1);
   });
 
   test("Ctrl-C in the middle leaves nothing", async () => {
@@ -144,27 +179,25 @@ describe("init with servers", () => {
     await terminal.answer("where should it be stored?", keys.down + keys.enter);
     await terminal.answer("Name of the variable:", `NOT_THERE${keys.enter}`);
     await terminal.answer("NOT_THERE is not set here", `${"\u007F".repeat(9)}SCIM_TOKEN${keys.enter}`);
-    await terminal.answer('"name":"ada"', "");
+    await terminal.answer("log in with?", "");
+    await terminal.answer("❯ userName", keys.enter);
+    await terminal.answer("  ada   ", "");
     await terminal.answer("Use these rules?", `n${keys.enter}`);
     await terminal.answer("users.name:", `${"\u007F".repeat(30)}lower(entry.userName${keys.enter}`);
     await terminal.answer("a ) is expected here", `) + "-x"${keys.enter}`);
     await terminal.answer("users.displayName:", keys.enter);
-    await terminal.answer('"name":"ada-x"', "");
+    await terminal.answer("  ada-x  ", "");
     await terminal.answer("Use these rules?", `y${keys.enter}`);
     await terminal.answer("Which service", keys.down + keys.enter);
-    for (const password of ["wrong-password", service.administrator.password]) {
-      await terminal.answer(
-        "Address of the service",
-        `${password.startsWith("wrong") ? service.url : ""}${keys.enter}`,
-      );
-      await terminal.answer(
-        "A user with",
-        `${password.startsWith("wrong") ? service.administrator.name : ""}${keys.enter}`,
-      );
-      await terminal.answer("where should it be stored?", keys.enter);
-      await terminal.answer(unseen, `${password}${keys.enter}`);
-      if (password.startsWith("wrong")) await terminal.answer("this does not work", "");
-    }
+    await terminal.answer("Address of the service", `${service.url}${keys.enter}`);
+    await terminal.answer("A user with", `${service.administrator.name}${keys.enter}`);
+    await terminal.answer("where should it be stored?", keys.enter);
+    await terminal.answer(unseen, `wrong-password${keys.enter}`);
+    await terminal.answer("this does not work", "");
+    await terminal.answer("Which answer should be changed?", "");
+    await terminal.answer("❯ Password of admin", keys.enter);
+    await terminal.answer("where should it be stored?", keys.enter);
+    await terminal.answer(unseen, `${service.administrator.password}${keys.enter}`);
     await terminal.answer("with the administration privilege", "");
     await terminal.answer("When should it run?", keys.enter);
     await terminal.answer("Who lets a plan be applied?", keys.down + keys.enter);
@@ -186,7 +219,7 @@ const reason = await noOpenLdap();
 describe.skipIf(reason !== undefined)("init with an LDAP server", () => {
   test("a wrong password is asked for again, bases are offered, and the password is in a file of its own", async () => {
     await using server = await startOpenLdap({
-      ldif: `dn: uid=ada,${base}\nobjectClass: inetOrgPerson\nuid: Ada\ncn: Ada Lovelace\nsn: Lovelace\nmail: ada@example.com\n\n`,
+      ldif: `dn: ou=people,${base}\nobjectClass: organizationalUnit\nou: people\n\ndn: uid=ada,ou=people,${base}\nobjectClass: inetOrgPerson\nuid: Ada\ncn: Ada Lovelace\nsn: Lovelace\nmail: ada@example.com\n\n`,
     });
     const terminal = atTerminal(["init"], { cwd: folder });
     await terminal.answer("Where do the users and groups come from?", keys.enter);
@@ -196,14 +229,17 @@ describe.skipIf(reason !== undefined)("init with an LDAP server", () => {
     await terminal.answer("where should it be stored?", keys.enter);
     await terminal.answer(unseen, `wrong-password${keys.enter}`);
     await terminal.answer("this does not work", "");
-    await terminal.answer("The server's address", keys.enter);
-    await terminal.answer("StartTLS?", keys.enter);
-    await terminal.answer("Log in as", keys.enter);
+    await terminal.answer("Which answer should be changed?", "");
+    await terminal.answer("❯ Password of", keys.enter);
     await terminal.answer("where should it be stored?", keys.enter);
     await terminal.answer(unseen, `${reader.password}${keys.enter}`);
     await terminal.answer(`the server holds ${base}`, "");
-    await terminal.answer("Where are the users", keys.enter);
-    await terminal.answer("Where are the groups", `${"\u007F".repeat(base.length)}${keys.enter}`);
+    await terminal.answer("Where are the users", "");
+    await terminal.answer(`❯ ou=people,${base}`, keys.enter);
+    await terminal.answer("Where are the groups", "");
+    await terminal.answer("(none: read no groups)", keys.down + keys.down + keys.enter);
+    await terminal.answer("log in with?", "");
+    await terminal.answer("❯ uid", keys.enter);
     await terminal.answer("Use these rules?", `y${keys.enter}`);
     await terminal.answer("Which service", keys.enter);
     await terminal.answer("When should it run?", keys.enter);
