@@ -12,6 +12,12 @@ export interface ReadContext {
   /** The attributes that are used, by kind; a connector may leave the others out. Absent: all. */
   readonly attributes?: WantedAttributes | undefined;
   /**
+   * Of the attributes that rules name, those that this source must know, by kind: no other source can have them, and a
+   * rule reads them without `has` or `coalesce`. A table without such a column is not the one that the rules were written
+   * for. Absent: none.
+   */
+  readonly required?: WantedAttributes | undefined;
+  /**
    * What the source counted (with `count`) at its last good read with the same options. Absent: there was none. What had
    * something then and has nothing now may be offline.
    */

@@ -4,12 +4,18 @@ import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";
 import type { OpenFile, OpenFiles } from "#files/source-file.ts";
 import { openFiles } from "#files/source-file.ts";
+import type { Kind } from "#principals/principal.ts";
+import { nfc } from "#text.ts";
 import { textOf } from "./decode.ts";
 import { dialectOf, options } from "./options.ts";
-import type { Dialect, Options, PartialDialect } from "./options.ts";
-import { entryOf, membershipOf } from "./records.ts";
-import { at, headerOf, rowsOf, shaped, trailerOf, withoutSepLine } from "./rows.ts";
-import type { Header, Place, Row } from "./rows.ts";
+import type { Dialect, GroupsOptions, MembershipsOptions, Options, UsersOptions } from "./options.ts";
+import { namedAttributes } from "./attributes.ts";
+import type { Named } from "./attributes.ts";
+import { headerOf } from "./header.ts";
+import type { Header } from "./header.ts";
+import { entryOf, membershipOf, namedColumns } from "./records.ts";
+import { at, noting, rowsOf, shaped, trailerOf, withoutLines, withoutSepLine } from "./rows.ts";
+import type { Place, Row } from "./rows.ts";
 
 /** Users, groups and memberships from CSV files. Its options: `README.md` in this folder. */
 const csv: Connector<Options> = {
@@ -25,7 +31,11 @@ interface Part {
   readonly names: readonly string[];
   readonly checks: Checks;
   readonly dialect: Dialect;
-  readonly minRows: number;
+  readonly minRows: number | undefined;
+  /** The columns that the options name. */
+  readonly columns: readonly string[];
+  /** The attributes that rules name; absent for memberships. */
+  readonly named?: Named | undefined;
   /** For a file with this header, makes a record of a row. */
   records(header: Header, file: string): (row: Row) => SourceRecord;
 }
@@ -40,32 +50,39 @@ interface Part {
 export async function* read(
   options: Options,
   folder: string,
-  { signal }: ReadContext,
+  context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
+  const { signal } = context;
   const opened: { part: Part; set: OpenFiles }[] = [];
   try {
     signal.throwIfAborted();
-    for (const part of partsOf(options)) {
+    for (const part of partsOf(options, context)) {
       opened.push({ part, set: await openFiles(part.names, folder, part.checks, signal) });
     }
-    for (const { part, set } of opened) yield* readPart(part, set.files, signal);
+    for (const { part, set } of opened) yield* readPart(part, set.files, context);
     for (const { set } of opened) await set.assertUnchanged();
+    for (const { part } of opened) part.named?.end();
     signal.throwIfAborted();
   } finally {
     await Promise.all(opened.map(({ set }) => set.close()));
   }
 }
 
-function partsOf(options: Options): readonly Part[] {
+function partsOf(options: Options, context: ReadContext): readonly Part[] {
   const { users, groups, memberships } = options;
-  const common = (part: { file: string | string[]; minRows: number } & PartialDialect & Checks) => ({
+  const common = (part: UsersOptions | GroupsOptions | MembershipsOptions) => ({
     names: [part.file].flat(),
     checks: { settled: part.settled ?? options.settled, checksum: part.checksum ?? options.checksum },
     dialect: dialectOf(options, part),
     minRows: part.minRows,
+    columns: namedColumns(part),
   });
-  const parts: Part[] = [{ ...common(users), records: (header, file) => entryOf("user", users, header, file) }];
-  if (groups) parts.push({ ...common(groups), records: (header, file) => entryOf("group", groups, header, file) });
+  const entries = (kind: Kind, part: UsersOptions | GroupsOptions): Part => {
+    const named = namedAttributes(kind, part, context);
+    return { ...common(part), named, records: (header, file) => entryOf(kind, part, header, file, named) };
+  };
+  const parts = [entries("user", users)];
+  if (groups) parts.push(entries("group", groups));
   if (memberships) {
     parts.push({ ...common(memberships), records: (header, file) => membershipOf(memberships, header, file) });
   }
@@ -75,7 +92,7 @@ function partsOf(options: Options): readonly Part[] {
 async function* readPart(
   part: Part,
   files: readonly OpenFile[],
-  signal: AbortSignal,
+  context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   let first: { readonly header: Header; readonly file: string } | undefined;
   for (const file of files) {
@@ -84,9 +101,9 @@ async function* readPart(
       first ??= { header, file: file.name };
     };
     try {
-      yield* inBatches(recordsOf(part, file, headed, signal));
+      yield* inBatches(recordsOf(part, file, headed, context));
     } catch (error) {
-      signal.throwIfAborted();
+      context.signal.throwIfAborted();
       // A file that changed may look malformed; then report the change.
       await file.assertUnchanged();
       throw error;
@@ -99,41 +116,94 @@ async function* recordsOf(
   part: Part,
   file: OpenFile,
   headed: (header: Header) => void,
-  signal: AbortSignal,
+  { signal, warn }: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const place: Place = { file: file.name, line: 1 };
+  const end = { isOpen: false };
+  const content = noting(textOf(file, part.dialect.encoding, place, signal), end);
   const { dialect, text } = await withoutSepLine(
-    textOf(file, part.dialect.encoding, place, signal),
+    withoutLines(content, part.dialect.skipLines, place),
     part.dialect,
     place,
   );
   const trailer = trailerOf(dialect.trailer, dialect.delimiter, file.name);
-  let layout: { width: number; record: (row: Row) => SourceRecord } | undefined;
+  let layout: { header: Header; record: (row: Row) => SourceRecord } | undefined;
+  let skipped = 0;
   let count = 0;
   for await (const rows of rowsOf(text, dialect, place)) {
     const records: SourceRecord[] = [];
-    for (const row of rows) {
+    for (const [index, row] of rows.entries()) {
       if (layout === undefined) {
-        const header = headerOf(row, file.name, dialect);
-        headed(header);
-        layout = { width: header.width, record: part.records(header, file.name) };
+        if (dialect.skipUntilHeader && skipped < longestPreamble && !isHeader(row, part)) {
+          skipped++;
+          continue;
+        }
+        try {
+          const header = headerOf(row, file.name, dialect);
+          headed(header);
+          layout = { header, record: part.records(header, file.name) };
+        } catch (error) {
+          throw withPreamble(error, rows.slice(index + 1), part);
+        }
         continue;
       }
       if (trailer.take(row)) continue;
-      const whole = shaped(row, layout.width, file.name, dialect);
-      if (whole === undefined) continue;
-      records.push(layout.record(whole));
+      if (layout.header.isRepeatedBy(row)) throw repeatedHeader(row, file.name);
+      const whole = shaped(row, layout.header.width, file.name, dialect);
+      if (whole !== undefined) records.push(layout.record(whole));
     }
     count += records.length;
     yield records;
   }
-  if (layout === undefined) throw new IncompleteReadError(`${file.name} is empty: it has no header line`);
+  if (layout === undefined) {
+    const problem =
+      skipped > 0 ? `has no header: no row has the columns ${listOf(part.columns)}` : "is empty: it has no header line";
+    throw new IncompleteReadError(`${file.name} ${problem}`);
+  }
   trailer.assertCount(count);
-  if (count < part.minRows) {
+  const { minRows = 1 } = part;
+  if (count < minRows) {
     throw new IncompleteReadError(
-      `${file.name} has too few rows: ${count} after the header, expected at least ${part.minRows} (minRows)`,
+      `${file.name} has too few rows: ${count} after the header, expected at least ${minRows} (minRows)`,
     );
   }
+  if (end.isOpen && dialect.trailer === undefined && part.checks.checksum === undefined && part.minRows === undefined) {
+    warn(
+      `${at({ file: file.name, line: place.line - 1 })}: the last row has no line end, unlike all others: the file may be cut off within it; ` +
+        "a trailer or a checksum proves that it is not, and minRows, if it is written, ends this warning",
+    );
+  }
+}
+
+/** The most rows before a header. */
+const longestPreamble = 100;
+
+function isHeader(row: Row, { columns, dialect }: Part): boolean {
+  const comparable = (name: string): string => {
+    const plain = nfc(name.trim());
+    return dialect.ignoreCase ? plain.toLowerCase() : plain;
+  };
+  const names = new Set(row.fields.map(comparable));
+  return columns.every((name) => names.has(comparable(name)));
+}
+
+/** The error of a header, and which of the rows after it looks like the real one. */
+function withPreamble(error: unknown, following: readonly Row[], part: Part): unknown {
+  const header = following.slice(0, longestPreamble).find((row) => isHeader(row, part));
+  if (!(error instanceof InputError) || header === undefined) return error;
+  return new InputError(
+    `${error.message}; line ${header.line} looks like it: set skipLines: ${header.line - 1}, or skipUntilHeader: true`,
+  );
+}
+
+function repeatedHeader(row: Row, file: string): InputError {
+  return new InputError(
+    `${at({ file, line: row.line })}: is the header again; if several exports were joined, name each as a file of its own: file: [one.csv, two.csv]`,
+  );
+}
+
+function listOf(names: readonly string[]): string {
+  return [...new Set(names)].map((name) => JSON.stringify(name)).join(", ");
 }
 
 /** @throws {InputError} the header differs from the first file's */
@@ -144,6 +214,6 @@ function assertSame(header: Header, file: string, first: { readonly header: Head
     header.columns.every(({ name, index }, place) => columns[place]?.name === name && columns[place].index === index);
   if (isSame) return;
   throw new InputError(
-    `${at({ file, line: 1 })}: the header is not that of ${first.file}; set headers to byName if the columns may differ`,
+    `${at({ file, line: header.line })}: the header is not that of ${first.file}; set headers to byName if the columns may differ`,
   );
 }

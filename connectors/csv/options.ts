@@ -12,6 +12,10 @@ export interface Dialect {
   readonly encoding: Encoding;
   /** The first line may be `sep=;` and set the delimiter. */
   readonly sepLine: boolean;
+  /** How many lines come before the header. */
+  readonly skipLines: number;
+  /** The header is the first row with the configured columns. */
+  readonly skipUntilHeader: boolean;
   /** Column names are case-insensitive. */
   readonly ignoreCase: boolean;
   readonly duplicateColumns: DuplicateColumns;
@@ -65,7 +69,15 @@ const dialect = {
     .optional()
     .describe("How the text is encoded. Default utf-8. A byte order mark is not needed, except for utf-16."),
   sepLine: flag("Accept a first line like sep=; that sets the delimiter."),
-  ignoreCase: flag("Column names are case-insensitive."),
+  skipLines: z
+    .int("expected a whole number")
+    .min(0, "expected 0 or more")
+    .optional()
+    .describe("How many lines come before the header, such as a title. Default 0."),
+  skipUntilHeader: flag(
+    "The header is the first row that has all columns which are configured; rows before it are skipped.",
+  ),
+  ignoreCase: flag("Column names are case-insensitive, in rules too."),
   duplicateColumns: duplicateColumns
     .optional()
     .describe(
@@ -109,7 +121,7 @@ const file = {
   minRows: z
     .int("expected a whole number")
     .min(0, "expected 0 or more")
-    .default(1)
+    .optional()
     .describe("A file with fewer rows, the header not counted, fails the read; of several, every one. Default 1."),
 };
 
@@ -133,6 +145,12 @@ const entries = {
     .record(z.string().min(1), column)
     .optional()
     .describe("Attribute: column. Default: every column is an attribute of its own name."),
+  optionalColumns: z
+    .array(column)
+    .optional()
+    .describe(
+      "Attributes that rules name and that the file may be without, or without any value. Default: a column that a rule needs must be there.",
+    ),
   memberOf,
 };
 
@@ -207,6 +225,8 @@ export function dialectOf(source: PartialDialect, file: PartialDialect = {}): Di
     quote: file.quote ?? source.quote ?? '"',
     encoding: file.encoding ?? source.encoding ?? "utf-8",
     sepLine: file.sepLine ?? source.sepLine ?? false,
+    skipLines: file.skipLines ?? source.skipLines ?? 0,
+    skipUntilHeader: file.skipUntilHeader ?? source.skipUntilHeader ?? false,
     ignoreCase: file.ignoreCase ?? source.ignoreCase ?? false,
     duplicateColumns: file.duplicateColumns ?? source.duplicateColumns ?? "error",
     skipBlankRows: file.skipBlankRows ?? source.skipBlankRows ?? false,

@@ -3,23 +3,32 @@ import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { nfc } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
-import type { Header, Row } from "./rows.ts";
+import type { Named } from "./attributes.ts";
+import type { Column, Header } from "./header.ts";
+import type { Row } from "./rows.ts";
 import { at } from "./rows.ts";
 
 /**
  * Returns a function that makes an entry of a row.
  * @throws {InputError} at once when the header lacks a column; for a row whose id is empty
  */
-export function entryOf(kind: Kind, options: UsersOptions | GroupsOptions, header: Header, file: string) {
+export function entryOf(
+  kind: Kind,
+  options: UsersOptions | GroupsOptions,
+  header: Header,
+  file: string,
+  named?: Named,
+) {
   const idIndex = header.indexOf(options.id);
   const keyIndexes = (options.keys ?? [options.id]).map((name) => header.indexOf(name));
-  const attributes = attributesOf(options, header, file);
+  const columns = columnsOf(options, header, file);
+  const attributes = attributesOf(named?.columns(columns, header, file) ?? columns);
   const memberOf = referencesIn(options.memberOf, header);
   const memberOptions = "members" in options ? options.members : undefined;
   const members = referencesIn(memberOptions, header);
   const memberKind = memberOptions?.kind;
 
-  return (row: Row): Entry => {
+  const make = (row: Row): Entry => {
     const origin = at({ file, line: row.line });
     const id = key(row, idIndex);
     if (id === "")
@@ -33,6 +42,11 @@ export function entryOf(kind: Kind, options: UsersOptions | GroupsOptions, heade
       memberOf: memberOf(row),
       members: members(row).map((value) => reference(value, memberKind)),
     };
+  };
+  return (row: Row): Entry => {
+    const entry = make(row);
+    named?.count(entry);
+    return entry;
   };
 }
 
@@ -57,7 +71,8 @@ export function membershipOf(options: MembershipsOptions, header: Header, file: 
   };
 }
 
-function attributesOf(options: UsersOptions, header: Header, file: string) {
+/** The columns that are attributes, by the names of these. */
+function columnsOf(options: UsersOptions, header: Header, file: string): readonly Column[] {
   const columns =
     options.columns === undefined
       ? header.columns
@@ -65,6 +80,10 @@ function attributesOf(options: UsersOptions, header: Header, file: string) {
   if (columns.some(({ name }) => name === "__proto__")) {
     throw new InputError(`${file}: "__proto__" cannot be the name of an attribute; map the column to another name`);
   }
+  return columns;
+}
+
+function attributesOf(columns: readonly Column[]) {
   return (row: Row): Record<string, string> => {
     const attributes: Record<string, string> = {};
     for (const { name, index } of columns) {
@@ -73,6 +92,18 @@ function attributesOf(options: UsersOptions, header: Header, file: string) {
     }
     return attributes;
   };
+}
+
+/** The columns that must be there: those that the options name. */
+export function namedColumns(options: UsersOptions | GroupsOptions | MembershipsOptions): readonly string[] {
+  if ("member" in options) {
+    const { group, member, kind } = options;
+    return [group, member, ...(typeof kind === "object" ? [kind.column] : [])];
+  }
+  const { id, keys = [], columns = {}, memberOf } = options;
+  const members = "members" in options ? options.members : undefined;
+  const references = [memberOf, members].flatMap((each) => each?.column ?? []);
+  return [id, ...keys, ...Object.values(columns), ...references];
 }
 
 function referencesIn(options: { column: string; separator: string } | undefined, header: Header) {

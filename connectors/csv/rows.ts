@@ -1,10 +1,13 @@
 import { CsvError, Parser } from "csv-parse";
-import { distance } from "fastest-levenshtein";
 import { IncompleteReadError, InputError } from "#errors.ts";
+import { formatNumber } from "#text.ts";
 import type { Dialect } from "./options.ts";
 
 /** A longer row probably has a quote that is never closed; memory must not grow with the file. */
 const longestRow = 16 * 1024 * 1024;
+
+/** Blank lines cost time and give nothing. */
+const mostBlankLines = 100_000;
 
 /** One row: its fields and the line on which it starts. */
 export interface Row {
@@ -23,6 +26,7 @@ export async function* rowsOf(
   place: Place,
 ): AsyncGenerator<readonly Row[]> {
   let records: string[][] = [];
+  let blankLines = 0;
   const parser = new Parser({
     delimiter: dialect.delimiter,
     quote: dialect.quote === "" ? null : dialect.quote,
@@ -43,6 +47,11 @@ export async function* rowsOf(
     const rows: Row[] = [];
     for (const fields of records) {
       if (fields.length !== 1 || fields[0] !== "") rows.push({ line: place.line, fields });
+      else if (++blankLines > mostBlankLines) {
+        throw new InputError(
+          `${at(place)}: more than ${formatNumber(mostBlankLines)} blank lines; is this the export?`,
+        );
+      }
       place.line += 1 + breaksIn(fields);
     }
     records = [];
@@ -126,94 +135,42 @@ export async function withoutSepLine(
   return { dialect: { ...dialect, delimiter }, text: following(start.slice(line.length), text) };
 }
 
+/** The text without so many lines at its start, whatever they hold. Moves `place` past them. */
+export async function* withoutLines(text: AsyncIterable<string>, count: number, place: Place): AsyncGenerator<string> {
+  let left = count;
+  // A line end of two characters may be in two pieces.
+  let isAfterReturn = false;
+  for await (const piece of text) {
+    let start = isAfterReturn && piece.startsWith("\n") ? 1 : 0;
+    isAfterReturn &&= piece === "";
+    while (left > 0 && start < piece.length) {
+      const end = piece.slice(start).search(/[\r\n]/);
+      if (end === -1) {
+        start = piece.length;
+        break;
+      }
+      start += end + 1;
+      left--;
+      place.line++;
+      if (piece[start - 1] !== "\r") continue;
+      if (start === piece.length) isAfterReturn = true;
+      else if (piece[start] === "\n") start++;
+    }
+    if (start < piece.length) yield piece.slice(start);
+  }
+}
+
+/** Notes whether the text ends within a line. */
+export async function* noting(text: AsyncIterable<string>, end: { isOpen: boolean }): AsyncGenerator<string> {
+  for await (const piece of text) {
+    if (piece !== "") end.isOpen = !/[\r\n]$/.test(piece);
+    yield piece;
+  }
+}
+
 async function* following(start: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
   if (start !== "") yield start;
   yield* rest;
-}
-
-/** The columns of a file, by name. */
-export interface Header {
-  /** How many fields every row has. */
-  readonly width: number;
-  /** Every column that has a name, in the file's order. */
-  readonly columns: readonly Column[];
-  /**
-   * The index of a column in a row.
-   * @throws {InputError} the header has no such column
-   */
-  indexOf(name: string): number;
-}
-
-export interface Column {
-  readonly name: string;
-  readonly index: number;
-}
-
-/** The settings that concern the header. */
-type HeaderRules = Pick<Dialect, "ignoreCase" | "duplicateColumns" | "trailingDelimiters">;
-
-const strictHeader: HeaderRules = { ignoreCase: false, duplicateColumns: "error", trailingDelimiters: false };
-
-/**
- * Makes a header of a row. Names are compared without surrounding spaces and in Unicode form NFC. If the header line is
- * missing, the cells are values, which no message may show.
- * @throws {InputError} two columns have one name
- */
-export function headerOf(row: Row, file: string, rules: HeaderRules = strictHeader): Header {
-  const place: Place = { file, line: row.line };
-  const comparable = (name: string): string => (rules.ignoreCase ? plain(name).toLowerCase() : plain(name));
-  const byName = new Map<string, Column>();
-  for (const [index, field] of row.fields.entries()) {
-    let name = plain(field);
-    if (name === "") continue;
-    const earlier = byName.get(comparable(name));
-    if (earlier !== undefined) {
-      if (rules.duplicateColumns === "error") {
-        const same = rules.ignoreCase && plain(row.fields[earlier.index] ?? "") !== name ? "but for case " : "";
-        throw new InputError(
-          `${at(place)}: columns ${earlier.index + 1} and ${index + 1} of the header have ${same}the same name; ` +
-            "rename one, or set duplicateColumns to first, last or numbered",
-        );
-      }
-      if (rules.duplicateColumns === "first") continue;
-      if (rules.duplicateColumns === "numbered")
-        name = numbered(name, (candidate) => byName.has(comparable(candidate)));
-    }
-    byName.set(comparable(name), { name, index });
-  }
-  return {
-    width: rules.trailingDelimiters ? row.fields.findLastIndex((field) => plain(field) !== "") + 1 : row.fields.length,
-    columns: [...byName.values()],
-    indexOf(name) {
-      const column = byName.get(comparable(name));
-      if (column !== undefined) return column.index;
-      const names = [...byName.values()].map((column) => column.name);
-      throw new InputError(
-        `${at(place)}: the header has no column ${JSON.stringify(name)}; ${hint(name, row.fields, names)}`,
-      );
-    },
-  };
-}
-
-function numbered(name: string, isTaken: (candidate: string) => boolean): string {
-  for (let number = 2; ; number++) if (!isTaken(`${name}_${number}`)) return `${name}_${number}`;
-}
-
-function plain(name: string): string {
-  return name.trim().normalize("NFC");
-}
-
-/** The usual reason why a header lacks a column. */
-function hint(name: string, fields: readonly string[], names: readonly string[]): string {
-  if (fields.some((field) => field.includes("\0"))) return "this looks like UTF-16: set encoding";
-  const delimiter = [";", "\t", "|", ","].find((candidate) => fields.length === 1 && fields[0]?.includes(candidate));
-  if (delimiter !== undefined) return `this looks like a single column: set delimiter to ${JSON.stringify(delimiter)}`;
-  // So similar to a configured name that it is not a value.
-  const near = names.find((candidate) => distance(candidate.toLowerCase(), plain(name).toLowerCase()) <= 2);
-  if (near !== undefined && near.toLowerCase() === plain(name).toLowerCase())
-    return `it is written ${JSON.stringify(near)} there: write it so, or set ignoreCase`;
-  if (near !== undefined && name.length > 2) return `did you mean ${JSON.stringify(near)}?`;
-  return "is the header line missing, or does the column have another name?";
 }
 
 /**
@@ -222,16 +179,21 @@ function hint(name: string, fields: readonly string[], names: readonly string[])
  */
 export function shaped(row: Row, width: number, file: string, dialect: Dialect): Row | undefined {
   const { fields } = row;
-  if (dialect.skipBlankRows && fields.every((field) => field.trim() === "")) return undefined;
-  if (fields.length === width) return row;
+  const isBlank = fields.every((field) => field.trim() === "");
+  if (isBlank && dialect.skipBlankRows) return undefined;
+  if (fields.length === width && !isBlank) return row;
   if (fields.length < width && dialect.shortRows) {
     return { ...row, fields: [...fields, ...Array.from({ length: width - fields.length }, () => "")] };
   }
   const isBlankBeyond = fields.length > width && fields.slice(width).every((field) => field.trim() === "");
   if (isBlankBeyond && dialect.trailingDelimiters) return { ...row, fields: fields.slice(0, width) };
-  const advice = fields.every((field) => field.trim() === "")
-    ? "a row without any value is skipped with skipBlankRows: true"
-    : fields.length < width
+  if (isBlank) {
+    throw new InputError(
+      `${at({ file, line: row.line })}: a row without any value; such rows are skipped with skipBlankRows: true`,
+    );
+  }
+  const advice =
+    fields.length < width
       ? "missing fields are empty with shortRows: true"
       : isBlankBeyond
         ? "empty fields at the end are dropped with trailingDelimiters: true"

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
 import type { OpenContext, ReadContext } from "#connector.ts";
-import { IncompleteReadError, InputError, RefusedError, messageOf } from "#errors.ts";
+import { IncompleteReadError, InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
 import { longestCertificates, readSmallFile } from "#files/disk.ts";
 import { createHttpClient, formBody, textOf } from "#http/client.ts";
 import type { Answer, HttpClient, HttpRequest } from "#http/client.ts";
@@ -10,6 +10,7 @@ import { HttpError } from "#http/errors.ts";
 import { presentable } from "#http/redact.ts";
 import { defaultRetries, repeat, retryAfter } from "#http/retries.ts";
 import type { Outcome } from "#http/retries.ts";
+import { formatDuration } from "#text.ts";
 import { JsonError } from "./json.ts";
 import type { Auth, Options } from "./options.ts";
 import { objectOf } from "./resource.ts";
@@ -40,7 +41,7 @@ export interface Query<T> extends Pick<Request<T>, "use" | "keepsOpen"> {
 
 /** @throws {IncompleteReadError} when the file of certificates cannot be read */
 export async function openServer(
-  { url, ca, timeouts: { connect, answer, pause } }: Options & { readonly url: string },
+  { url, ca, timeouts: { connect, answer, request: longestRequest, read, pause } }: Options & { readonly url: string },
   authorization: Authorization,
   { name, folder }: OpenContext,
   { signal, warn }: ReadContext,
@@ -54,14 +55,32 @@ export async function openServer(
   const client = createHttpClient(http);
   // A list that is still arriving occupies the connection.
   const second = createHttpClient(http);
+  const end = performance.now() + read;
+  /** Neither client knows how long a body may take altogether. */
+  const limited = (answer: Answer, url: URL): Answer => {
+    const requestEnd = performance.now() + longestRequest;
+    return { ...answer, body: until(answer.body, () => assertInTime(requestEnd, url)) };
+  };
+  const assertInTime = (requestEnd: number, url: URL): void => {
+    const now = performance.now();
+    if (now <= requestEnd && now <= end) return;
+    const [limit, setting, what] =
+      now > end
+        ? [read, "read", "the whole read takes"]
+        : [longestRequest, "request", `GET ${titleOf(url)}: the answer takes`];
+    throw new UnavailableError(
+      `source ${name}: ${what} longer than ${formatDuration(limit)} (timeouts: { ${setting} })`,
+    );
+  };
   let isOccupied = false;
   let socket: Socket | undefined;
   const connection: Connection = {
     send: async (request) => {
-      if (isOccupied) return second.send(request, signal);
+      assertInTime(Infinity, request.url);
+      if (isOccupied) return limited(await second.send(request, signal), request.url);
       isOccupied = true;
       try {
-        const answer = await client.send(request, signal);
+        const answer = limited(await client.send(request, signal), request.url);
         ({ socket } = answer);
         const close = (): void => {
           isOccupied = false;
@@ -113,6 +132,14 @@ export async function openServer(
       await second.close();
     },
   };
+}
+
+/** The pieces of a body, for as long as there is time. */
+async function* until(body: AsyncIterable<Buffer>, assertInTime: () => void): AsyncGenerator<Buffer> {
+  for await (const piece of body) {
+    assertInTime();
+    yield piece;
+  }
 }
 
 async function certificatesIn(path: string, folder: string): Promise<string> {

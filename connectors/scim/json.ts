@@ -21,6 +21,8 @@ export class JsonError extends Error {
 
 /** In bytes: a resource is held in memory as a whole. */
 const longestResource = 256 * 1024 * 1024;
+/** In bytes, without a resource: nobody writes so much white space. */
+const longestGap = 1024 * 1024;
 const listNames = ["Resources", "resources"];
 
 /**
@@ -35,7 +37,10 @@ export async function* itemsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator
     if (read === undefined) {
       head = Buffer.concat([head, chunk]);
       const first = firstCharacter(head);
-      if (first === undefined) continue;
+      if (first === undefined) {
+        if (head.length > longestGap) throw new JsonError("malformed", 1, "begins with more than 1 MiB of white space");
+        continue;
+      }
       read = readerOf(first === "[");
       piece = withoutMark(head);
     }
@@ -116,6 +121,9 @@ function readerOf(isArray: boolean): Reader {
       const open = starts[Math.min(depth, isArray ? 2 : 3) - 1];
       if (depth > (isArray ? 1 : 2) && open !== undefined && lines.end() - open.offset > longestResource) {
         throw new JsonError("malformed", open.line, "holds a resource of more than 256 MiB");
+      }
+      if (depth <= (isArray ? 1 : 2) && lines.end() - lastOffset > longestGap) {
+        throw new JsonError("malformed", lines.at(lastOffset), "holds more than 1 MiB between two resources");
       }
       return taken;
     },

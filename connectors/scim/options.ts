@@ -155,6 +155,10 @@ const timeouts = z
   .strictObject({
     connect: patience.prefault("10s").describe("Time to connect, TLS included. Default 10s."),
     answer: patience.prefault("2m").describe("Time until an answer begins, and between two pieces of it. Default 2m."),
+    request: patience
+      .prefault("30m")
+      .describe("One request up to the last byte of its answer, however steadily it arrives. Default 30m."),
+    read: patience.prefault("12h").describe("Everything together. Default 12h."),
     pause: patience
       .prefault("1m")
       .describe("The longest pause to accept when the server asks for one (Retry-After). Default 1m."),

@@ -195,11 +195,26 @@ export async function* contentOf(file: OpenFile, at: () => string, signal: Abort
   yield* isGzip ? gunzipped(bytes, at) : bytes;
 }
 
+/** No export packs so well: a small file must not become work without end. */
+const highestRatio = 200;
+/** In bytes; of less, any ratio is allowed. */
+const smallestBomb = 16 * 1024 * 1024;
+
 async function* gunzipped(bytes: AsyncIterable<Buffer>, at: () => string): AsyncGenerator<Buffer> {
+  let unpacked = 0;
+  const unpacking = createGunzip({ chunkSize });
   // The pipeline passes every error of `bytes` to the iteration below.
-  const gunzip = pipeline(Readable.from(bytes), createGunzip({ chunkSize }), () => {});
+  const gunzip = pipeline(Readable.from(bytes), unpacking, () => {});
   try {
-    yield* gunzip as AsyncIterable<Buffer>;
+    for await (const chunk of gunzip as AsyncIterable<Buffer>) {
+      unpacked += chunk.length;
+      if (unpacked > smallestBomb && unpacked > unpacking.bytesWritten * highestRatio) {
+        throw new InputError(
+          `${at()}: the compressed data grows to more than ${highestRatio} times its size, which no export does; unpack the file if it is right`,
+        );
+      }
+      yield chunk;
+    }
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code === "Z_BUF_ERROR") {

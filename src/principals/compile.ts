@@ -29,6 +29,8 @@ export interface CompiledRules {
   neverSet(): string[];
   /** The attributes that the rules read, by kind; undefined when a rule may read any. */
   attributes(): { readonly users: readonly string[]; readonly groups: readonly string[] } | undefined;
+  /** Of the attributes that the rules name, those that a rule reads without `has` or `coalesce`, by kind. */
+  required(): { readonly users: readonly string[]; readonly groups: readonly string[] };
 }
 
 /** `quarantined`: in scope, but it is unknown what it becomes; with `name` when that much is known. */
@@ -167,6 +169,7 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
       const [users, groups] = [attributesOf(expressions.users), attributesOf(expressions.groups)];
       return users === undefined || groups === undefined ? undefined : { users, groups };
     },
+    required: () => ({ users: requiredOf(expressions.users), groups: requiredOf(expressions.groups) }),
   };
 }
 
@@ -270,6 +273,10 @@ function joinKeyOf(
 }
 
 /** The attributes that any of the rules reads; undefined when one may read any. */
+function requiredOf(rules: readonly (readonly [string, Expression])[]): readonly string[] {
+  return [...new Set(rules.flatMap(([, { required }]) => required))];
+}
+
 function attributesOf(rules: readonly (readonly [string, Expression])[]): string[] | undefined {
   const found = new Set<string>();
   for (const [, { attributes }] of rules) {

@@ -24,6 +24,8 @@ export interface Expression {
   neverSet(): string[];
   /** The attributes that it can read; undefined when it uses `entry` in a way that may read any. */
   readonly attributes: readonly string[] | undefined;
+  /** Of the attributes that it names those that are not in `has` or `coalesce`: it is not meant to be without them. */
+  readonly required: readonly string[];
   /** Whether it uses the time: then the same attributes may give another value later. */
   readonly asksTime: boolean;
 }
@@ -111,6 +113,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
       neverSet: () =>
         [...record.found.keys()].filter((name) => record.found.get(name) === false && !optional.has(name)),
       attributes: readsAny(nodes) ? undefined : [...new Set(namedIn(parsed.ast))],
+      required: [...new Set(namedIn(parsed.ast))].filter((name) => !optional.has(name)),
       asksTime: nodes.some((node) => node.op === "id" && node.args === "Now"),
     };
   } catch (error) {

@@ -49,7 +49,8 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const { place, name } = after;
     await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
     const target = listedOnce(after.target, workbench);
-    const remember = rememberingSources(wantedByBoth(before, after), workbench);
+    const required = after.sources.length === 1 ? after.rules.required() : undefined;
+    const remember = rememberingSources({ attributes: wantedByBoth(before, after), required }, workbench);
     const make = (sync: Sync): Promise<Desired> => {
       const sources = sync.sources.map(({ source, ...rest }) => Object.assign(rest, { source: remember(source) }));
       return makeDesired({ ...sync, sources, target }, workbench, { ...options, signal });
@@ -89,28 +90,27 @@ function wantedByBoth(before: Sync, after: Sync): WantedAttributes | undefined {
 
 /** Makes a source that is read once: later reads yield the same records again. */
 function rememberingSources(
-  attributes: WantedAttributes | undefined,
+  wanted: Pick<ReadContext, "attributes" | "required">,
   workbench: Workbench,
 ): (source: Source) => Source {
   const remembered = new Map<Source, Source>();
   return (source) => {
     const known = remembered.get(source);
     if (known !== undefined) return known;
-    const made = remembering(source, attributes, workbench.file(`source-${remembered.size}.ndjson`));
+    const made = remembering(source, wanted, workbench.file(`source-${remembered.size}.ndjson`));
     remembered.set(source, made);
     return made;
   };
 }
 
-function remembering(source: Source, attributes: WantedAttributes | undefined, file: string): Source {
+function remembering(source: Source, wanted: Pick<ReadContext, "attributes" | "required">, file: string): Source {
   /** Throws what the first read threw. */
   let ended: (() => void) | undefined;
   return {
     uniqueIds: source.uniqueIds,
     read: (context) => {
-      const { attributes: _, ...rest } = context;
       if (ended !== undefined) return readAgain(file, ended, context);
-      const records = source.read(attributes === undefined ? rest : { ...rest, attributes });
+      const records = source.read({ ...context, ...wanted });
       return write(records, file, (end) => {
         ended = end;
       });

@@ -116,6 +116,8 @@ export function readSources(
       signal,
       warn,
       attributes: rules.attributes(),
+      // Of several sources each may have its own attributes.
+      required: sources.length === 1 ? rules.required() : undefined,
       lastCounts: digest === "" ? undefined : last?.counts,
       count: (what, amount) => {
         counted[what] = amount;

@@ -101,7 +101,7 @@ const leniencies: readonly {
   {
     what: "rows of nothing but delimiters",
     text: "id,name\n1,Ada\n,\n , \n2,Bob\n,,,\n",
-    error: 'input: users.csv:3: column "id" is empty',
+    error: "input: users.csv:3: a row without any value; such rows are skipped with skipBlankRows: true",
     setting: { skipBlankRows: true },
     records: [ada, { ...bob, origin: "users.csv:5" }],
   },
@@ -119,6 +119,22 @@ const leniencies: readonly {
       "input: users.csv:2: has 4 fields, the header has 2; empty fields at the end are dropped with trailingDelimiters: true",
     setting: { trailingDelimiters: true },
     records: [ada, bob],
+  },
+  {
+    what: "lines before the header",
+    text: 'Export of 1"\r\n"\r\nid,name\r\n1,Ada\r\n2,Bob\r\n',
+    error: "input: users.csv:1: the row that starts here has a quote inside a field",
+    setting: { skipLines: 2 },
+    records: [{ ...ada, origin: "users.csv:4" }, bob],
+  },
+  {
+    what: "rows before the header",
+    text: "Export of,1 March\n\n,,\nid,name\n1,Ada\n2,Bob\n",
+    error:
+      'input: users.csv:1: the header has no column "id"; is the header line missing, or does the column have another name?; ' +
+      "line 4 looks like it: set skipLines: 3, or skipUntilHeader: true",
+    setting: { skipUntilHeader: true },
+    records: [{ ...ada, origin: "users.csv:5" }, bob],
   },
   {
     what: "delimiters at the end of the header",
@@ -141,6 +157,51 @@ test.each(leniencies)(
     expect(found).toHaveLength(records.length);
   },
 );
+
+test("lines before the header end in any way, wherever a piece of the text ends", async () => {
+  for (const [newline, count] of [
+    ["\n", 3],
+    ["\r\n", 3],
+    ["\r", 3],
+  ] as const) {
+    // 32 KiB is how much is read at a time.
+    for (const length of [32_765, 32_766, 32_767, 32_768]) {
+      const preamble = ["x".repeat(length - 2 * newline.length), "", '"'].join(newline);
+      await write("users.csv", [preamble, "id,name", "1,Ada", ""].join(newline));
+      expect(await read({ users, skipLines: count })).toMatchObject([{ ...ada, origin: "users.csv:5" }]);
+    }
+  }
+  expect(await failure({ users, skipLines: 9 })).toBe("incomplete: users.csv is empty: it has no header line");
+});
+
+test("a header that is never found is an error", async () => {
+  await write("users.csv", "a,b\nc,d\n");
+  const options = { users: { ...users, memberOf: { column: "groups" } }, skipUntilHeader: true };
+  expect(await failure(options)).toBe('incomplete: users.csv has no header: no row has the columns "id", "groups"');
+  await write("users.csv", `${"a,b\n".repeat(200)}`);
+  expect(await failure(options)).toBe(
+    'input: users.csv:101: the header has no column "id"; is the header line missing, or does the column have another name?',
+  );
+});
+
+test("a header that comes again is an error", async () => {
+  await write("users.csv", "id,name\n1,Ada\nid,name\n2,Bob\n");
+  expect(await failure({ users })).toBe(
+    "input: users.csv:3: is the header again; if several exports were joined, name each as a file of its own: file: [one.csv, two.csv]",
+  );
+});
+
+test.each([
+  ["display\u{A0}name", 'a no-break space (U+00A0): "display\\u00A0name"'],
+  ["display name\u{200B}", 'a zero-width space (U+200B): "display name\\u200B"'],
+  ["display  name", 'other spaces: "display  name"'],
+])("a header that only looks right is named as what it is: %j", async (written, message) => {
+  await write("users.csv", `id,${written}\n1,Ada\n`);
+  const options = { users: { ...users, columns: { name: "display name" } } };
+  expect(await failure(options)).toBe(
+    `input: users.csv:1: the header has no column "display name"; there is one written with ${message}; write it so, in double quotes`,
+  );
+});
 
 test("drops no value that is past the header, whatever is allowed", async () => {
   await write("users.csv", "id,name\n1,Ada,x\n");

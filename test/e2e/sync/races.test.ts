@@ -86,11 +86,11 @@ test("a rule that leaves everybody out is held, and not taken for everybody havi
   const names = Array.from({ length: 11 }, (_, index) => `user${index}`);
   await people(...names);
   await runIt(syncOf());
-  const misspelled = compileRules({
-    users: { name: "entry.login", displayName: "entry.login", include: 'entry.staus == "active"' },
+  const mistaken = compileRules({
+    users: { name: "entry.login", displayName: "entry.login", include: 'entry.login == "active"' },
   });
   for (const apply of [false, true]) {
-    await expect(runIt(syncOf({}, { rules: misspelled }), apply)).rejects.toThrow(/held by the limit deletes/);
+    await expect(runIt(syncOf({}, { rules: mistaken }), apply)).rejects.toThrow(/held by the limit deletes/);
   }
   expect(await users()).toHaveLength(12);
 });

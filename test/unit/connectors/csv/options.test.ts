@@ -10,7 +10,7 @@ function problems(value: unknown): readonly string[] {
 }
 
 test("needs no more than a file and its id", () => {
-  expect(options.parse({ users })).toEqual({ users: { ...users, minRows: 1 } });
+  expect(options.parse({ users })).toEqual({ users });
 });
 
 test("separates references by semicolons, and calls users user and groups group by default", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { headerOf } from "#connectors/csv/rows.ts";
+import { headerOf } from "#connectors/csv/header.ts";
 import { options } from "#connectors/csv/options.ts";
 import { entryOf, membershipOf } from "#connectors/csv/records.ts";
 
