@@ -39,10 +39,9 @@ export function namedAttributes(
     columns(columns, header, file) {
       const own = new Set(columns.map(({ name }) => nfc(name)));
       const found = columns.flatMap((column) => {
-        const other = [...counts.keys()].filter((name) => !own.has(name) && header.same(name, column.name));
-        return counts.has(nfc(column.name)) || other.length === 0
-          ? [column, ...other.map((name) => ({ ...column, name }))]
-          : other.map((name) => ({ ...column, name }));
+        const others = [...counts.keys()].filter((name) => !own.has(name) && header.same(name, column.name));
+        const isNamed = counts.has(nfc(column.name)) || others.length === 0;
+        return [...(isNamed ? [column] : []), ...others.map((name) => ({ name, index: column.index }))];
       });
       const names = new Set(found.map(({ name }) => nfc(name)));
       for (const name of counts.keys()) {

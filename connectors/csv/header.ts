@@ -126,7 +126,7 @@ function visible(name: string): string {
 }
 
 function writtenWith(found: string, name: string): string {
-  const kinds = [...new Set([...found].filter((character) => !name.includes(character)))];
+  const kinds = [...new Set(found)].filter((character) => !name.includes(character));
   const what = kinds.map((character) => invisibleCharacters[character] ?? "another space").join(" and ");
   const written = found.replaceAll(/[^\S ]|[\u{AD}\u{200B}\u{2060}]/gu, (each) => {
     return `\\u${each.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`;

@@ -178,7 +178,7 @@ test("a header that is never found is an error", async () => {
   await write("users.csv", "a,b\nc,d\n");
   const options = { users: { ...users, memberOf: { column: "groups" } }, skipUntilHeader: true };
   expect(await failure(options)).toBe('incomplete: users.csv has no header: no row has the columns "id", "groups"');
-  await write("users.csv", `${"a,b\n".repeat(200)}`);
+  await write("users.csv", "a,b\n".repeat(200));
   expect(await failure(options)).toBe(
     'input: users.csv:101: the header has no column "id"; is the header line missing, or does the column have another name?',
   );

@@ -174,6 +174,14 @@ describe("wrong input", () => {
 
 test("an attribute that no record has is pointed out: a rule that asks for it may mean another", async () => {
   await company.configure((yaml) => yaml.replace("mail: entry.mail", "mail: entry.mial"));
+  for (const name of ["plan", "check"]) {
+    const { code, stdout, stderr } = await command(name);
+    expect(code).toBe(1);
+    expect(stdout + stderr).toContain(
+      'people.csv:1: no column gives entry.mial, which a rule reads; did you mean "mail"?; if the file may be without it, list it under optionalColumns',
+    );
+  }
+  await company.configure((yaml) => yaml.replace("file: people.csv", "file: people.csv, optionalColumns: [mial]"));
   expect((await command("plan")).stdout).toContain("rule users.mail: entry.mial is set in no record");
 });
 
