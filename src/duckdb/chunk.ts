@@ -25,20 +25,22 @@ import bindings from "@duckdb/node-bindings";
  */
 
 /**
- * The values of a chunk, column by column.
+ * What reads the values of a chunk, column by column, by the number of the row. Text is read when it is asked for: a
+ * chunk may hold much of it.
  * @param types the column types of the result
  */
-export function readColumns(chunk: DuckDBDataChunk, types: readonly DuckDBType[]): DuckDBValue[][] {
+export function columnReaders(chunk: DuckDBDataChunk, types: readonly DuckDBType[]): ((row: number) => DuckDBValue)[] {
   const rows = chunk.rowCount;
   return types.map((type, index) => {
     const bytes = withBytes(type);
-    if (bytes === type) return chunk.getColumnValues(index);
+    if (bytes === type) {
+      const values = chunk.getColumnValues(index);
+      return (row) => values[row] ?? null;
+    }
     const vector = DuckDBVector.create(bindings.data_chunk_get_vector(chunk.chunk, index), rows, bytes);
-    const read =
-      vector instanceof DuckDBBlobVector
-        ? (row: number): DuckDBValue => decode(vector.getItemBytes(row))
-        : (row: number): DuckDBValue => withText(vector.getItem(row), type);
-    return Array.from({ length: rows }, (_, row) => read(row));
+    return vector instanceof DuckDBBlobVector
+      ? (row) => decode(vector.getItemBytes(row))
+      : (row) => withText(vector.getItem(row), type);
   });
 }
 
@@ -49,11 +51,11 @@ export function readRows(
   types: readonly DuckDBType[],
 ): Record<string, unknown>[] {
   const rows: Record<string, unknown>[] = Array.from({ length: chunk.rowCount }, () => ({}));
-  for (const [index, values] of readColumns(chunk, types).entries()) {
+  for (const [index, read] of columnReaders(chunk, types).entries()) {
     const [name, type] = [names[index], types[index]];
     if (name === undefined || type === undefined) throw new RangeError("a chunk has more columns than its result");
     for (const [place, row] of rows.entries())
-      row[name] = JSDuckDBValueConverter(values[place] ?? null, type, JSDuckDBValueConverter);
+      row[name] = JSDuckDBValueConverter(read(place), type, JSDuckDBValueConverter);
   }
   return rows;
 }

@@ -10,7 +10,9 @@ export const data = values
   .describe("The folder for everything Rollcall stores, relative to this file.");
 export const memory = values.memory
   .prefault("1GiB")
-  .describe("DuckDB's memory limit; beyond it, DuckDB spills to disk.");
+  .describe(
+    "DuckDB's memory limit; beyond it, DuckDB spills to disk. Also the limit of all answers of pinboards together.",
+  );
 
 /** What `service` holds. */
 export const service = z.strictObject({

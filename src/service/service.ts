@@ -9,8 +9,6 @@ import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate 
 import type { Account } from "#service/directory/directory.ts";
 import { openDirectory } from "#service/directory/directory.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
-import { openDuckDbEngine } from "#service/engine/duckdb.ts";
-import type { Engine } from "#service/engine/engine.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import type { Pinboard, Pinboards } from "#service/pinboards/pinboards.ts";
 import { openPinboards } from "#service/pinboards/pinboards.ts";
@@ -25,6 +23,8 @@ import { addLocalRoutes } from "#service/server/sql-route.ts";
 import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { createThrottle, openKnownAddresses } from "#service/session/throttle.ts";
+import { openWorker } from "#service/worker/worker.ts";
+import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
 import { createProgress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
@@ -85,19 +85,20 @@ async function open(options: ServiceOptions): Promise<Service> {
     database.close();
   });
   const loadFolder = join(folder, "loads");
-  const engine = await openDuckDbEngine({
+  const worker = await openWorker({
     folder: join(folder, "databases"),
+    answers: join(folder, "answers"),
     memory: options.memory,
     files: [loadFolder],
+    log,
   });
-  opening.defer(() => engine.close());
+  opening.defer(() => worker.close());
   // Everything that may fail comes before the directory: a password it generates is printed only after a successful
   // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
-  const pinboards = await openPinboards({ ...options.queries, engine, read });
-  opening.defer(() => pinboards.settled());
+  const pinboards = await openPinboards({ ...options.queries, worker, read });
   await checkIsFree(host, options.listen.port);
-  if (options.tables !== undefined) await defineTables(engine, options.tables);
+  if (options.tables !== undefined) await defineTables(worker, options.tables);
   const directory = await openDirectory({ database, folder, administrator, progress });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ database, ...lifetimes, log });
@@ -109,7 +110,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const loads = await openLoads({
     ...options.loads,
     folder: loadFolder,
-    engine,
+    worker,
     log,
     progress,
     observe: observe.load,
@@ -157,7 +158,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     ],
   });
   addDataRoutes(app, loginSettings);
-  addLocalRoutes(app, { callers, engine, shutdown });
+  addLocalRoutes(app, { callers, worker, shutdown });
   addLoadRoutes(app, {
     callers,
     loads,
@@ -200,11 +201,11 @@ async function open(options: ServiceOptions): Promise<Service> {
 }
 
 /** Creates what a file defines and does not exist yet. @throws {InputError} */
-async function defineTables(engine: Engine, file: string): Promise<void> {
+async function defineTables(worker: Worker, file: string): Promise<void> {
   const sql = await readFile(file, "utf8").catch((cause: unknown) => {
     throw new InputError(`service.tables: ${file} cannot be read: ${messageOf(cause)}`, { cause });
   });
-  await engine.define(sql, file);
+  await worker.define(sql, file);
 }
 
 async function reload(pinboards: Pinboards, log: Logger): Promise<readonly string[]> {

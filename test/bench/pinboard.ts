@@ -9,6 +9,7 @@ import type { Database } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { compactData } from "#wire/pinboards.ts";
 import { familyB, pinboardRoutes, sessionCookie } from "#wire/routes.ts";
+import { executed } from "../contract/engine/stage.ts";
 import { machine, table } from "./measure.ts";
 import { startService } from "./service.ts";
 import type { BenchService } from "./service.ts";
@@ -86,8 +87,8 @@ async function prepare(folder: string, rows: number, memory: number): Promise<st
   const databases = join(folder, "data", "service", "databases");
   const engine = await openDuckDbEngine({ folder: databases, memory });
   const never = new AbortController().signal;
-  await engine.execute(undefined, "CREATE DATABASE shop", never);
-  await engine.execute("shop", tableOf(rows), never);
+  await executed(engine, undefined, "CREATE DATABASE shop", never);
+  await executed(engine, "shop", tableOf(rows), never);
   await engine.close();
   const copy = join(folder, "alone.duckdb");
   await copyFile(join(databases, "shop.duckdb"), copy);

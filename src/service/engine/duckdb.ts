@@ -6,6 +6,7 @@ import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { ledgerName, openDatabases } from "./databases.ts";
+import { tookTooLong } from "./engine.ts";
 import type { Engine, Query, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { interruptible, meaningOf, readPage, soleStatement } from "./query.ts";
@@ -45,7 +46,6 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
   const tables = createKeyedQueue();
   /** The contents of each database, cached until a statement may have changed them. */
   const holdings = new Map<string, Promise<Holdings>>();
-  let revision = 0;
 
   const holdingsOf = async (database: string): Promise<Holdings> => {
     const known = holdings.get(database);
@@ -81,24 +81,22 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     define: async (sql, origin) => {
       await define(databases, sql, origin, schemaOf);
       holdings.clear();
-      revision += 1;
     },
-    execute: async (name, sql, signal) => {
+    execute: async (name, sql, signal, sink) => {
       const [only, ...more] = databases.names();
       const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name);
       return databases.use(async (connection) => {
         try {
           if (database !== undefined) await connection.run(useOf(database, defaultSchema));
-          const page = await interruptible(connection, signal, async () =>
-            execute(databases, connection, sql, defaultSchema),
+          const total = await interruptible(connection, signal, async () =>
+            execute(databases, connection, sql, defaultSchema, sink),
           );
           if (database === undefined) await refuseUnplaced(connection);
-          return page;
+          return total;
         } catch (error) {
           throw meaningOf(error);
         } finally {
           holdings.clear();
-          revision += 1;
         }
       });
     },
@@ -116,12 +114,10 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
           await writeTable(connection, table, writing, signal);
         } catch (error) {
           throw signal.aborted ? error : meaningOf(error);
-        } finally {
-          revision += 1;
         }
       });
     },
-    query: async (query, signal) => {
+    query: async (query, signal, sink) => {
       const database = existing(query.database);
       const statement = soleStatement(query.sql);
       const vocabulary = await readOnce();
@@ -133,7 +129,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
                 await connection.run(useOf(database, defaultSchema));
                 return connection.transaction(async () => {
                   await checkQuery(connection, vocabulary, await holdingsOf(database), statement);
-                  return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit });
+                  return readPage(connection, statement, { offset: query.offset ?? 0, limit: query.limit }, sink);
                 });
               }).catch((error: unknown) => {
                 throw limited.aborted ? error : meaningOf(error);
@@ -143,7 +139,6 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
         signal,
       );
     },
-    revision: () => revision,
     close: async () => {
       await tables.idle();
       databases.close();
@@ -166,7 +161,7 @@ async function inTime<Result>(
   const limit = new AbortController();
   const timer = setTimeout(
     () => {
-      limit.abort(new UnavailableError(`the query took longer than ${query.timeout / 1000} s and was stopped`));
+      limit.abort(new UnavailableError(tookTooLong(query.timeout)));
     },
     Math.min(query.timeout, longestTimer),
   );

@@ -60,12 +60,12 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-/** One page of the rows of a query. */
-export interface Page {
-  readonly columnNames: readonly string[];
-  /** Values as in JSON (B.15). */
-  readonly rows: readonly (readonly unknown[])[];
-  readonly totalRowCount: number;
+/** Gets the rows of a result as they are computed. The next ones wait until it has taken these. */
+export interface RowSink {
+  /** Begins a result. What an earlier statement gave is dropped. */
+  begin(columnNames: readonly string[]): Promise<void>;
+  /** Values are as in JSON (B.15). */
+  rows(rows: readonly (readonly unknown[])[]): Promise<void>;
 }
 
 export interface Query {
@@ -77,6 +77,11 @@ export interface Query {
   readonly limit: number;
   /** How long it may run, in milliseconds, not counting the time in the queue. */
   readonly timeout: number;
+}
+
+/** @param timeout in milliseconds */
+export function tookTooLong(timeout: number): string {
+  return `the query took longer than ${timeout / 1000} s and was stopped`;
 }
 
 /** What to write, and how. */
@@ -99,8 +104,11 @@ export interface Engine {
    * @throws {InputError} naming the statement's line in `origin`
    */
   define(sql: string, origin: string): Promise<void>;
-  /** Runs arbitrary statements of an administrator in a database, and returns the rows of the last one. */
-  execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Page>;
+  /**
+   * Runs arbitrary statements of an administrator in a database. `sink` gets the first rows of the last one.
+   * @returns how many rows it has
+   */
+  execute(database: string | undefined, sql: string, signal: AbortSignal, sink: RowSink): Promise<number>;
   /** The table of this name; undefined if there is none. */
   find(name: TableName): Promise<Table | undefined>;
   /** Opens a stage for a load. */
@@ -115,11 +123,10 @@ export interface Engine {
    */
   write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void>;
   /**
-   * Runs a query read-only, confined to its database: no files, no network, no other database.
+   * Runs a query read-only, confined to its database: no files, no network, no other database. `sink` gets its page.
+   * @returns how many rows the query has
    * @throws {InputError} what is wrong with the SQL; {UnavailableError} when its time is up
    */
-  query(query: Query, signal: AbortSignal): Promise<Page>;
-  /** Changes with everything that may change the results of queries, before that is reported as done. */
-  revision(): number;
+  query(query: Query, signal: AbortSignal, sink: RowSink): Promise<number>;
   close(): Promise<void>;
 }

@@ -3,12 +3,12 @@ import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import type { Databases } from "./databases.ts";
-import type { Page } from "./engine.ts";
+import type { RowSink } from "./engine.ts";
 import { convert, meaningOf } from "./query.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 
-/** The maximum number of rows an administrator's statement returns; `totalRowCount` counts all of them. */
+/** The maximum number of rows an administrator's statement returns; all of them are counted. */
 const maxRows = 100_000;
 /** Statements that would change the instance for everybody, or reach files of the service. */
 const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOAD", "PRAGMA", "SET", "RESET", "CALL"];
@@ -16,14 +16,16 @@ const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOA
 /**
  * Runs an administrator's statements in order, each in its own transaction unless they use BEGIN.
  * @param defaultSchema for tables that are named without a schema
+ * @returns how many rows the last one has
  */
 export async function execute(
   databases: Databases,
   connection: Connection,
   sql: string,
   defaultSchema: string,
-): Promise<Page> {
-  let page: Page = { columnNames: [], rows: [], totalRowCount: 0 };
+  sink: RowSink,
+): Promise<number> {
+  let rows = 0;
   const statements = splitStatements(sql);
   for (const statement of statements) {
     const database = newDatabase(statement);
@@ -35,10 +37,9 @@ export async function execute(
     try {
       await withinReach(connection, namedDatabases(statement, databases), defaultSchema, async () => {
         const result = await connection.raw.stream(statement.sql);
-        const { rows, total } = await convert(result, maxRows);
         // DuckDB returns a column `Count` even for statements that return nothing.
-        const columnNames = result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames();
-        page = { columnNames, rows, totalRowCount: total };
+        await sink.begin(result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames());
+        rows = await convert(result, maxRows, sink);
       });
     } catch (error) {
       const meaning = meaningOf(error);
@@ -48,7 +49,7 @@ export async function execute(
       throw new InputError(`the statement on line ${statement.line}${before}: ${meaning.message}`, { cause: error });
     }
   }
-  return page;
+  return rows;
 }
 
 /** The databases that a statement names as `database.name`. */

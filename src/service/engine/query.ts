@@ -16,10 +16,10 @@ import {
   DuckDBTypeId,
   DuckDBUnionValue,
 } from "@duckdb/node-api";
-import { readColumns } from "#duckdb/chunk.ts";
+import { columnReaders } from "#duckdb/chunk.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
-import type { Page } from "./engine.ts";
+import type { RowSink } from "./engine.ts";
 import { splitStatements, unordered } from "./statements.ts";
 
 /** The one statement of a query in a form that fits into parentheses: without its semicolon and what follows. */
@@ -35,40 +35,52 @@ export function soleStatement(sql: string): string {
 /**
  * Reads a page of a checked statement. The engine cuts the page; a second query counts the rows only if the page does not
  * show how many there are.
+ * @returns how many rows the statement has
  */
 export async function readPage(
   connection: Connection,
   statement: string,
   { offset, limit }: { readonly offset: number; readonly limit: number },
-): Promise<Page> {
+  sink: RowSink,
+): Promise<number> {
   // Column names are taken from the statement itself: around a subquery, DuckDB would number equal names.
   const prepared = await connection.raw.prepare(statement);
   const columnNames = Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnName(index));
   prepared.destroySync();
-  const result = await connection.raw.run(`SELECT * FROM (\n${statement}\n) LIMIT ${limit + 1} OFFSET ${offset}`);
-  const rows = (await convert(result, limit + 1)).rows;
-  const told = rows.length <= limit && (rows.length > 0 || offset === 0);
-  if (told) return { columnNames, rows, totalRowCount: offset + rows.length };
+  await sink.begin(columnNames);
+  const result = await connection.raw.stream(`SELECT * FROM (\n${statement}\n) LIMIT ${limit + 1} OFFSET ${offset}`);
+  const found = await convert(result, limit, sink);
+  const told = found <= limit && (found > 0 || offset === 0);
+  if (told) return offset + found;
   const counted = await unordered(connection, statement);
   const [count] = await connection.rows<{ total: bigint }>(`SELECT count(*) AS total FROM (\n${counted}\n)`);
-  return { columnNames, rows: rows.slice(0, limit), totalRowCount: Number(count?.total ?? 0) };
+  return Number(count?.total ?? 0);
 }
 
-/** The first rows of a result as JSON values, and how many rows it has. Yields to the event loop after each batch. */
-export async function convert(result: DuckDBResult, limit: number): Promise<{ rows: unknown[][]; total: number }> {
+/** How many rows are in JavaScript's memory at a time: a value may have megabytes. */
+const rowsAtOnce = 64;
+
+/**
+ * Gives the first rows of a result to `sink`, and counts all of them. Yields to the event loop after each batch.
+ * @returns how many rows it has
+ */
+export async function convert(result: DuckDBResult, limit: number, sink: RowSink): Promise<number> {
   const types = result.columnTypes();
   const converters = types.map(converterOf);
-  const rows: unknown[][] = [];
   let total = 0;
   for (;;) {
     const chunk = await result.fetchChunk();
-    if (chunk === null || chunk.rowCount === 0) return { rows, total };
+    if (chunk === null || chunk.rowCount === 0) return total;
+    const wanted = Math.min(chunk.rowCount, Math.max(0, limit - total));
     total += chunk.rowCount;
-    if (rows.length >= limit) continue;
-    const columns = readColumns(chunk, types);
-    const wanted = Math.min(chunk.rowCount, limit - rows.length);
-    for (let row = 0; row < wanted; row++)
-      rows.push(columns.map((values, index) => converters[index]?.(values[row] ?? null)));
+    if (wanted === 0) continue;
+    const columns = columnReaders(chunk, types);
+    for (let from = 0; from < wanted; from += rowsAtOnce) {
+      const length = Math.min(rowsAtOnce, wanted - from);
+      await sink.rows(
+        Array.from({ length }, (_, row) => columns.map((read, index) => converters[index]?.(read(from + row)))),
+      );
+    }
     await setImmediate();
   }
 }

@@ -80,7 +80,7 @@ export function isOutOfMemory(error: unknown): boolean {
   return !isDiskFull(error) && /\bOut of Memory Error\b/.test(messageOf(error));
 }
 
-function outOfMemory(cause: unknown): UnavailableError {
+export function outOfMemory(cause: unknown): UnavailableError {
   return new UnavailableError(
     "There is not enough memory for the load: nothing of it was loaded. Try again when less is going on, load the rows in " +
       "several smaller loads, or have service.memory raised in the configuration of the service.",

@@ -4,30 +4,41 @@ import type { Engine, Stage, Table } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
 import { dataTexts } from "#wire/errors.ts";
 import { writeError } from "./capacity.ts";
-import type { Cycle, Outcome } from "./cycle.ts";
+import type { Outcome } from "./cycle.ts";
 import { parse } from "./parse.ts";
 import type { LoadInput, Parsed } from "./parse.ts";
 import { formatOf, maxErrorsOf, targetOf } from "./start-request.ts";
+import type { LoadParameters } from "#wire/loads.ts";
+
+/** What has to be loaded. */
+export interface LoadJob {
+  readonly id: string;
+  readonly parameters: LoadParameters;
+  /** The files of the chunks, in the order of their rows. */
+  readonly chunks: readonly string[];
+  /** The file that gets the rejected rows (A.13). */
+  readonly badRecords: string;
+}
 
 /**
  * Loads a committed cycle: either everything, or nothing and the outcome says why.
  * @throws the signal's reason when it is aborted; then nothing was written
  */
-export async function load(cycle: Cycle, engine: Engine, signal: AbortSignal): Promise<Outcome> {
-  const { parameters } = cycle;
+export async function load(job: LoadJob, engine: Engine, signal: AbortSignal): Promise<Outcome> {
+  const { parameters, badRecords } = job;
   const { max_ignored_rows: tolerated, empty_target: empty } = parameters.load_options;
   // A crash may have left the file of an unfinished commit.
-  await rm(cycle.badRecords, { force: true });
+  await rm(badRecords, { force: true });
   const table = await engine.find(targetOf(parameters));
   if (table === undefined) return failed(dataTexts.noTable);
   const input: LoadInput = {
-    chunks: cycle.chunks(),
+    chunks: job.chunks,
     format: formatOf(parameters),
     columns: table.columns,
     maxErrors: maxErrorsOf(parameters),
-    badRecords: cycle.badRecords,
+    badRecords,
   };
-  const writing = { empty, load: cycle.id };
+  const writing = { empty, load: job.id };
   const stage = await engine.openStage();
   try {
     const direct = await loadDirectly(stage, engine, table, input, writing, signal);

@@ -5,15 +5,17 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
-import type { Engine, Table } from "#service/engine/engine.ts";
+import type { Table } from "#service/engine/engine.ts";
 import type { Progress } from "#service/progress.ts";
 import type { EndedLoad } from "#service/observer.ts";
+import type { Worker } from "#service/worker/worker.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { isOutOfHandles, isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";
 import { chunkOf } from "./chunks.ts";
 import type { Chunk } from "./chunks.ts";
-import { cancelled, failed, failureOf, load } from "./commit.ts";
+import { cancelled, failed, failureOf } from "./commit.ts";
+import type { LoadJob } from "./commit.ts";
 import { chunkFolder, createCycle, openCycle, readRecord } from "./cycle.ts";
 import type { Cycle, Outcome } from "./cycle.ts";
 import { targetOf } from "./start-request.ts";
@@ -21,7 +23,7 @@ import { targetOf } from "./start-request.ts";
 export interface LoadOptions extends Limits {
   /** Holds a folder for each cycle. */
   readonly folder: string;
-  readonly engine: Engine;
+  readonly worker: Pick<Worker, "find" | "load">;
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
   readonly expireAfter: number;
   readonly log: Logger;
@@ -70,7 +72,7 @@ type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Ou
 
 /** Opens the cycles of a folder and repeats commits that were cut off (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
-  const { folder, engine, expireAfter, log, progress, observe = () => undefined } = options;
+  const { folder, worker, expireAfter, log, progress, observe = () => undefined } = options;
   const cycles = new Map<string, Cycle>();
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const enqueue = createQueue(width);
@@ -79,9 +81,11 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   /** Its commit was acknowledged: while files cannot be opened, it waits instead of failing. */
   async function loadWithHandles(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
     const patience = patienceOf(Number(cycle.status().bytes_written));
+    const { id, parameters, badRecords } = cycle;
+    const job: LoadJob = { id, parameters, badRecords, chunks: cycle.chunks() };
     for (;;) {
       try {
-        return await progress.watch(`load ${cycle.id}`, patience, () => load(cycle, engine, signal));
+        return await progress.watch(`load ${id}`, patience, () => worker.load(job, signal));
       } catch (error) {
         if (signal.aborted || !isOutOfHandles(error)) throw error;
         log.warn({ err: error, cycle: cycle.id }, `a load waits, too many files are open: ${messageOf(error)}`);
@@ -182,7 +186,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       [...cycles.values()]
         .filter((cycle) => cycle.owner === owner && !hasExpired(cycle))
         .sort((a, b) => a.started - b.started),
-    table: (cycle) => engine.find(targetOf(cycle.parameters)),
+    table: (cycle) => worker.find(targetOf(cycle.parameters)),
     commit: async (cycle, expected) => {
       const result = await cycle.commit(expected);
       if (typeof result === "object") return result;

@@ -1,12 +1,11 @@
 import { InputError, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
-import type { Engine } from "#service/engine/engine.ts";
+import type { Answer, Worker } from "#service/worker/worker.ts";
 import type { VisualizationHeader } from "#wire/pinboards.ts";
-import { encodePage } from "./request.ts";
-import type { DataRequest, EncodedPage } from "./request.ts";
+import type { DataRequest } from "./request.ts";
 
 export interface PinboardOptions {
-  readonly engine: Pick<Engine, "query" | "revision">;
+  readonly worker: Pick<Worker, "query" | "revision">;
   /** Reads all pinboards, at the start and at every `reload`. */
   readonly read: () => Promise<readonly Pinboard[]>;
   /** How long a query may run, in milliseconds. */
@@ -17,11 +16,12 @@ export interface PinboardOptions {
 
 export interface Pinboards {
   /**
-   * The answer of `pinboarddata` (specification 4.2, B.11 to B.13): JSON in pieces. The queries run side by side; the
-   * first that fails stops the others.
-   * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query's time is up
+   * The answer of `pinboarddata` (specification 4.2, B.11 to B.13). The queries run side by side; the first that fails
+   * stops the others.
+   * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query took too much
+   *   time or memory, or there is no room for its result
    */
-  data(request: DataRequest, signal: AbortSignal): Promise<readonly Buffer[]>;
+  data(request: DataRequest, signal: AbortSignal): Promise<PinboardData>;
   /**
    * The answer of `listvizheaders` (B.14).
    * @param administrator the GUID of whom a pinboard is by that does not say
@@ -34,15 +34,24 @@ export interface Pinboards {
    * @throws {InputError} with every problem; then the pinboards stay as they were
    */
   reload(): Promise<number>;
-  /** Resolves when no query is running any more. */
-  settled(): Promise<void>;
+}
+
+/** The results of a pinboard, of which those of large queries are files until they are released. */
+export interface PinboardData {
+  /** In bytes, about. */
+  readonly size: number;
+  /** JSON in pieces. */
+  read(): AsyncIterable<Buffer>;
+  release(): void;
 }
 
 /** Reads the pinboards. @throws {InputError} with every problem of theirs */
-export async function openPinboards({ engine, read, timeout, maxRows }: PinboardOptions): Promise<Pinboards> {
+export async function openPinboards({ worker, read, timeout, maxRows }: PinboardOptions): Promise<Pinboards> {
   let pinboards = byId(await read());
   const reading = createQueue();
-  const flights = createFlights<EncodedPage>();
+  const flights = createFlights<Answer>((answer) => {
+    answer.release();
+  });
 
   const find = (id: string): Pinboard => {
     const pinboard = pinboards.get(id);
@@ -54,13 +63,13 @@ export async function openPinboards({ engine, read, timeout, maxRows }: Pinboard
     { database, sql, name }: Visualization,
     { format, paging }: DataRequest,
     signal: AbortSignal,
-  ): Promise<EncodedPage> => {
+  ): Promise<Shared<Answer>> => {
     const page = { offset: paging.offset ?? 0, limit: Math.min(paging.size ?? maxRows, maxRows) };
     // A request after a change must not get the result from before it.
-    const key = JSON.stringify([engine.revision(), database, sql, page, format]);
+    const key = JSON.stringify([worker.revision(), database, sql, page, format]);
     try {
       return await flights.join(key, signal, async (stop) =>
-        encodePage(await engine.query({ database, sql, timeout, ...page }, stop), format),
+        worker.query({ database, sql, timeout, ...page }, format, stop),
       );
     } catch (cause) {
       if (cause instanceof InputError) throw new InputError(`visualization ${name}: ${cause.message}`, { cause });
@@ -76,11 +85,15 @@ export async function openPinboards({ engine, read, timeout, maxRows }: Pinboard
       const chosen = choose(find(request.pinboard), request.visualizations);
       const failed = new AbortController();
       const either = AbortSignal.any([signal, failed.signal]);
+      const queries = chosen.map((visualization) => query(visualization, request, either));
       try {
-        const pages = await Promise.all(chosen.map((visualization) => query(visualization, request, either)));
-        return write(chosen, pages, request);
+        const answers = await Promise.all(queries);
+        return dataOf(chosen, answers, request);
       } catch (error) {
         failed.abort(error);
+        for (const settled of await Promise.allSettled(queries)) {
+          if (settled.status === "fulfilled") settled.value.leave();
+        }
         throw error;
       }
     },
@@ -103,7 +116,6 @@ export async function openPinboards({ engine, read, timeout, maxRows }: Pinboard
       pinboards = await reading(async () => byId(await read()));
       return pinboards.size;
     },
-    settled: flights.settled,
   };
 }
 
@@ -124,61 +136,86 @@ function choose({ visualizations }: Pinboard, ids: readonly string[]): readonly 
   return visualizations.filter(({ id }) => ids.includes(id.toLowerCase()));
 }
 
-/** The answer in pieces, of which those of the rows may be shared with other answers. */
-function write(
+function dataOf(
   visualizations: readonly Visualization[],
-  pages: readonly EncodedPage[],
+  answers: readonly Shared<Answer>[],
+  request: DataRequest,
+): PinboardData {
+  return {
+    size: answers.reduce((sum, { result }) => sum + result.size, 0),
+    read: () =>
+      write(
+        visualizations,
+        answers.map(({ result }) => result),
+        request,
+      ),
+    release: () => {
+      for (const { leave } of answers) leave();
+    },
+  };
+}
+
+async function* write(
+  visualizations: readonly Visualization[],
+  answers: readonly Answer[],
   { paging }: DataRequest,
-): Buffer[] {
-  const pieces = visualizations.flatMap(({ id, name }, index) => {
-    const page = pages[index];
-    if (page === undefined) return [];
-    const { columnNames, rows, totalRowCount, rowCount } = page;
-    const before = JSON.stringify({ name, columnNames }).slice(0, -1);
-    const after = JSON.stringify({
+): AsyncGenerator<Buffer> {
+  let before = "{";
+  for (const [index, { id, name }] of visualizations.entries()) {
+    const answer = answers[index];
+    if (answer === undefined) continue;
+    const { columnNames, totalRowCount, rowCount } = answer;
+    const start = JSON.stringify({ name, columnNames }).slice(0, -1);
+    yield Buffer.from(`${before}${JSON.stringify(id)}:${start},"data":[`);
+    yield* answer.read();
+    const end = JSON.stringify({
       samplingRatio: 1,
       totalRowCount,
       rowCount,
       pageSize: paging.size ?? -1,
       offset: paging.offset ?? -1,
     }).slice(1);
-    const opening = `${index === 0 ? "{" : ","}${JSON.stringify(id)}:${before},"data":[`;
-    return [Buffer.from(opening), ...rows, Buffer.from(`],${after}`)];
-  });
-  return pieces.length === 0 ? [Buffer.from("{}")] : [...pieces, Buffer.from("}")];
+    before = `],${end},`;
+  }
+  yield Buffer.from(before === "{" ? "{}" : `${before.slice(0, -1)}}`);
+}
+
+/** A result that several callers have. */
+export interface Shared<Result> {
+  readonly result: Result;
+  /** The caller needs it no more. To be called once. */
+  leave(): void;
 }
 
 /** Runs work with the same key only once at a time; all callers share its result. */
 export interface Flights<Result> {
   /**
    * The result of the running work with this key, which is started when there is none. An aborted caller leaves without
-   * disturbing the others; the work is stopped when nobody waits for it any more.
+   * disturbing the others. When all have left, the work is stopped, or its result is dropped.
    * @throws the signal's reason, or what the work throws
    */
-  join(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>;
-  /** Resolves when nothing is running, not even what was told to stop. */
-  settled(): Promise<void>;
+  join(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Shared<Result>>;
 }
 
 interface Flight<Result> {
   readonly result: Promise<Result>;
   readonly stop: AbortController;
-  waiting: number;
+  /** How many callers wait for the result or have it. */
+  callers: number;
 }
 
-export function createFlights<Result>(): Flights<Result> {
+/** @param drop is called with every result that nobody needs any more */
+export function createFlights<Result>(drop: (result: Result) => void): Flights<Result> {
   const byKey = new Map<string, Flight<Result>>();
-  const underWay = new Set<Promise<unknown>>();
 
   const begin = (key: string, work: (signal: AbortSignal) => Promise<Result>): Flight<Result> => {
     const stop = new AbortController();
-    const flight: Flight<Result> = { result: work(stop.signal), stop, waiting: 0 };
+    const flight: Flight<Result> = { result: work(stop.signal), stop, callers: 0 };
     byKey.set(key, flight);
-    const landed = Promise.allSettled([flight.result]).finally(() => {
-      underWay.delete(landed);
+    const land = (): void => {
       remove(key, flight);
-    });
-    underWay.add(landed);
+    };
+    flight.result.then(land, land);
     return flight;
   };
 
@@ -191,25 +228,27 @@ export function createFlights<Result>(): Flights<Result> {
     join: async (key, signal, work) => {
       signal.throwIfAborted();
       const flight = byKey.get(key) ?? begin(key, work);
-      flight.waiting += 1;
-      const leaving = Promise.withResolvers<never>();
+      flight.callers += 1;
       const leave = (): void => {
-        leaving.reject(signal.reason);
+        flight.callers -= 1;
+        if (flight.callers > 0) return;
+        remove(key, flight);
+        flight.stop.abort(signal.reason);
+        flight.result.then(drop, () => undefined);
       };
-      signal.addEventListener("abort", leave, { once: true });
+      const gone = Promise.withResolvers<never>();
+      const goAway = (): void => {
+        gone.reject(signal.reason);
+      };
+      signal.addEventListener("abort", goAway, { once: true });
       try {
-        return await Promise.race([flight.result, leaving.promise]);
+        return { result: await Promise.race([flight.result, gone.promise]), leave };
+      } catch (error) {
+        leave();
+        throw error;
       } finally {
-        signal.removeEventListener("abort", leave);
-        flight.waiting -= 1;
-        if (flight.waiting === 0) {
-          remove(key, flight);
-          flight.stop.abort(signal.reason);
-        }
+        signal.removeEventListener("abort", goAway);
       }
-    },
-    settled: async () => {
-      await Promise.all(underWay);
     },
   };
 }

@@ -1,7 +1,5 @@
-import { setImmediate } from "node:timers/promises";
 import type { z } from "zod";
 import { InputError } from "#errors.ts";
-import type { Page } from "#service/engine/engine.ts";
 import { headerParameters, pinboardParameters } from "#wire/pinboards.ts";
 
 /** The parameters of `pinboarddata`. GUIDs are in lower case. */
@@ -65,31 +63,9 @@ function read<Value>(schema: z.ZodType<Value>, given: object): Value {
 /** How the rows of an answer are written: as arrays, or as objects by column name (B.11). */
 export type Format = "COMPACT" | "FULL";
 
-/** A page as bytes of JSON, ready to be sent any number of times. */
-export interface EncodedPage {
-  readonly columnNames: readonly string[];
-  readonly totalRowCount: number;
-  readonly rowCount: number;
-  /** The rows with commas between them, without the brackets around them. */
-  readonly rows: readonly Buffer[];
-}
-
-/** The size of a piece in characters, after which it yields: about a millisecond of work. */
-const pieceLength = 64 * 1024;
-
-export async function encodePage({ columnNames, rows, totalRowCount }: Page, format: Format): Promise<EncodedPage> {
-  const encodeRow = format === "COMPACT" ? JSON.stringify : objectWriter(columnNames);
-  const pieces: Buffer[] = [];
-  let text = "";
-  for (const [index, row] of rows.entries()) {
-    text += index === 0 ? encodeRow(row) : `,${encodeRow(row)}`;
-    if (text.length < pieceLength) continue;
-    pieces.push(Buffer.from(text));
-    text = "";
-    await setImmediate();
-  }
-  pieces.push(Buffer.from(text));
-  return { columnNames, totalRowCount, rowCount: rows.length, rows: pieces };
+/** What writes a row as JSON. */
+export function rowEncoder(columnNames: readonly string[], format: Format): (row: readonly unknown[]) => string {
+  return format === "COMPACT" ? JSON.stringify : objectWriter(columnNames);
 }
 
 /** Writes a row as an object. `JSON.stringify` would put columns called `1` and `2` first. */

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Pinboards } from "#service/pinboards/pinboards.ts";
+import type { PinboardData, Pinboards } from "#service/pinboards/pinboards.ts";
 import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
 import { familyB, pinboardRoutes } from "#wire/routes.ts";
 import { json, sendJson } from "./answers.ts";
@@ -34,7 +34,7 @@ export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings
         const form = new URLSearchParams(method === "POST" ? await readBody(request) : "");
         const wanted = readDataRequest(parametersOf(query, form), valuesOf("vizid", query, form));
         const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
-        return sendPieces(reply, await pinboards.data(wanted, signal));
+        return sendData(reply, await pinboards.data(wanted, signal));
       },
     });
   }
@@ -52,7 +52,10 @@ export function addPinboardRoutes(app: FastifyInstance, prefix: string, settings
   }
 }
 
-function sendPieces(reply: FastifyReply, pieces: readonly Buffer[]): FastifyReply {
-  const size = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  return reply.type(json).send(size <= small ? Buffer.concat(pieces) : Readable.from(pieces, { objectMode: false }));
+/** The results are files until the answer has been sent, or its client is gone. */
+async function sendData(reply: FastifyReply, data: PinboardData): Promise<FastifyReply> {
+  if (reply.raw.destroyed) data.release();
+  else reply.raw.once("close", data.release);
+  if (data.size > small) return reply.type(json).send(Readable.from(data.read(), { objectMode: false }));
+  return reply.type(json).send(Buffer.concat(await Array.fromAsync(data.read())));
 }

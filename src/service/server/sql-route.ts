@@ -1,14 +1,15 @@
+import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
-import type { Engine } from "#service/engine/engine.ts";
+import type { Answer, Worker } from "#service/worker/worker.ts";
 import { localRoutes } from "#wire/routes.ts";
 import { sqlRequest } from "#wire/sql.ts";
-import { HttpError, sendJson } from "./answers.ts";
+import { HttpError, json } from "./answers.ts";
 import type { Callers } from "./callers.ts";
 import { disconnectOf, readBody } from "./request.ts";
 
 export interface LocalSettings {
   readonly callers: Callers;
-  readonly engine: Engine;
+  readonly worker: Pick<Worker, "execute">;
   /** Aborted when the service stops waiting for requests (0.9). */
   readonly shutdown: AbortSignal;
 }
@@ -17,16 +18,26 @@ export interface LocalSettings {
  * SQL from commands on this machine, while the service holds the databases. A login is not enough, not even an
  * administrator's: free SQL is for those who could open the database files anyway.
  */
-export function addLocalRoutes(app: FastifyInstance, { callers, engine, shutdown }: LocalSettings): void {
+export function addLocalRoutes(app: FastifyInstance, { callers, worker, shutdown }: LocalSettings): void {
   app.route({
     method: localRoutes.sql.method,
     url: localRoutes.sql.path,
     handler: async (request, reply) => {
       await callers.requireLocal(request);
       const { database, sql } = readRequest(await readBody(request));
-      return sendJson(reply, await engine.execute(database, sql, AbortSignal.any([shutdown, disconnectOf(reply)])));
+      const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
+      const answer = await worker.execute(database, sql, signal);
+      if (reply.raw.destroyed) answer.release();
+      else reply.raw.once("close", answer.release);
+      return reply.type(json).send(Readable.from(write(answer), { objectMode: false }));
     },
   });
+}
+
+async function* write({ columnNames, totalRowCount, read }: Answer): AsyncGenerator<Buffer> {
+  yield Buffer.from(`{"columnNames":${JSON.stringify(columnNames)},"rows":[`);
+  yield* read();
+  yield Buffer.from(`],"totalRowCount":${totalRowCount}}`);
 }
 
 function readRequest(body: string): ReturnType<typeof sqlRequest.parse> {

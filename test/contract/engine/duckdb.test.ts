@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import { spawnProgram } from "../../support/process.ts";
-import { rowsPerLoad, stageOf } from "./stage.ts";
+import { executed, pageOf, rowsPerLoad, stageOf } from "./stage.ts";
 import { engineSuite } from "./suite.ts";
 
 const open = async (folder: string): Promise<Engine> => openDuckDbEngine({ folder, memory: 512 * 2 ** 20 });
@@ -24,11 +24,12 @@ describe("queries are confined to their database", () => {
     engine = await open(folder);
     const sql = "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a + 1 AS b FROM t; INSERT INTO t VALUES (1)";
     for (const database of ["own", "other"]) {
-      await engine.execute(undefined, `CREATE DATABASE ${database}`, never);
-      await engine.execute(database, sql, never);
+      await executed(engine, undefined, `CREATE DATABASE ${database}`, never);
+      await executed(engine, database, sql, never);
     }
-    await engine.execute("own", "CREATE MACRO peek() AS (SELECT a FROM other.core_default_schema.t)", never);
-    await engine.execute(
+    await executed(engine, "own", "CREATE MACRO peek() AS (SELECT a FROM other.core_default_schema.t)", never);
+    await executed(
+      engine,
       "own",
       'CREATE SEQUENCE s; CREATE SCHEMA elsewhere; CREATE TABLE elsewhere."x.csv" (a INT)',
       never,
@@ -42,7 +43,7 @@ describe("queries are confined to their database", () => {
   });
 
   const ask = async (sql: string): Promise<unknown> =>
-    engine.query({ database: "own", sql: sql.replaceAll("FOLDER", folder), limit: 100, timeout: 60_000 }, never);
+    pageOf(engine, { database: "own", sql: sql.replaceAll("FOLDER", folder), limit: 100, timeout: 60_000 }, never);
 
   test.each([
     "SELECT * FROM other.core_default_schema.t",
@@ -150,21 +151,21 @@ describe("queries are confined to their database", () => {
 
   test("not even an administrator reaches other files", async () => {
     const refusal = /file system operations are disabled/;
-    await expect(engine.execute("own", "FROM read_text('/etc/passwd')", never)).rejects.toThrow(refusal);
-    await expect(engine.execute("own", "FROM '/etc/hosts.csv'", never)).rejects.toThrow(refusal);
-    await expect(engine.execute("own", "FROM 'https://example.com/x.csv'", never)).rejects.toThrow(/https?/);
+    await expect(executed(engine, "own", "FROM read_text('/etc/passwd')", never)).rejects.toThrow(refusal);
+    await expect(executed(engine, "own", "FROM '/etc/hosts.csv'", never)).rejects.toThrow(refusal);
+    await expect(executed(engine, "own", "FROM 'https://example.com/x.csv'", never)).rejects.toThrow(/https?/);
   });
 });
 
 test("A.21 tables with indexes, unique columns and references are upserted and emptied too", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
   const engine = await open(folder);
-  await engine.execute(undefined, "CREATE DATABASE shop", never);
+  await executed(engine, undefined, "CREATE DATABASE shop", never);
   const sql = `CREATE TABLE indexed (id INTEGER PRIMARY KEY, name VARCHAR); CREATE INDEX by_name ON indexed (name);
     CREATE TABLE one_name (id INTEGER PRIMARY KEY, name VARCHAR UNIQUE);
     CREATE TABLE referenced (id INTEGER PRIMARY KEY, name VARCHAR);
     CREATE TABLE referring (id INTEGER PRIMARY KEY REFERENCES referenced (id), name VARCHAR)`;
-  await engine.execute("shop", sql, never);
+  await executed(engine, "shop", sql, never);
   let loads = 0;
   const load = async (name: string, rows: string, empty: boolean): Promise<void> => {
     const table = await engine.find({ database: "shop", schema: "core_default_schema", table: name });
@@ -180,14 +181,14 @@ test("A.21 tables with indexes, unique columns and references are upserted and e
     await load(name, "SELECT unnest([1, 2]) AS id, unnest(['a', 'b']) AS name", false);
     await load(name, "SELECT unnest([2, 3, 3]) AS id, unnest(['c', 'x', 'd']) AS name", false);
     const query = { database: "shop", sql: `SELECT * FROM ${name} ORDER BY id`, limit: 9, timeout: 60_000 };
-    expect((await engine.query(query, never)).rows, name).toEqual([
+    expect((await pageOf(engine, query, never)).rows, name).toEqual([
       [1, "a"],
       [2, "c"],
       [3, "d"],
     ]);
     if (name === "referenced") continue;
     await load(name, "SELECT unnest([1, 2]) AS id, unnest(['e', 'f']) AS name", true);
-    expect((await engine.query(query, never)).rows, name).toEqual([
+    expect((await pageOf(engine, query, never)).rows, name).toEqual([
       [1, "e"],
       [2, "f"],
     ]);
@@ -195,7 +196,7 @@ test("A.21 tables with indexes, unique columns and references are upserted and e
   await expect(load("one_name", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
   await expect(load("referring", "SELECT 9 AS id, 'e' AS name", false)).rejects.toMatchObject({ name: "InputError" });
   expect(
-    await engine.execute("shop", "SELECT count(*) FROM duckdb_indexes() WHERE index_name = 'by_name'", never),
+    await executed(engine, "shop", "SELECT count(*) FROM duckdb_indexes() WHERE index_name = 'by_name'", never),
   ).toMatchObject({ rows: [[1]] });
   await engine.close();
   await rm(folder, { recursive: true });
@@ -227,7 +228,7 @@ test("A.24 a process killed while it loads leaves whole loads, and none that it 
     for (const name of ["keyed", "plain"]) {
       const sql = `SELECT count(*), count(DISTINCT id), count(DISTINCT load), max(load) FROM ${name}`;
       const query = { database: "shop", sql, limit: 1, timeout: 60_000 };
-      const [[rows, keys, loads, load] = []] = (await engine.query(query, never)).rows;
+      const [[rows, keys, loads, load] = []] = (await pageOf(engine, query, never)).rows;
       expect([rows, keys, loads], name).toEqual([rowsPerLoad, rowsPerLoad, 1]);
       expect(Number(load)).toBeGreaterThanOrEqual(reported);
       // What a restarted service does with the commit that was cut off: nothing, if it was written.
@@ -235,7 +236,7 @@ test("A.24 a process killed while it loads leaves whole loads, and none that it 
       const table = await engine.find({ database: "shop", schema: "core_default_schema", table: name });
       await engine.write(stage, table!, { empty: false, load: `${name} ${String(load)}` }, never);
       await stage.close();
-      expect((await engine.query(query, never)).rows).toEqual([[rows, keys, loads, load]]);
+      expect((await pageOf(engine, query, never)).rows).toEqual([[rows, keys, loads, load]]);
       written = Math.max(written, Number(load));
     }
     await engine.close();

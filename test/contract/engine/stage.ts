@@ -1,4 +1,4 @@
-import type { Engine, Stage } from "#service/engine/engine.ts";
+import type { Engine, Query, RowSink, Stage } from "#service/engine/engine.ts";
 
 /** How many rows the loader writes at once. */
 export const rowsPerLoad = 100_000;
@@ -8,4 +8,39 @@ export async function stageOf(engine: Engine, rows: string): Promise<Stage> {
   const stage = await engine.openStage();
   await stage.connection.run(`CREATE TABLE accepted AS SELECT *, row_number() OVER () AS row_number FROM (${rows})`);
   return stage;
+}
+
+export interface Page {
+  readonly columnNames: readonly string[];
+  readonly rows: readonly (readonly unknown[])[];
+  readonly totalRowCount: number;
+}
+
+/** The page of a query, all at once. */
+export function pageOf(engine: Engine, asked: Query, signal: AbortSignal): Promise<Page> {
+  return collect((sink) => engine.query(asked, signal, sink));
+}
+
+/** The rows of an administrator's statements, all at once. */
+export function executed(
+  engine: Engine,
+  database: string | undefined,
+  sql: string,
+  signal: AbortSignal,
+): Promise<Page> {
+  return collect((sink) => engine.execute(database, sql, signal, sink));
+}
+
+async function collect(work: (sink: RowSink) => Promise<number>): Promise<Page> {
+  let columnNames: readonly string[] = [];
+  let rows: (readonly unknown[])[] = [];
+  const totalRowCount = await work({
+    begin: async (names) => {
+      [columnNames, rows] = [names, []];
+    },
+    rows: async (more) => {
+      rows.push(...more);
+    },
+  });
+  return { columnNames, rows, totalRowCount };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine, Table } from "#service/engine/engine.ts";
-import { stageOf } from "./stage.ts";
+import { executed, pageOf, stageOf } from "./stage.ts";
 
 /** Opens an engine that keeps its tables in the folder. */
 export type OpenEngine = (folder: string) => Promise<Engine>;
@@ -31,7 +31,7 @@ export function engineSuite(name: string, open: OpenEngine): void {
     const tableOf = async (table: string, schema = people.schema): Promise<Table> =>
       (await engine.find({ database: "shop", schema, table }))!;
     const rowsOf = async (sql: string): Promise<unknown> =>
-      (await engine.query({ database: "shop", sql, limit: 1000, timeout: 60_000 }, never)).rows;
+      (await pageOf(engine, { database: "shop", sql, limit: 1000, timeout: 60_000 }, never)).rows;
 
     /** Loads the rows that a query makes, with a `row_number`. */
     const load = async (
@@ -121,7 +121,7 @@ export function engineSuite(name: string, open: OpenEngine): void {
       });
       expect(await engine.find({ database: "other", schema: "core_default_schema", table: "x" })).toBeUndefined();
       await expect(
-        engine.query({ database: "other", sql: "SELECT 1", limit: 1, timeout: 60_000 }, never),
+        pageOf(engine, { database: "other", sql: "SELECT 1", limit: 1, timeout: 60_000 }, never),
       ).rejects.toThrow("there is no database other");
     });
 
@@ -289,7 +289,7 @@ export function engineSuite(name: string, open: OpenEngine): void {
       const page = async (offset: number | undefined, limit: number): Promise<unknown> => {
         const sql = "SELECT i AS x, i AS x FROM range(10) r(i) ORDER BY i DESC; -- the end";
         const where = offset === undefined ? {} : { offset };
-        return engine.query({ database: "shop", sql, limit, timeout: 60_000, ...where }, never);
+        return pageOf(engine, { database: "shop", sql, limit, timeout: 60_000, ...where }, never);
       };
       const columnNames = ["x", "x"];
       expect(await page(undefined, 2)).toEqual({
@@ -324,7 +324,7 @@ export function engineSuite(name: string, open: OpenEngine): void {
         10,
       ],
     ])("counts all rows of %s", async (sql, rows) => {
-      expect(await engine.query({ database: "shop", sql, limit: 2, timeout: 60_000 }, never)).toMatchObject({
+      expect(await pageOf(engine, { database: "shop", sql, limit: 2, timeout: 60_000 }, never)).toMatchObject({
         totalRowCount: rows,
       });
     });
@@ -333,8 +333,8 @@ export function engineSuite(name: string, open: OpenEngine): void {
       const forever = "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)";
       const away = new AbortController();
       const query = { database: "shop", sql: forever, limit: 1 };
-      const stopped = engine.query({ ...query, timeout: 100 }, never).catch((error: unknown) => error);
-      const left = engine.query({ ...query, timeout: 600_000 }, away.signal).catch((error: unknown) => error);
+      const stopped = pageOf(engine, { ...query, timeout: 100 }, never).catch((error: unknown) => error);
+      const left = pageOf(engine, { ...query, timeout: 600_000 }, away.signal).catch((error: unknown) => error);
       expect(await stopped).toMatchObject({ name: "UnavailableError", message: expect.stringContaining("0.1 s") });
       expect(await rowsOf("SELECT 1")).toEqual([[1]]);
       const reason = new Error("gone away");
@@ -345,33 +345,17 @@ export function engineSuite(name: string, open: OpenEngine): void {
     test("a query that waits for others is not blamed for their time", async () => {
       const forever = "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)";
       const ask = async (sql: string): Promise<unknown> =>
-        engine.query({ database: "shop", sql, limit: 1, timeout: 1000 }, never).catch((error: Error) => error.name);
+        pageOf(engine, { database: "shop", sql, limit: 1, timeout: 1000 }, never).catch((error: Error) => error.name);
       const others = Array.from({ length: 6 }, () => ask(forever));
       expect(await ask("SELECT 1")).toMatchObject({ rows: [[1]] });
       expect(new Set(await Promise.all(others))).toEqual(new Set(["UnavailableError"]));
     });
 
-    test("the revision is another one after everything that changes what queries see", async () => {
-      const seen = [engine.revision()];
-      const next = (): void => {
-        expect(seen).not.toContain(engine.revision());
-        seen.push(engine.revision());
-      };
-      await load("people", "SELECT 1 AS id, 'x' AS name");
-      next();
-      await engine.define(definition, "tables.sql");
-      next();
-      await engine.execute("shop", "DELETE FROM people", never);
-      next();
-      await rowsOf("SELECT * FROM people");
-      expect(engine.revision()).toBe(seen.at(-1));
-    });
-
     test("an administrator runs any statements, and gets the rows of the last", async () => {
-      await engine.execute(undefined, "CREATE DATABASE IF NOT EXISTS made", never);
+      await executed(engine, undefined, "CREATE DATABASE IF NOT EXISTS made", never);
       const sql =
         "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR); INSERT INTO t VALUES (1, 'a;b'), (2, NULL); TABLE t;";
-      expect(await engine.execute("MADE", sql, never)).toEqual({
+      expect(await executed(engine, "MADE", sql, never)).toEqual({
         columnNames: ["a", "b"],
         rows: [
           [1, "a;b"],
@@ -380,28 +364,30 @@ export function engineSuite(name: string, open: OpenEngine): void {
         totalRowCount: 2,
       });
       expect(await engine.find({ database: "made", schema: "core_default_schema", table: "t" })).toBeDefined();
-      await expect(engine.execute("made", "SELECT nosuch FROM t", never)).rejects.toMatchObject({ name: "InputError" });
-      await expect(engine.execute("made", "ATTACH '/tmp/x.db'", never)).rejects.toThrow("ATTACH cannot be run here");
-      await expect(engine.execute("made", "SELECT * FROM read_text('/etc/passwd')", never)).rejects.toThrow("passwd");
-      await expect(engine.execute(undefined, "CREATE TABLE lost (a INT)", never)).rejects.toThrow(
+      await expect(executed(engine, "made", "SELECT nosuch FROM t", never)).rejects.toMatchObject({
+        name: "InputError",
+      });
+      await expect(executed(engine, "made", "ATTACH '/tmp/x.db'", never)).rejects.toThrow("ATTACH cannot be run here");
+      await expect(executed(engine, "made", "SELECT * FROM read_text('/etc/passwd')", never)).rejects.toThrow("passwd");
+      await expect(executed(engine, undefined, "CREATE TABLE lost (a INT)", never)).rejects.toThrow(
         "belongs to no database",
       );
     });
 
     test("a table that is named with its database alone is one of the default schema, whichever database is current", async () => {
-      await engine.execute(undefined, "CREATE DATABASE one; CREATE DATABASE other", never);
+      await executed(engine, undefined, "CREATE DATABASE one; CREATE DATABASE other", never);
       const name = { database: "other", schema: "core_default_schema", table: "t" };
-      const made = await engine.execute(undefined, "CREATE TABLE other.t (a INTEGER)", never);
+      const made = await executed(engine, undefined, "CREATE TABLE other.t (a INTEGER)", never);
       expect(made).toEqual({ columnNames: [], rows: [], totalRowCount: 0 });
-      expect(await engine.execute(undefined, "INSERT INTO OTHER.t VALUES (1)", never)).toMatchObject({ rows: [[1]] });
+      expect(await executed(engine, undefined, "INSERT INTO OTHER.t VALUES (1)", never)).toMatchObject({ rows: [[1]] });
       expect(await engine.find(name)).toBeDefined();
       const page = { rows: [[1]], totalRowCount: 1 };
-      expect(await engine.execute("one", 'FROM "other".t', never)).toMatchObject(page);
-      expect(await engine.execute("other", "FROM t", never)).toMatchObject(page);
+      expect(await executed(engine, "one", 'FROM "other".t', never)).toMatchObject(page);
+      expect(await executed(engine, "other", "FROM t", never)).toMatchObject(page);
       // It is reached where it is named, and only there.
-      await expect(engine.execute("one", "FROM other.t; FROM t", never)).rejects.toThrow(/t does not exist/);
+      await expect(executed(engine, "one", "FROM other.t; FROM t", never)).rejects.toThrow(/t does not exist/);
       const within = "BEGIN; INSERT INTO other.t VALUES (2); ROLLBACK; USE other.core_default_schema; FROM t";
-      expect(await engine.execute("one", within, never)).toMatchObject(page);
+      expect(await executed(engine, "one", within, never)).toMatchObject(page);
     });
 
     test("everything is there after a restart", async () => {

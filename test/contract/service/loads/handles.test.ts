@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import pino from "pino";
 import { expect, test } from "vitest";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
+import { load } from "#service/loads/commit.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import { createProgress } from "#service/progress.ts";
@@ -25,7 +26,7 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
   };
   const loads = await openLoads({
     folder: place,
-    engine: { ...engine, openStage },
+    worker: { find: engine.find, load: (job, signal) => load(job, { ...engine, openStage }, signal) },
     expireAfter: 3_600_000,
     maxChunk: 2 ** 20,
     maxCycle: 2 ** 20,

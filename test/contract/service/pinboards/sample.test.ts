@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { loadPinboards } from "#config/pinboards.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
-import type { Engine, Page } from "#service/engine/engine.ts";
+import type { Engine } from "#service/engine/engine.ts";
+import { executed, pageOf as enginePage } from "../../engine/stage.ts";
+import type { Page } from "../../engine/stage.ts";
 
 const config = join(import.meta.dirname, "../../../../config/sample");
 const [directory, ...others] = await loadPinboards(join(config, "pinboards"));
@@ -25,7 +27,7 @@ afterAll(async () => {
 
 async function pageOf(name: string): Promise<Page> {
   const { database, sql } = directory?.visualizations.find((one) => one.name === name) ?? { database: "", sql: "" };
-  return engine.query({ database, sql, limit: 1000, timeout: 60_000 }, never);
+  return enginePage(engine, { database, sql, limit: 1000, timeout: 60_000 }, never);
 }
 
 const names = directory?.visualizations.map(({ name }) => name) ?? [];
@@ -46,7 +48,8 @@ test.each(names)("%s works over empty tables, and its chart shows columns that a
 
 test("over a small directory", async () => {
   // Ada is in engines, which is in staff; Bo is in staff; Cy is in nothing. Of the groups, `ghosts` has only a group.
-  await engine.execute(
+  await executed(
+    engine,
     "directory",
     `INSERT INTO users VALUES ('ada', 'Ada', NULL, NULL), ('bo', 'Bo', 'bo@example.com', NULL), ('cy', 'Cy', '', NULL);
      INSERT INTO groups VALUES ('engines', 'Engines', NULL), ('staff', 'Staff', 'All of us'), ('ghosts', 'Ghosts', NULL),

@@ -12,28 +12,44 @@ function work() {
   return { begin, resolve, reject, stopped: () => signals.map(({ aborted }) => aborted) };
 }
 
+const dropped = vi.fn<(result: string) => void>();
 const staying = new AbortController().signal;
 
 describe("equal requests in flight share one query", () => {
   test("who comes while it is under way gets the same result; who comes later begins anew", async () => {
-    const flights = createFlights<string>();
+    const flights = createFlights<string>(dropped);
     const { begin, resolve } = work();
     const both = Promise.all([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
     resolve("result");
-    expect(await both).toEqual(["result", "result"]);
+    expect(await both).toMatchObject([{ result: "result" }, { result: "result" }]);
     expect(begin).toHaveBeenCalledTimes(1);
-    expect(await flights.join("a", staying, async () => "another")).toBe("another");
+    expect(await flights.join("a", staying, async () => "another")).toMatchObject({ result: "another" });
+  });
+
+  test("the result is dropped once, when all who have it have left", async () => {
+    const flights = createFlights<string>(dropped);
+    const { begin, resolve } = work();
+    const both = Promise.all([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
+    resolve("shared result");
+    const [first, second] = await both;
+    first.leave();
+    await Promise.resolve();
+    expect(dropped).not.toHaveBeenCalledWith("shared result");
+    second.leave();
+    await vi.waitFor(() => {
+      expect(dropped).toHaveBeenCalledExactlyOnceWith("shared result");
+    });
   });
 
   test("another key is other work", async () => {
-    const flights = createFlights<string>();
+    const flights = createFlights<string>(dropped);
     expect(
       await Promise.all([flights.join("a", staying, async () => "1"), flights.join("b", staying, async () => "2")]),
-    ).toEqual(["1", "2"]);
+    ).toMatchObject([{ result: "1" }, { result: "2" }]);
   });
 
   test("who leaves leaves alone", async () => {
-    const flights = createFlights<string>();
+    const flights = createFlights<string>(dropped);
     const { begin, resolve, stopped } = work();
     const leaving = new AbortController();
     const first = flights.join("a", leaving.signal, begin);
@@ -42,38 +58,33 @@ describe("equal requests in flight share one query", () => {
     await expect(first).rejects.toThrow("gone");
     expect(stopped()).toEqual([false]);
     resolve("result");
-    expect(await second).toBe("result");
+    expect(await second).toMatchObject({ result: "result" });
   });
 
   test("when all have left, the work is stopped, and whoever comes then begins anew", async () => {
-    const flights = createFlights<string>();
+    const flights = createFlights<string>(dropped);
     const { begin, reject, stopped } = work();
     const leaving = [new AbortController(), new AbortController()];
     const all = leaving.map(({ signal }) => flights.join("a", signal, begin).catch((error: unknown) => error));
     for (const each of leaving) each.abort(new Error("gone"));
     expect(await Promise.all(all)).toMatchObject([{ message: "gone" }, { message: "gone" }]);
     expect(stopped()).toEqual([true]);
-    expect(await flights.join("a", staying, async () => "anew")).toBe("anew");
-    const settled = vi.fn<() => void>();
-    const settling = flights.settled().then(settled);
-    await Promise.resolve();
-    expect(settled).not.toHaveBeenCalled();
+    expect(await flights.join("a", staying, async () => "anew")).toMatchObject({ result: "anew" });
     reject(new Error("interrupted"));
-    await settling;
   });
 
   test("an error is everybody's, and the next begins anew", async () => {
-    const flights = createFlights<string>();
+    const flights = createFlights<string>(dropped);
     const { begin, reject } = work();
     const both = Promise.allSettled([flights.join("a", staying, begin), flights.join("a", staying, begin)]);
     reject(new Error("wrong"));
     expect(await both).toMatchObject([{ reason: { message: "wrong" } }, { reason: { message: "wrong" } }]);
-    expect(await flights.join("a", staying, async () => "right")).toBe("right");
+    expect(await flights.join("a", staying, async () => "right")).toMatchObject({ result: "right" });
   });
 
   test("who has left before begins nothing", async () => {
     const { begin } = work();
-    await expect(createFlights<string>().join("a", AbortSignal.abort(new Error("gone")), begin)).rejects.toThrow(
+    await expect(createFlights<string>(dropped).join("a", AbortSignal.abort(new Error("gone")), begin)).rejects.toThrow(
       "gone",
     );
     expect(begin).not.toHaveBeenCalled();

@@ -1,0 +1,89 @@
+import { InputError, messageOf, UnavailableError } from "#errors.ts";
+import type { Query, Table, TableName } from "#service/engine/engine.ts";
+import type { LoadJob } from "#service/loads/commit.ts";
+import type { Outcome } from "#service/loads/cycle.ts";
+import type { Format } from "#service/pinboards/request.ts";
+
+/** What the service asks of its worker. `file` is where rows go that are too many for a message. */
+export type Task =
+  | { readonly kind: "define"; readonly sql: string; readonly origin: string }
+  | { readonly kind: "find"; readonly name: TableName }
+  | { readonly kind: "load"; readonly job: LoadJob }
+  | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
+  | { readonly kind: "query"; readonly query: Query; readonly format: Format; readonly file: string };
+
+/** What it answers, by kind. */
+export interface Results {
+  readonly define: null;
+  readonly find: Table | undefined;
+  readonly load: Outcome;
+  readonly execute: WrittenRows;
+  readonly query: WrittenRows;
+}
+
+/** The rows of an answer as JSON, with commas between them and without the brackets around them. */
+export interface WrittenRows {
+  readonly columnNames: readonly string[];
+  readonly rowCount: number;
+  readonly totalRowCount: number;
+  /** In bytes. */
+  readonly size: number;
+  /** The rows, if they are few; otherwise they are in the file. */
+  readonly text?: string | undefined;
+}
+
+/** How the worker opens the databases. */
+export interface WorkerSettings {
+  readonly folder: string;
+  readonly memory: number;
+  readonly files: readonly string[];
+}
+
+export type ToWorker =
+  | { readonly type: "open"; readonly settings: WorkerSettings }
+  | { readonly type: "task"; readonly id: number; readonly task: Task }
+  | { readonly type: "abort"; readonly id: number }
+  /** The answer to `room`; with an error, there is none. */
+  | { readonly type: "room"; readonly id: number; readonly error?: SentError | undefined }
+  | { readonly type: "close" };
+
+export type FromWorker =
+  | { readonly type: "opened" }
+  | { readonly type: "failed"; readonly error: SentError }
+  | { readonly type: "result"; readonly id: number; readonly result: Results[keyof Results] }
+  | { readonly type: "error"; readonly id: number; readonly error: SentError }
+  /** An answer grows by so many bytes. */
+  | { readonly type: "room"; readonly id: number; readonly bytes: number };
+
+/** An error between processes: what a caller or the log needs of it. */
+export interface SentError {
+  readonly name: string;
+  readonly message: string;
+  readonly problems: readonly string[];
+  readonly stack?: string | undefined;
+  /** The system's code: `ENOSPC`. */
+  readonly code?: string | undefined;
+  readonly cause?: SentError | undefined;
+}
+
+export function sent(error: unknown): SentError {
+  if (!(error instanceof Error)) return { name: "Error", message: messageOf(error), problems: [] };
+  return {
+    name: error.name,
+    message: error.message,
+    problems: error instanceof InputError ? error.problems : [],
+    stack: error.stack,
+    code: "code" in error && typeof error.code === "string" ? error.code : undefined,
+    cause: error.cause === undefined ? undefined : sent(error.cause),
+  };
+}
+
+export function received({ name, message, problems, stack, code, cause: inner }: SentError): Error {
+  const cause = inner === undefined ? undefined : received(inner);
+  if (name === "InputError") return new InputError(message, { problems, cause });
+  if (name === "UnavailableError") return new UnavailableError(message, { cause });
+  const error = new Error(message, { cause });
+  error.name = name;
+  if (stack !== undefined) error.stack = stack;
+  return code === undefined ? error : Object.assign(error, { code });
+}

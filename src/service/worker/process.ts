@@ -1,0 +1,316 @@
+import { fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { getCompileCacheDir } from "node:module";
+import { fileURLToPath } from "node:url";
+import { received, sent } from "./messages.ts";
+import type { FromWorker, Results, Task, ToWorker, WorkerSettings } from "./messages.ts";
+
+export interface ProcessOptions {
+  readonly settings: WorkerSettings;
+  /** How much memory of its own the process may hold, in bytes. Beyond it, it is killed. */
+  readonly limit: number;
+  /** How long it stays without a task, in milliseconds. */
+  readonly idle: number;
+  /** Is called when it has ended before it was told to. */
+  readonly onLost: (error: LostError) => void;
+}
+
+/** The process that holds the databases. It is started for the first task, and again after it was lost. */
+export interface WorkerProcess {
+  /**
+   * Runs a task in it.
+   * @throws {LostError} when the process ends before the task; the signal's reason; what the task throws
+   */
+  run<T extends Task>(task: T, signal: AbortSignal, options?: RunOptions): Promise<Results[T["kind"]]>;
+  /** Ends the process. What is still under way is stopped. */
+  close(): Promise<void>;
+}
+
+export interface RunOptions {
+  /** Resolves when the answer may grow by so many bytes. */
+  readonly room?: ((bytes: number) => Promise<void>) | undefined;
+  /** The process is killed when the task is not done in this time, in milliseconds: it does not let itself be stopped. */
+  readonly atMost?: number | undefined;
+  /** The same, from when the signal was aborted on. */
+  readonly atMostAborted?: number | undefined;
+}
+
+/** The process has ended before its tasks were done. */
+export class LostError extends Error {
+  override readonly name = "LostError";
+  /** What it was killed for; `crash`: it ended by itself. */
+  readonly reason: "memory" | "time" | "crash";
+  /** The tasks that are to blame: one that had to be stopped, or else all queries, or else all. */
+  readonly blamed: ReadonlySet<Task>;
+
+  constructor(message: string, reason: LostError["reason"], blamed: ReadonlySet<Task>, cause?: unknown) {
+    super(message, { cause });
+    this.reason = reason;
+    this.blamed = blamed;
+  }
+}
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly pending: Map<number, Pending>;
+  /** Why it ended, or is about to. */
+  lost: LostError | undefined;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>;
+}
+
+interface Pending {
+  readonly task: Task;
+  readonly room: RunOptions["room"];
+  readonly outcome: PromiseWithResolvers<Results[keyof Results]>;
+}
+
+/** Between two looks at the memory of the process, in milliseconds: it can grow by two gigabytes a second. */
+const watchInterval = 25;
+
+/** How long the process may take to close the databases, and to stop what is still under way then, in milliseconds. */
+const longestClose = { idle: 5_000, busy: 2_000 };
+
+/** How much of the end of what it writes to standard error is kept, in characters. */
+const keptOutput = 2_000;
+
+/** What it gets of the environment, which may hold the service's secrets. */
+const environment = ["PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LD_LIBRARY_PATH"];
+
+/** Its DuckDB calls must not wait for each other: there are up to three queries, two loads, and their files. */
+const threads = "12";
+
+export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
+  const { idle, limit, onLost } = options;
+  let current: Promise<Running> | undefined;
+  /** The process before: it has the files until it has ended. */
+  let ending: Promise<void> = Promise.resolve();
+  let active = 0;
+  let lastId = 0;
+  let rest: NodeJS.Timeout | undefined;
+
+  async function start(): Promise<Running> {
+    if (current === undefined) {
+      const starting = ending.then(() =>
+        spawn(options.settings, (lost) => {
+          if (current !== starting) return;
+          current = undefined;
+          onLost(lost);
+        }),
+      );
+      current = starting;
+      watch(starting).catch(() => {
+        if (current === starting) current = undefined;
+      });
+    }
+    const running = await current;
+    if (running.lost === undefined) return running;
+    await running.ended;
+    return start();
+  }
+
+  /** Kills the process when it takes too much memory. Returns when it has ended. */
+  async function watch(starting: Promise<Running>): Promise<void> {
+    const running = await starting;
+    const timer = setInterval(() => {
+      if (running.pending.size > 0 && memoryOf(running.child) > limit) killForMemory(running);
+    }, watchInterval);
+    timer.unref();
+    await running.ended;
+    clearInterval(timer);
+  }
+
+  async function stop(): Promise<void> {
+    clearTimeout(rest);
+    if (current !== undefined) {
+      ending = current.then(end, () => undefined);
+      current = undefined;
+    }
+    await ending;
+  }
+
+  return {
+    run: async <T extends Task>(task: T, signal: AbortSignal, runOptions: RunOptions = {}) => {
+      signal.throwIfAborted();
+      clearTimeout(rest);
+      active += 1;
+      let running: Running | undefined;
+      try {
+        running = await start();
+        signal.throwIfAborted();
+        return (await send(running, ++lastId, task, signal, runOptions)) as Results[T["kind"]];
+      } finally {
+        active -= 1;
+        if (active === 0 && current !== undefined) {
+          // What large results leave fragmented is given back by a new process, which takes a fifth of a second.
+          const isLarge = running !== undefined && memoryOf(running.child) > limit / 2;
+          rest = setTimeout(() => void stop(), isLarge ? 0 : idle);
+          rest.unref();
+        }
+      }
+    },
+    close: stop,
+  };
+}
+
+/**
+ * @param onEnded is called when it has ended, before those who wait for it know
+ * @throws {InputError} when a database cannot be opened
+ */
+async function spawn(settings: WorkerSettings, onEnded: (lost: LostError) => void): Promise<Running> {
+  const kept = Object.fromEntries(environment.map((name) => [name, process.env[name]]));
+  const child = fork(fileURLToPath(new URL("main.ts", import.meta.url)), [], {
+    env: {
+      ...kept,
+      NODE_COMPILE_CACHE: getCompileCacheDir() ?? process.env["NODE_COMPILE_CACHE"],
+      UV_THREADPOOL_SIZE: threads,
+      // With an arena for each thread, the allocator keeps twice as much of what large results took.
+      MALLOC_ARENA_MAX: "2",
+    },
+    // DuckDB gives memory of results free when JavaScript collects its garbage, of which there is little.
+    execArgv: ["--expose-gc"],
+    serialization: "advanced",
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  let output = "";
+  let isOpen = false;
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    output = (output + text).slice(-keptOutput);
+  });
+  const over = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
+  const running: Running = { child, pending: new Map(), lost: undefined, ended: over.promise };
+  const finish = (how: string, cause?: unknown): void => {
+    running.lost ??= new LostError(`the process of the databases ended: ${how}`, "crash", tasksOf(running), cause);
+    if (isOpen) onEnded(running.lost);
+    opened.reject(running.lost);
+    for (const { outcome } of running.pending.values()) outcome.reject(running.lost);
+    over.resolve();
+  };
+  child.once("error", (error) => {
+    finish(error.message, error);
+  });
+  child.once("close", (code, signal) => {
+    finish([signal ?? `code ${String(code)}`, output.trim()].filter((part) => part !== "").join(", "));
+  });
+  child.on("message", (message: FromWorker) => {
+    if (message.type === "opened") {
+      isOpen = true;
+      opened.resolve();
+    } else if (message.type === "failed") opened.reject(received(message.error));
+    else receive(running, message);
+  });
+  tell(child, { type: "open", settings });
+  // Where memory is short, the system should end this process rather than the service.
+  void writeFile(`/proc/${String(child.pid)}/oom_score_adj`, "1000").catch(() => undefined);
+  try {
+    await opened.promise;
+  } catch (error) {
+    child.kill("SIGKILL");
+    await over.promise;
+    throw error;
+  }
+  return running;
+}
+
+/** A process that has ended gets no more messages; those who wait for an answer are told in another way. */
+function tell(child: ChildProcess, message: ToWorker): void {
+  if (child.connected) child.send(message, () => undefined);
+}
+
+function receive({ child, pending }: Running, message: Exclude<FromWorker, { type: "opened" | "failed" }>): void {
+  const { id } = message;
+  const task = pending.get(id);
+  if (message.type === "result") task?.outcome.resolve(message.result);
+  else if (message.type === "error") task?.outcome.reject(received(message.error));
+  else void grant(child, id, task?.room?.(message.bytes));
+}
+
+async function grant(child: ChildProcess, id: number, room: Promise<void> | undefined): Promise<void> {
+  try {
+    if (room === undefined) throw new Error("the answer is over");
+    await room;
+    tell(child, { type: "room", id });
+  } catch (error) {
+    tell(child, { type: "room", id, error: sent(error) });
+  }
+}
+
+async function send(
+  running: Running,
+  id: number,
+  task: Task,
+  signal: AbortSignal,
+  { room, atMost, atMostAborted }: RunOptions,
+): Promise<Results[keyof Results]> {
+  const { child, pending } = running;
+  const outcome = Promise.withResolvers<Results[keyof Results]>();
+  const timers: NodeJS.Timeout[] = [];
+  const killAfter = (time: number | undefined): void => {
+    if (time === undefined) return;
+    const lost = new LostError(
+      "the process of the databases was killed: a query did not stop",
+      "time",
+      new Set([task]),
+    );
+    timers.push(setTimeout(kill, Math.min(time, longestTimer), running, lost));
+  };
+  const abort = (): void => {
+    tell(child, { type: "abort", id });
+    killAfter(atMostAborted);
+  };
+  pending.set(id, { task, room, outcome });
+  signal.addEventListener("abort", abort, { once: true });
+  killAfter(atMost);
+  tell(child, { type: "task", id, task });
+  try {
+    return await outcome.promise;
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+    for (const timer of timers) clearTimeout(timer);
+    pending.delete(id);
+  }
+}
+
+/** In milliseconds (24 days). A longer timer would fire at once. */
+const longestTimer = 2 ** 31 - 1;
+
+function kill(running: Running, lost: LostError): void {
+  running.lost ??= lost;
+  running.child.kill("SIGKILL");
+}
+
+function killForMemory(running: Running): void {
+  const tasks = tasksOf(running);
+  const queries = [...tasks].filter(({ kind }) => kind === "query" || kind === "execute");
+  const blamed = queries.length > 0 ? new Set(queries) : tasks;
+  kill(running, new LostError("the process of the databases was killed: it took too much memory", "memory", blamed));
+}
+
+function tasksOf({ pending }: Running): ReadonlySet<Task> {
+  return new Set([...pending.values()].map(({ task }) => task));
+}
+
+async function end(running: Running): Promise<void> {
+  tell(running.child, { type: "close" });
+  const longest = running.pending.size > 0 ? longestClose.busy : longestClose.idle;
+  const late = setTimeout(() => running.child.kill("SIGKILL"), longest);
+  await running.ended;
+  clearTimeout(late);
+}
+
+/** What only this process has in memory, swapped out or not, in bytes. 0 where the system does not tell. */
+function memoryOf({ pid }: ChildProcess): number {
+  try {
+    const status = readFileSync(`/proc/${String(pid)}/status`, "latin1");
+    const sizes = [...status.matchAll(/^(?:RssAnon|VmSwap):\s*(\d+) kB$/gm)];
+    return sizes.reduce((sum, [, size]) => sum + Number(size) * 1024, 0);
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,266 @@
+import { randomUUID } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "pino";
+import { messageOf, UnavailableError } from "#errors.ts";
+import { createQueue } from "#queue.ts";
+import { tookTooLong } from "#service/engine/engine.ts";
+import type { Query, Table, TableName } from "#service/engine/engine.ts";
+import { isOutOfMemory, outOfMemory } from "#service/loads/capacity.ts";
+import type { LoadJob } from "#service/loads/commit.ts";
+import type { Outcome } from "#service/loads/cycle.ts";
+import type { Format } from "#service/pinboards/request.ts";
+import type { Task, WrittenRows } from "./messages.ts";
+import { createWorkerProcess, LostError } from "./process.ts";
+import type { RunOptions } from "./process.ts";
+import { createAnswerRoom } from "./room.ts";
+
+export interface WorkerOptions {
+  /** The folder of the databases. */
+  readonly folder: string;
+  /** The folder for answers that are being sent. It is emptied. */
+  readonly answers: string;
+  /** DuckDB's memory limit in bytes. It is also the limit of all answers together. */
+  readonly memory: number;
+  /** The folders that loads read and write. */
+  readonly files: readonly string[];
+  readonly log: Logger;
+  /** How long the process stays without work, in milliseconds. Default: a minute. */
+  readonly idle?: number | undefined;
+}
+
+/** The databases, in a process of their own: what takes too much memory or time ends that process, not the service. */
+export interface Worker {
+  /** As `Engine.define`. */
+  define(sql: string, origin: string): Promise<void>;
+  /** As `Engine.find`. */
+  find(name: TableName): Promise<Table | undefined>;
+  /** Loads a committed cycle. It begins again when the process ends meanwhile: a load is written once (A.24). */
+  load(job: LoadJob, signal: AbortSignal): Promise<Outcome>;
+  /** As `Engine.execute`. The answer has to be released. @throws {UnavailableError} when it took too much memory */
+  execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Answer>;
+  /** As `Engine.query`. The answer has to be released. @throws {UnavailableError} when it took too much memory or time */
+  query(query: Query, format: Format, signal: AbortSignal): Promise<Answer>;
+  /** Changes with everything that may change the results of queries, before that is reported as done. */
+  revision(): number;
+  /** Stops what is still under way. */
+  close(): Promise<void>;
+}
+
+/** The rows of a result, in memory if they are few, otherwise in a file. */
+export interface Answer extends Omit<WrittenRows, "text"> {
+  /** The rows as JSON, with commas between them and without the brackets around them. */
+  read(): AsyncIterable<Buffer>;
+  release(): void;
+}
+
+/** How long a query whose time is up may take to stop, in milliseconds. An SQL statement may have to undo its work. */
+const stopTime = { query: 1_000, execute: 10_000 };
+
+/** How long SQL waits until other answers have been sent, in milliseconds. */
+const longestWait = 60_000;
+
+/** How often a task is begun again after the process was lost: with queries to blame, and otherwise. */
+const attempts = { innocent: 20, suspect: 2 };
+
+/** For how long a query that ended the process is refused, in milliseconds: each time twice as long. */
+const pauses = { first: 30_000, longest: 15 * 60_000 };
+
+/** What the process may hold apart from DuckDB's buffers: Node, and what DuckDB does not count. */
+function processLimit(memory: number): number {
+  return Math.round(memory * 1.5) + 512 * 2 ** 20;
+}
+
+/**
+ * Opens the databases of a folder. Their process is started when something needs it.
+ * @throws {InputError} naming a file that cannot be opened
+ */
+export async function openWorker(options: WorkerOptions): Promise<Worker> {
+  const { folder, answers, memory, files, log, idle = 60_000 } = options;
+  await rm(answers, { recursive: true, force: true });
+  await mkdir(answers, { recursive: true, mode: 0o700 });
+  const limit = processLimit(memory);
+  const worker = createWorkerProcess({
+    settings: { folder, memory, files },
+    limit,
+    idle,
+    onLost: ({ message, reason }) => {
+      log.error({ reason }, message);
+    },
+  });
+  const room = createAnswerRoom(memory);
+  // Each occupies a thread, and as many processors as it can get.
+  const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
+  const paused = new Map<string, { readonly time: number; readonly until: number }>();
+  let revision = 0;
+
+  async function answer(
+    task: Extract<Task, { kind: "query" | "execute" }>,
+    signal: AbortSignal,
+    wait: number,
+    limits: RunOptions,
+  ): Promise<Answer> {
+    const share = room.open();
+    const late = new AbortController();
+    const timer = setTimeout(
+      () => {
+        late.abort(noRoom());
+      },
+      Math.min(wait, longestTimer),
+    );
+    let isWaiting = false;
+    const grow = async (bytes: number): Promise<void> => {
+      isWaiting = true;
+      await share.grow(bytes, AbortSignal.any([signal, late.signal]));
+      isWaiting = false;
+    };
+    const release = (): void => {
+      share.release();
+      void rm(task.file, { force: true });
+    };
+    try {
+      const { text, ...written } = await worker.run(task, signal, { ...limits, room: grow });
+      share.finish(written.size);
+      return { ...written, read: () => (text === undefined ? createReadStream(task.file) : once(text)), release };
+    } catch (error) {
+      release();
+      // The time of a query is also measured where it runs.
+      throw isWaiting && messageOf(error) === tookTooLong(wait) ? noRoom() : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** What is said of a query that was under way when the process was lost. */
+  function explain(task: Task, lost: LostError): UnavailableError {
+    const options = { cause: lost };
+    if (!lost.blamed.has(task))
+      return new UnavailableError("it was stopped because another query had to be: try again", options);
+    if (lost.reason === "memory") {
+      const together = lost.blamed.size === 1 ? "it" : "it, or another query that ran beside it,";
+      const size = Math.floor(limit / 2 ** 20);
+      return new UnavailableError(
+        `${together} took more than the ${size} MiB that queries may have, and was stopped`,
+        options,
+      );
+    }
+    return new UnavailableError("the process of the databases ended while it was under way", options);
+  }
+
+  /** DuckDB's own message, with addresses of its manual, is for the log only. */
+  function lackOfMemory(cause: unknown): UnavailableError {
+    return new UnavailableError(`it needs more memory than queries may have (${Math.floor(memory / 2 ** 20)} MiB)`, {
+      cause,
+    });
+  }
+
+  function checkPause(sql: string): void {
+    const seconds = Math.ceil(((paused.get(sql)?.until ?? 0) - performance.now()) / 1000);
+    if (seconds <= 0) return;
+    throw new UnavailableError(
+      `it was stopped because it took too much memory or time. It can run again in ${seconds} s`,
+    );
+  }
+
+  function pause(sql: string): void {
+    const time = Math.min(pauses.longest, (paused.get(sql)?.time ?? pauses.first / 2) * 2);
+    paused.set(sql, { time, until: performance.now() + time });
+  }
+
+  const none = new AbortController().signal;
+  const changing = async <Result>(work: Promise<Result>): Promise<Result> => {
+    try {
+      return await work;
+    } finally {
+      revision += 1;
+    }
+  };
+
+  // A file that cannot be opened is reported at the start.
+  if (await hasFiles(folder)) await worker.run({ kind: "find", name: { database: "", schema: "", table: "" } }, none);
+
+  return {
+    define: async (sql, origin) => {
+      const task = { kind: "define", sql, origin } as const;
+      await changing(repeated(task, () => worker.run(task, none)));
+    },
+    find: (name) => {
+      const task = { kind: "find", name } as const;
+      return repeated(task, () => worker.run(task, none));
+    },
+    load: async (job, signal) => {
+      const task = { kind: "load", job } as const;
+      try {
+        return await changing(repeated(task, () => worker.run(task, signal)));
+      } catch (error) {
+        throw error instanceof LostError && error.reason === "memory" ? outOfMemory(error) : error;
+      }
+    },
+    execute: async (database, sql, signal) => {
+      const task = { kind: "execute", database, sql, file: join(answers, randomUUID()) } as const;
+      const limits = { atMostAborted: stopTime.execute };
+      try {
+        return await changing(answer(task, signal, longestWait, limits));
+      } catch (error) {
+        if (isOutOfMemory(error)) throw lackOfMemory(error);
+        throw error instanceof LostError ? explain(task, error) : error;
+      }
+    },
+    query: (query, format, signal) =>
+      queries(async () => {
+        checkPause(query.sql);
+        for (let attempt = 1; ; attempt++) {
+          const task = { kind: "query", query, format, file: join(answers, randomUUID()) } as const;
+          try {
+            const result = await answer(task, signal, query.timeout, { atMost: query.timeout + stopTime.query });
+            paused.delete(query.sql);
+            return result;
+          } catch (error) {
+            if (isOutOfMemory(error)) throw lackOfMemory(error);
+            if (!(error instanceof LostError)) throw error;
+            // What ended it may have come from outside.
+            if (error.reason === "crash" && attempt < attempts.suspect) continue;
+            if (error.blamed.has(task)) pause(query.sql);
+            throw error.reason === "time" && error.blamed.has(task)
+              ? new UnavailableError(tookTooLong(query.timeout), { cause: error })
+              : explain(task, error);
+          }
+        }
+      }, signal),
+    revision: () => revision,
+    close: () => worker.close(),
+  };
+}
+
+/** Runs a task that may be begun again. */
+async function repeated<Result>(task: Task, run: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run();
+    } catch (error) {
+      const isOver = (lost: LostError): boolean =>
+        attempt >= (lost.blamed.has(task) ? attempts.suspect : attempts.innocent);
+      if (!(error instanceof LostError) || isOver(error)) throw error;
+    }
+  }
+}
+
+/** In milliseconds (24 days). A longer timer would fire at once. */
+const longestTimer = 2 ** 31 - 1;
+
+function noRoom(): UnavailableError {
+  return new UnavailableError(
+    "there is no room for the result: those that are being sent take all of it. Try again later",
+  );
+}
+
+async function hasFiles(folder: string): Promise<boolean> {
+  const names = await readdir(folder).catch(() => []);
+  return names.length > 0;
+}
+
+async function* once(text: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(text);
+}
