@@ -73,9 +73,9 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     frozen,
     departures,
     unchangedSince: known?.since,
-    counts,
+    counts: known?.counts ?? counts,
     storeRead: async () => {
-      if (reads?.write === true && known === undefined) await reading?.store(assembly);
+      if (reads?.write === true && known === undefined) await reading?.store(assembly, counts);
     },
   };
 }

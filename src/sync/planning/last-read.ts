@@ -6,6 +6,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { readJson } from "#files/durable.ts";
 import { makeFolder } from "#files/disk.ts";
+import type { SourceCounts } from "#plan/limits.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import { assembledTables } from "#principals/tables.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -19,6 +20,8 @@ interface Stored {
   /** The version that each source reported before it was read. */
   readonly versions: Readonly<Record<string, string>>;
   readonly assembly: Omit<Assembly, "unread">;
+  /** What the sources counted. Absent in what 0.1.0 stored. */
+  readonly counts?: readonly SourceCounts[] | undefined;
   /** The folder of the tables. */
   readonly folder: string;
 }
@@ -27,9 +30,11 @@ const tables = Object.keys(assembledTables);
 
 export interface Reading {
   /** The result of the last full read, with its tables: nothing has changed since. Absent: the sources must be read. */
-  readonly known?: { readonly assembly: Assembly; readonly since: Date } | undefined;
+  readonly known?:
+    | { readonly assembly: Assembly; readonly counts: readonly SourceCounts[]; readonly since: Date }
+    | undefined;
   /** Stores what was read for the next time, where that is of use. */
-  store(assembly: Assembly): Promise<void>;
+  store(assembly: Assembly, counts: readonly SourceCounts[]): Promise<void>;
 }
 
 /**
@@ -50,9 +55,9 @@ export async function beginReading(
   const versions = mayKnow ? await versionsOf(sync, context) : undefined;
   const { digest } = sync;
   if (versions === undefined || digest === undefined) return { store: async () => {} };
-  const storeRead = async ({ unread, ...assembly }: Assembly): Promise<void> => {
+  const storeRead: Reading["store"] = async ({ unread, ...assembly }, counts) => {
     if (unread.length === 0)
-      await store(sync, connection, folder, { digest, readAt: began.toISOString(), versions, assembly });
+      await store(sync, connection, folder, { digest, readAt: began.toISOString(), versions, assembly, counts });
   };
   const stored = await find(sync, folder);
   const age = stored === undefined ? Infinity : began.getTime() - Date.parse(stored.readAt);
@@ -62,7 +67,8 @@ export async function beginReading(
     age >= 0 &&
     age < Math.min(...limits);
   if (!isSame || !(await load(connection, join(folder, stored.folder)))) return { store: storeRead };
-  return { known: { assembly: { ...stored.assembly, unread: [] }, since: new Date(stored.readAt) }, store: storeRead };
+  const { assembly, counts = [], readAt } = stored;
+  return { known: { assembly: { ...assembly, unread: [] }, counts, since: new Date(readAt) }, store: storeRead };
 }
 
 /** The version of every source; undefined when one cannot report it. An error will show when it is read. */

@@ -179,4 +179,23 @@ describe("what a source counted", () => {
     await runIt({ digest: "one" });
     expect(contexts.at(-1)?.lastCounts).toEqual({ "users below ou=North": 7 });
   });
+
+  test("by a read that was held is stored when what was read is applied without another read", async () => {
+    const many = Array.from({ length: 30 }, (_, index) => user(`u${index}`));
+    reads = [many, [user("u1")], [user("u1")]];
+    there = [user("u1")];
+    const counting: Source = { ...source, version: async () => "1" };
+    const sync = (digest: string, percent: number, fullReadEvery = 60_000): Promise<RunResult> => {
+      const sources = [{ name: "corp", source: counting, digest, fullReadEvery }];
+      const deletes = { percent, per: "run" } as const;
+      const limits = { sources: {}, floor: 10, action: "hold", deletes } as const;
+      return staff.runIt(staff.syncOf({}, { rules, sources, limits, digest }));
+    };
+    await sync("one", 10);
+    await expect(sync("two", 10)).rejects.toThrow("held by the limit deletes");
+    expect(await sync("two", 100)).toMatchObject({ outcome: "applied" });
+    expect(number).toBe(2);
+    await sync("two", 10, 0);
+    expect(contexts.at(-1)?.lastCounts).toEqual({ "users below ou=North": 7 });
+  });
 });

@@ -49,7 +49,7 @@ export function accidents(life: Life): void {
     expect(life.office.coordinator.state("staff").failures).toBeUndefined();
   });
 
-  test("day 15: a wiped part of the directory is held, and nobody is lost; put back, it is as if nothing had been", async () => {
+  test("day 15: a wiped part of the directory fails the read, is held where that is allowed, and nobody is lost; put back, it is as if nothing had been", async () => {
     life.toDay(15);
     const ids = await life.directory.backup();
     const before = copyOf(life.company);
@@ -59,6 +59,9 @@ export function accidents(life: Life): void {
     );
     expect(before.people.size - life.company.people.size).toBeGreaterThan(80);
     await life.save();
+    const failed = await life.run("failed");
+    expect(failed.error?.message).toMatch(/no users below ou=lyon,ou=people,.* where the last good read found \d+/);
+    await life.office.configure({ emptyContainers: "allowed" });
     const held = await life.run("held");
     expect(held).toMatchObject({ heldBy: "limits", error: { advice: "stop" } });
     expect(tripped(held)).toEqual(["shrink"]);
@@ -80,6 +83,8 @@ export function accidents(life: Life): void {
     // A person who knows them says that they are the same.
     await life.run("no change", { request: { overrides: ["reusedNames"], cause: "demand", by: olga } });
     expect((await life.run("no change")).notes.join("\n")).not.toContain("another record");
+    await life.office.configure({});
+    await life.run("no change");
   });
 
   test("day 17: a filter that was edited by mistake is held, with a grace period and without one", async () => {

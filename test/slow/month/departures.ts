@@ -12,16 +12,19 @@ export function departures(life: Life): void {
   let ids: ReadonlyMap<string, string>;
   let batches: readonly (readonly number[])[];
 
-  test("day 23: that a whole place has left is held; a person says that it is so, and they are leaving", async () => {
+  test("day 23: that a whole place has left fails the read, and is held where that is allowed; a person says that it is so, and they are leaving", async () => {
     life.toDay(23);
     const gone = [...life.company.people].filter(([, { site }]) => site === "oslo").map(([number]) => number);
     remove(life.company, ...gone);
     await life.save();
+    expect((await life.run("failed")).error?.message).toContain("no users below ou=oslo,");
+    await life.office.configure({ emptyContainers: "allowed" });
     const held = await life.run("held");
     expect(tripped(held)).toEqual(["shrink"]);
     await life.approve(held, "no change", { overrides: ["shrink"] });
-    expect((await life.run("no change")).notes).toEqual(note(/^\d{2,3} principals gone from the sources, staying/));
+    expect((await life.run("no change")).notes).toEqual(note(/^\d{2,3} users.* gone from the sources, staying/));
     expect(gone.length).toBeGreaterThan(80);
+    await life.office.configure({});
   });
 
   test("day 24: of a slow bleed, two in a hundred with every run of a day, nothing is applied yet", async () => {

@@ -27,12 +27,14 @@ interface Settings {
   readonly filter: string;
   readonly grace: string | 0;
   readonly approval: "required" | "automatic-within-limits";
+  readonly emptyContainers: "fail" | "allowed";
 }
 
 const usual: Settings = {
   filter: "(objectClass=inetOrgPerson)",
   grace: "7d",
   approval: "automatic-within-limits",
+  emptyContainers: "fail",
 };
 
 /** The daemon's part of the company, in this process: its clock stands still until it is told to go on. */
@@ -140,7 +142,11 @@ export async function openOffice(ldap: string, service: string, start: number): 
   };
 }
 
-function configurationOf(ldap: string, service: string, { filter, grace, approval }: Settings): object {
+function configurationOf(
+  ldap: string,
+  service: string,
+  { filter, grace, approval, emptyContainers }: Settings,
+): object {
   return {
     targets: {
       analytics: { url: service, username: administrator.name, password: administrator.password },
@@ -151,6 +157,7 @@ function configurationOf(ldap: string, service: string, { filter, grace, approva
         url: ldap,
         bind: { dn: reader.dn, password: reader.password },
         fullReadEvery: "2d",
+        emptyContainers,
         users: { base: people, filter },
         groups: { base: groups, filter: "(objectClass=groupOfMembers)" },
       },

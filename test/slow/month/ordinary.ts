@@ -61,7 +61,7 @@ export function ordinaryDays(life: Life): void {
     await life.save();
     const { counts, notes } = await life.run("applied");
     expect(counts).toMatchObject({ users: { create: 0, delete: 0, update: 5 }, membershipsRemoved: 3 });
-    expect(notes).toEqual(note("^3 principals gone"));
+    expect(notes).toEqual(note("^3 users gone"));
     expect(notes.join("\n")).not.toContain("u1014");
   });
 
@@ -87,7 +87,7 @@ export function ordinaryDays(life: Life): void {
       reusedNames: true,
       request: { overrides: ["reusedNames"], cause: "demand", by: olga },
     });
-    expect((await life.run("no change")).notes).toEqual(note("^2 principals gone"));
+    expect((await life.run("no change")).notes).toEqual(note("^2 users gone"));
   });
 
   test("day 7: an administrator who leaves the company stays one, until a person takes that away", async () => {
