@@ -13,13 +13,17 @@ const names = [
   "check",
   "explain",
   "export",
+  "history",
   "init",
   "plan",
   "reject",
+  "reload",
   "runs",
   "show",
   "start",
+  "status",
   "undo",
+  "validate",
   "notify test",
 ] as const;
 export type CommandName = (typeof names)[number];

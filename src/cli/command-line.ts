@@ -27,6 +27,8 @@ import type { InitOptions } from "#cli/init/init.ts";
 import { addLoadOptions } from "#cli/load/options.ts";
 import type { LoadOptions } from "#cli/load/options.ts";
 import type { LogOptions } from "./log.ts";
+import { addCompletion } from "./completion.ts";
+import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import type { RunsOptions } from "./runs.ts";
 import type { ShowOptions } from "./show.ts";
@@ -42,6 +44,10 @@ export interface CommonOptions {
 /** Runs the commands: shows what they throw, and makes their exit code the program's. */
 export interface Runner {
   readonly composition: Composition;
+  /** What the process was called with. */
+  readonly argv: readonly string[];
+  /** Where the configuration is, with this value of `--config`. */
+  readonly configurationFile: (config: string | undefined) => string;
   /** @param logging where the log goes; absent: to standard error, and only with `--verbose` */
   run(
     options: CommonOptions,
@@ -68,6 +74,8 @@ export function addCommands(program: Command, runner: Runner): void {
   addTables(program, runner);
   addChecks(program, runner);
   addInit(program, runner);
+  addVersion(program, runner);
+  addCompletion(program, runner.argv, runner.configurationFile);
 }
 
 function addStart(program: Command, { composition, run }: Runner): void {
@@ -292,6 +300,21 @@ function addTables(program: Command, { runWithContext }: Runner): void {
 }
 
 function addChecks(program: Command, { composition, run, runWithContext }: Runner): void {
+  common(program.command("status"))
+    .description("show whether the daemon runs, how every sync stands, and what waits for a person")
+    .action((options: CommonOptions) =>
+      runWithContext(options, async (context) => (await import("./status.ts")).status(context), interruptMessages.read),
+    );
+  common(program.command("reload"))
+    .description("make the running daemon read its configuration again: all of it, or nothing if anything is wrong")
+    .action((options: CommonOptions) =>
+      runWithContext(options, async (context) => (await import("./reload.ts")).reload(context), interruptMessages.read),
+    );
+  common(program.command("validate"))
+    .description("check the configuration and the pinboards without connecting to anything")
+    .action((options: CommonOptions) =>
+      run(options, async (file, sinks) => (await import("./validate.ts")).validate(file, composition, sinks)),
+    );
   common(program.command("check"))
     .description("check the configuration, every source, every target and every notification channel")
     .action((options: CommonOptions) =>
@@ -311,6 +334,25 @@ function addChecks(program: Command, { composition, run, runWithContext }: Runne
     .description("ask the service that runs on the data folder, or the daemon alone, whether it is ready")
     .action((options: CommonOptions) =>
       run(options, async (file, sinks) => (await import("./health.ts")).health(file, composition, sinks)),
+    );
+}
+
+function addVersion(program: Command, { composition, run }: Runner): void {
+  program
+    .command("version")
+    .option("--json", "one JSON document on standard output")
+    .description("show the version of Rollcall, of Node.js and of the system")
+    .action((options: CommonOptions) =>
+      run(options, async (_file, { output }) => {
+        const { version } = composition;
+        const { versions, platform, arch } = process;
+        await output.write(
+          output.json
+            ? `${JSON.stringify({ version, node: versions.node, platform, arch })}\n`
+            : `rollcall ${version} (Node.js ${versions.node}, ${platform} ${arch})\n`,
+        );
+        return exitCodes.done;
+      }),
     );
 }
 

@@ -74,7 +74,7 @@ async function withDaemon<Result>(
   if (status.configuration.digest !== configurationDigest(configuration, token)) {
     output.say(
       `note: the daemon (process ${pid}) runs with another configuration than ${configuration.file} has now; ` +
-        `\`kill -HUP ${pid}\` makes it reload ${status.configuration.file}`,
+        `\`${command("reload")}\` makes it read ${status.configuration.file} again`,
     );
   }
   const leaving = new AbortController();

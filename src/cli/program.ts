@@ -30,7 +30,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     setCall(options.config, argv, process.env);
     const output = openOutput({ json: options.json === true });
     try {
-      code = await work(configurationFile(options), { output, log: await logOf(options, output, logging) });
+      code = await work(configurationFile(options.config), { output, log: await logOf(options, output, logging) });
     } catch (error) {
       code = exitCodeOf(error);
       output.progress();
@@ -40,6 +40,8 @@ export async function runProgram(argv: readonly string[], composition: Compositi
   };
   addCommands(program, {
     composition,
+    argv,
+    configurationFile,
     run,
     runWithContext: (options, work, messages) =>
       run(options, (file, sinks) => withContext(file, composition, sinks, (context) => work(context, sinks), messages)),
@@ -61,7 +63,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
   return code;
 }
 
-function configurationFile({ config }: CommonOptions): string {
+function configurationFile(config: string | undefined): string {
   const { ROLLCALL_CONFIG: fromEnvironment } = process.env;
   return config ?? fromEnvironment ?? usualPlaces.find((place) => existsSync(place)) ?? "rollcall.yaml";
 }

@@ -1,12 +1,13 @@
 import { text } from "node:stream/consumers";
-import { pluralize, formatNumber } from "#text.ts";
+import { formatName, formatNumber, pluralize } from "#text.ts";
 import { runSql } from "#client/sql.ts";
 import { InputError } from "#errors.ts";
 import { embeddedOptions } from "./wiring.ts";
 import type { Context } from "./context.ts";
 import { exitCodes } from "./output.ts";
-import type { ExitCode } from "./output.ts";
-import { renderCsv, renderTable } from "./format.ts";
+import type { ExitCode, Output } from "./output.ts";
+import type { SqlResult } from "#client/sql.ts";
+import { layOut, renderCsv, renderTable } from "./format.ts";
 
 export interface SqlOptions {
   readonly database?: string;
@@ -36,12 +37,35 @@ export async function sql(
   if (columnNames.length === 0) return exitCodes.done;
   if (csv) {
     for (const part of renderCsv(columnNames, rows)) await output.write(part, "data");
-  } else {
-    for (const part of renderTable(columnNames, rows)) await output.write(part);
-    await output.write(`(${pluralize(totalRowCount, "row")})\n`);
+    if (rows.length < totalRowCount)
+      output.say(`only the first ${pluralize(rows.length, "row")} of ${formatNumber(totalRowCount)} are shown`);
+    return exitCodes.done;
   }
-  if (rows.length < totalRowCount) {
-    output.say(`only the first ${pluralize(rows.length, "row")} of ${formatNumber(totalRowCount)} are shown`);
-  }
+  await writeTable(output, result);
   return exitCodes.done;
+}
+
+/** How many rows a terminal shows. */
+const mostAtTerminal = 1000;
+
+async function writeTable(output: Output, { columnNames, rows, totalRowCount }: SqlResult): Promise<void> {
+  const { terminal, width } = output;
+  const shown = terminal ? rows.slice(0, mostAtTerminal) : rows;
+  const columns = [...columnNames.keys()];
+  // Of columns for which there is no room, the last ones go.
+  const layout = layOut(columnNames, shown, {
+    room: terminal ? width : undefined,
+    flexible: columns,
+    expendable: columns.slice(1).toReversed(),
+  });
+  for (const part of renderTable(columnNames, shown, { layout })) await output.write(part);
+  await output.write(`(${pluralize(totalRowCount, "row")})\n`);
+  const rest = terminal ? "; --csv and --json show more" : "";
+  if (shown.length < totalRowCount)
+    output.say(`only the first ${pluralize(shown.length, "row")} of ${formatNumber(totalRowCount)} are shown${rest}`);
+  const hidden = layout.widths.flatMap((each, column) => (each === 0 ? [columnNames[column] ?? ""] : []));
+  if (hidden.length > 0)
+    output.say(
+      `the terminal has no room for ${pluralize(hidden.length, "column")}: ${hidden.map(formatName).join(", ")}${rest}`,
+    );
 }

@@ -8,6 +8,8 @@ import { jsonBody } from "#http/client.ts";
 import { contextOf, jsonOf } from "./request.ts";
 import { createSession } from "./session.ts";
 
+export type { SqlResult };
+
 const refusal = z.object({ error: z.string() });
 
 /**

@@ -34,6 +34,15 @@ export async function findDaemon(data: string, account: string, signal: AbortSig
   }
 }
 
+/**
+ * Makes a daemon read its configuration again. Returns the file.
+ * @throws {RollcallError} when it keeps the old one, and why
+ */
+export async function reloadDaemon({ connection }: FoundDaemon, signal: AbortSignal): Promise<string> {
+  const { value } = await connection.request(controlRoutes.reload, signal);
+  return (value as Pick<Status, "configuration">).configuration.file;
+}
+
 /** A coordinator in another process. */
 export interface RemoteCoordinator extends Coordinator {
   /** Stops following the daemon. */

@@ -73,20 +73,19 @@ export function totalsOf(
     return some || action === "delete" ? [`${formatPrincipals(users[action], groups[action])} ${words[action]}`] : [];
   });
   if (membershipsRemoved > 0) parts.push(`${pluralize(membershipsRemoved, "membership")} removed`);
-  return parts.join(", ") + leavingWords(leaving);
+  return parts.join(", ") + (leaving === undefined ? "" : `; ${leavingWords(leaving)}`);
 }
 
 /** A plan without changes in one line, with those who are on their way out. */
 export function noChange({ users, groups }: Counts, leaving: LeavingCounts | undefined): string {
   const yet = leaving === undefined ? "no change" : "no change yet";
-  return `${yet} (${formatSizes(users.after, groups.after)})${leavingWords(leaving)}`;
+  return `${yet} (${formatSizes(users.after, groups.after)})${leaving === undefined ? "" : `; ${leavingWords(leaving)}`}`;
 }
 
-function leavingWords(leaving: LeavingCounts | undefined): string {
-  if (leaving === undefined) return "";
-  const { users, groups, first } = leaving;
+/** `352 users are leaving, the first on 2026-12-22`. */
+export function leavingWords({ users, groups, first }: LeavingCounts): string {
   const [are, theFirst] = users + groups === 1 ? ["is", ""] : ["are", ", the first"];
-  return `; ${formatPrincipals(users, groups)} ${are} leaving${theFirst} on ${first.slice(0, 10)}`;
+  return `${formatPrincipals(users, groups)} ${are} leaving${theFirst} on ${first.slice(0, 10)}`;
 }
 
 /** Whether a plan would change anything at all, whatever of it is shown. */

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rollcall } from "../../support/rollcall/command.ts";
+import { atTerminal } from "../../support/rollcall/terminal.ts";
 import { startRollcall } from "../../support/rollcall/rollcall.ts";
 import type { Ended } from "../../support/rollcall/rollcall.ts";
 import { call, login } from "../../support/rollcall/service.ts";
@@ -38,6 +39,32 @@ describe("sql, where no service runs", () => {
       [3, "", null],
       [1, 'a,"b"', "1.50"],
     ]);
+  });
+
+  test("a terminal shows 1,000 rows within its width, and says how many there are", async () => {
+    const query = "SELECT i, repeat(md5(i::VARCHAR), 9) AS text, 7 AS last FROM range(1234) r(i)";
+    const terminal = atTerminal(["sql", query], { cwd: folder, columns: 40 });
+    expect(await terminal.ended, terminal.shown()).toBe(0);
+    const lines = terminal.shown().trimEnd().split(/\r?\n/);
+    expect(lines[2]).toMatch(/^ +0 {2}[0-9a-f]+… +7$/);
+    expect(lines.slice(-2)).toEqual([
+      "(1,234 rows)",
+      "only the first 1,000 rows of 1,234 are shown; --csv and --json show more",
+    ]);
+    expect(lines).toHaveLength(1004);
+    expect(Math.max(...lines.slice(0, 1002).map((line) => line.length))).toBeLessThanOrEqual(40);
+    expect((await sql(query, "--csv")).stdout.split("\n")).toHaveLength(1236);
+    const wide = atTerminal(
+      ["sql", `SELECT ${Array.from({ length: 9 }, (_, i) => `md5(1::VARCHAR) AS c${i}`).join(", ")}`],
+      {
+        cwd: folder,
+        columns: 40,
+      },
+    );
+    expect(await wide.ended).toBe(0);
+    expect(wide.shown()).toMatch(
+      /the terminal has no room for 5 columns: c4, c5, c6, c7, c8; --csv and --json show more/,
+    );
   });
 
   test("what is wrong is said with its position; files and other databases stay out of reach", async () => {

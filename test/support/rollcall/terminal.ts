@@ -18,9 +18,14 @@ export interface Terminal {
 }
 
 /** Runs `rollcall` in a pseudo-terminal made by `script`, which every Debian has. */
-export function atTerminal(args: readonly string[], options: { cwd: string; env?: NodeJS.ProcessEnv }): Terminal {
+export function atTerminal(
+  args: readonly string[],
+  options: { cwd: string; env?: NodeJS.ProcessEnv; columns?: number },
+): Terminal {
   const quoted = [process.execPath, main, ...args].map((each) => `'${each}'`).join(" ");
-  const child = spawn("script", ["-qefc", quoted, "/dev/null"], {
+  const { columns } = options;
+  const command = columns === undefined ? quoted : `stty cols ${columns}; exec ${quoted}`;
+  const child = spawn("script", ["-qefc", command, "/dev/null"], {
     cwd: options.cwd,
     env: { ...process.env, ROLLCALL_CONFIG: undefined, TERM: "xterm", COLUMNS: "200", CI: undefined, ...options.env },
   });

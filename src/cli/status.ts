@@ -1,0 +1,184 @@
+import { command } from "#commands.ts";
+import type { Configuration } from "#config/configuration.ts";
+import { configurationDigest } from "#control/presence.ts";
+import { findDaemon } from "#control/client.ts";
+import type { FoundDaemon } from "#control/client.ts";
+import { errorDocument } from "#errors.ts";
+import { isAlive } from "#files/durable.ts";
+import { leavingWords, totalsOf } from "#plan/render/shared.ts";
+import { painter } from "#plan/render/text.ts";
+import type { SyncStatus } from "#sync/coordinator/coordinator.ts";
+import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { readJournal } from "#sync/journal.ts";
+import { isOpen } from "#sync/record.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { pluralize } from "#text.ts";
+import { localActor } from "./context.ts";
+import type { Context } from "./context.ts";
+import { daemonFolder, readPresence } from "./data-folder.ts";
+import { exactly, forCaller, layOut, relatively, renderTable } from "./format.ts";
+import { describeError, exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { stateOf, tones, toneStyles } from "./run-text.ts";
+import { knownRuns } from "./stored-runs.ts";
+
+/** A sync with the newest of its runs that have come to something, and those that wait. */
+interface Standing extends SyncStatus {
+  readonly lastRun?: RunRecord | undefined;
+  readonly waiting: readonly RunRecord[];
+}
+
+/**
+ * `rollcall status`: on one screen whether the service and the daemon run, how each sync stands, and what waits for a
+ * person. Only reads. With `--json`:
+ * `{"daemon": {"pid", "url", "version", "startedAt", "configuration"} | null, "service": {"pid", "url", "startedAt"} | null, "syncs": [SyncStatus with "lastRun" and "waiting"]}`.
+ */
+export async function status(context: Context): Promise<ExitCode> {
+  const { configuration, interruption, output } = context;
+  const { data } = configuration;
+  let problem: unknown;
+  const daemon = await findDaemon(data, localActor().name, interruption.stop).catch((error: unknown) => {
+    problem = error;
+    return undefined;
+  });
+  const presence = await readPresence(data);
+  const service = presence !== undefined && isAlive(presence.pid) ? presence : undefined;
+  const syncs = await standings(context, daemon);
+  if (output.json) {
+    const { connection, status } = daemon ?? {};
+    const document = {
+      daemon: status === undefined ? null : { url: connection?.presence.url, ...status, syncs: undefined },
+      ...(problem === undefined ? {} : { error: errorDocument(problem) }),
+      service: service === undefined ? null : { pid: service.pid, url: service.url, startedAt: service.startedAt },
+      syncs,
+    };
+    await output.write(`${JSON.stringify(document, undefined, 2)}\n`);
+    return exitCodes.done;
+  }
+  const now = Date.now();
+  const paint = painter(output.colour);
+  const since = (iso: string): string => `since ${exactly(iso)}, ${relatively(iso, now)}`;
+  const processes = [
+    daemon === undefined
+      ? `daemon   ${problem === undefined ? paint("yellow", `not running: nothing is synced by schedule until \`${command("start")}\``) : paint("red", describeError(problem))}`
+      : `daemon   ${paint("green", "running")} ${since(daemon.status.startedAt)} (process ${daemon.status.pid}, ${daemon.connection.presence.url})`,
+    ...(configuration.service === undefined
+      ? []
+      : [
+          service === undefined
+            ? `service  ${paint("yellow", "not running")}`
+            : `service  ${paint("green", "running")} ${since(service.startedAt)} (process ${service.pid}, ${service.url})`,
+        ]),
+  ];
+  await output.write(forCaller(`${processes.join("\n")}\n`));
+  if (syncs.length === 0) return exitCodes.done;
+  if (daemon !== undefined && isOther(configuration, daemon))
+    await output.write(
+      forCaller(
+        `${paint("yellow", `the daemon runs with another configuration than ${configuration.file} has now`)}; ` +
+          `\`${command("reload")}\` makes it read ${daemon.status.configuration.file} again\n`,
+      ),
+    );
+  const rows = syncs.map((sync) => rowOf(sync, daemon !== undefined, now));
+  const room = output.terminal ? output.width : undefined;
+  const layout = layOut(columns, rows, { room, flexible: [0, 1], expendable: [1, 3] });
+  await output.write("\n");
+  for (const part of renderTable(columns, rows, {
+    layout,
+    paint: (text, column, row) => {
+      const tone = column === 2 ? tones[syncs[rows.indexOf(row as string[])]?.lastRun?.state ?? "running"] : undefined;
+      return tone === undefined ? text : paint(toneStyles[tone], text);
+    },
+  }))
+    await output.write(part);
+  const attention = syncs.flatMap((sync) => attentionLines(sync, now));
+  if (attention.length > 0) await output.write(forCaller(`\n${attention.join("\n")}\n`));
+  return exitCodes.done;
+}
+
+function isOther(configuration: Configuration, { connection, status }: FoundDaemon): boolean {
+  return status.configuration.digest !== configurationDigest(configuration, connection.presence.token);
+}
+
+/** How the syncs stand: by the daemon, or by the journal where none runs. */
+async function standings(context: Context, daemon: FoundDaemon | undefined): Promise<Standing[]> {
+  const { configuration } = context;
+  const runs = await knownRuns(context);
+  const syncs = daemon?.status.syncs ?? (await statusesByJournal(configuration, runs));
+  return syncs.map((sync) =>
+    Object.assign({}, sync, {
+      lastRun: runs.find(
+        ({ sync: name, state }) => name === sync.sync && state !== "superseded" && state !== "running",
+      ),
+      waiting: runs.filter((run) => run.sync === sync.sync && isOpen(run)),
+    }),
+  );
+}
+
+async function statusesByJournal(configuration: Configuration, runs: readonly RunRecord[]): Promise<SyncStatus[]> {
+  const { syncs } = await readJournal(daemonFolder(configuration));
+  return Object.entries(configuration.syncs).map(([sync, { to, schedule }]) =>
+    Object.assign({ skipped: [] }, syncs[sync], {
+      sync,
+      target: to,
+      schedule,
+      running: runs.find((run) => run.sync === sync && run.state === "running")?.id,
+      pending: runs.find((run) => run.sync === sync && isOpen(run))?.id,
+      overdue: syncs[sync]?.overdueSince !== undefined,
+    }),
+  );
+}
+
+const columns = ["sync", "target", "last run", "last success", "next run"] as const;
+
+function rowOf({ sync, target, ...rest }: Standing, hasDaemon: boolean, now: number): string[] {
+  const { schedule, nextSlotAt, running, lastRun, lastSuccessAt } = rest;
+  const next = hasDaemon ? "" : "not without the daemon";
+  return [
+    sync,
+    target,
+    lastRun === undefined
+      ? "none yet"
+      : `${stateOf(lastRun)}, ${relatively(lastRun.endedAt ?? lastRun.startedAt, now)}`,
+    lastSuccessAt === undefined ? "never" : relatively(lastSuccessAt, now),
+    running === undefined
+      ? schedule === undefined
+        ? "on demand"
+        : nextSlotAt === undefined
+          ? next
+          : relatively(nextSlotAt, now)
+      : "running now",
+  ];
+}
+
+/** What a person should know or do about a sync. */
+function attentionLines(standing: Standing, now: number): string[] {
+  const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt } = standing;
+  const lines: string[] = [];
+  for (const run of waiting) {
+    const { id, state, counts, expiresAt } = run;
+    const what = counts === undefined ? "" : `: ${totalsOf(counts)}`;
+    const until = expiresAt === undefined ? "" : ` (expires ${relatively(expiresAt, now)})`;
+    const beyond = state === "held" ? trippedLimits(run) : [];
+    lines.push(
+      `${sync}: run ${id} ${state === "held" ? `is ${stateOf(run)}` : "waits for approval"}${what}${until}`,
+      `  ${command("show", id)}`,
+      `  ${command("approve", id, ...(beyond.length === 0 ? [] : ["--override", beyond.join(",")]))}`,
+    );
+  }
+  if (failures !== undefined)
+    lines.push(`${sync}: failed ${pluralize(failures.count, "time")} in a row, since ${exactly(failures.since)}`);
+  if (lastRun?.error !== undefined && !waiting.includes(lastRun))
+    lines.push(`${sync}: ${lastRun.error.message}`, `  ${command("show", lastRun.id)}`);
+  if (overdue)
+    lines.push(
+      `${sync}: overdue; ${lastSuccessAt === undefined ? "no run has ever succeeded" : `the last success was ${relatively(lastSuccessAt, now)}`}`,
+    );
+  if (caution !== undefined) lines.push(`${sync}: every run needs approval: ${caution.reason}`);
+  if (lastRun?.leaving !== undefined) lines.push(`${sync}: ${leavingWords(lastRun.leaving)}`);
+  if ((lastRun?.quarantined ?? 0) > 0)
+    lines.push(
+      `${sync}: ${pluralize(lastRun?.quarantined ?? 0, "record")} quarantined (\`${command("show", lastRun?.id ?? "")}\`)`,
+    );
+  return lines;
+}

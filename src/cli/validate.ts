@@ -1,0 +1,44 @@
+import { loadPinboards } from "#config/pinboards.ts";
+import { pluralize } from "#text.ts";
+import type { Composition } from "./composition.ts";
+import { load } from "./context.ts";
+import type { Sinks } from "./context.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+/**
+ * `rollcall validate`: checks the configuration and the pinboards, and connects to nothing: for an editor or a pipeline.
+ * With `--json`: `{"configuration", "valid": true, "sources", "targets", "syncs", "notifications", "pinboards"}`.
+ * @throws {InputError} naming every problem with its line
+ */
+export async function validate(file: string, composition: Composition, sinks: Sinks): Promise<ExitCode> {
+  const { output } = sinks;
+  const configuration = await load(file, composition, sinks);
+  const { sources, targets, syncs, notifications, service } = configuration;
+  const pinboards = service?.pinboards === undefined ? [] : await loadPinboards(service.pinboards);
+  const names = {
+    sources: Object.keys(sources),
+    targets: Object.keys(targets),
+    syncs: Object.keys(syncs),
+    notifications: Object.keys(notifications),
+    pinboards: pinboards.map(({ name }) => name),
+  };
+  if (output.json) {
+    const document = { configuration: configuration.file, valid: true, ...names };
+    await output.write(`${JSON.stringify(document, undefined, 2)}\n`);
+    return exitCodes.done;
+  }
+  const words = {
+    sources: "source",
+    targets: "target",
+    syncs: "sync",
+    notifications: "channel",
+    pinboards: "pinboard",
+  };
+  const parts = (Object.keys(words) as (keyof typeof words)[]).flatMap((each) =>
+    names[each].length === 0 ? [] : [pluralize(names[each].length, words[each])],
+  );
+  if (service !== undefined) parts.push("a service");
+  await output.write(`configuration ${configuration.file}: valid (${parts.join(", ")})\n`);
+  return exitCodes.done;
+}
