@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { depart } from "#plan/departures.ts";
+import { depart, leavingCounts } from "#plan/departures.ts";
 import type { DepartureRules } from "#plan/departures.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
@@ -88,8 +88,10 @@ describe("the grace period", () => {
       leavingSince: [["user", "bob", now - 6 * day]],
     });
     expect(desired).toEqual(["group local", "group staff", "user ada", "user bob local staff"]);
+    expect(leavingCounts(departures)).toEqual({ users: 1, groups: 1, first: "2026-06-02T00:00:00.000Z" });
     expect(departures.leaving).toEqual({
       count: 2,
+      groups: 1,
       examples: [
         { kind: "user", name: "bob", on: "2026-06-02T00:00:00.000Z" },
         { kind: "group", name: "staff", on: "2026-06-08T00:00:00.000Z" },
