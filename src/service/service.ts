@@ -109,6 +109,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   });
   const loads = await openLoads({
     ...options.loads,
+    database,
     folder: loadFolder,
     worker,
     log,

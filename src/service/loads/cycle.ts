@@ -1,6 +1,7 @@
-import { mkdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { codeOf } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import type { InternalStage, LoadParameters, LoadStatus, StatusCode } from "#wire/loads.ts";
@@ -59,8 +60,13 @@ export function chunkFolder(folder: string): string {
   return join(folder, "chunks");
 }
 
+export interface CycleSettings extends Limits {
+  /** Takes the record of a cycle that has ended, which is no longer in its folder then. */
+  readonly remember: (record: CycleRecord) => Promise<void>;
+}
+
 /** Creates a cycle on disk. `folder` must not be there yet. */
-export async function createCycle(folder: string, record: CycleRecord, limits: Limits): Promise<Cycle> {
+export async function createCycle(folder: string, record: CycleRecord, settings: CycleSettings): Promise<Cycle> {
   try {
     await mkdir(chunkFolder(folder), { recursive: true, mode: 0o700 });
     await writeRecord(folder, record);
@@ -69,11 +75,16 @@ export async function createCycle(folder: string, record: CycleRecord, limits: L
     await rm(folder, { recursive: true, force: true });
     throw writeError(error);
   }
-  return openCycle(folder, record, [], limits);
+  return openCycle(folder, record, [], settings);
 }
 
-/** A cycle as it is on disk. */
-export function openCycle(folder: string, initial: CycleRecord, arrived: readonly Chunk[], limits: Limits): Cycle {
+/** A cycle as it is on disk, or as it has ended. */
+export function openCycle(
+  folder: string,
+  initial: CycleRecord,
+  arrived: readonly Chunk[],
+  settings: CycleSettings,
+): Cycle {
   const { id, owner, parameters, started } = initial;
   const place = chunkFolder(folder);
   const badRecords = join(folder, "bad_records");
@@ -96,7 +107,7 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
 
   async function save(next: CycleRecord): Promise<void> {
     try {
-      await writeRecord(folder, next);
+      await (next.stage === "DONE" ? settings.remember(next) : writeRecord(folder, next));
     } catch (error) {
       throw writeError(error);
     }
@@ -109,7 +120,7 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
     chunks.clear();
     ended.resolve();
     if (outcome.code === "CANCELLED") await rm(badRecords, { force: true });
-    await rm(place, { recursive: true, force: true });
+    await removeEnded(folder);
   }
 
   return {
@@ -135,7 +146,7 @@ export function openCycle(folder: string, initial: CycleRecord, arrived: readonl
     beginUpload: (chunkId) => {
       const arrival = ++arrivals;
       const key = keyOf({ file: fileNameOf(arrival, chunkId), id: chunkId });
-      const fits = createRoom(limits, place, () => {
+      const fits = createRoom(settings, place, () => {
         const others = [...arriving].filter((part) => part !== upload);
         return buffered() - (chunks.get(key)?.size ?? 0) + sum(others.map((part) => part.size()));
       });
@@ -198,7 +209,7 @@ function sum(sizes: readonly number[]): number {
   return sizes.reduce((total, size) => total + size, 0);
 }
 
-/** The state of a cycle, apart from its chunks, as its file holds it. Times are in epoch milliseconds. */
+/** The state of a cycle, apart from its chunks, as its file holds it, and once it has ended, the service's database. Times are in epoch milliseconds. */
 export interface CycleRecord {
   readonly id: string;
   /** The id of the account that started it. */
@@ -242,9 +253,23 @@ export async function readRecord(folder: string): Promise<CycleRecord | undefine
   }
 }
 
+/** Removes what is not needed of a cycle that has ended: all but its rejected rows. */
+export async function removeEnded(folder: string): Promise<void> {
+  await rm(chunkFolder(folder), { recursive: true, force: true });
+  await rm(join(folder, fileName), { force: true });
+  await rmdir(folder).catch((error: unknown) => {
+    if (codeOf(error) !== "ENOTEMPTY") throw error;
+  });
+}
+
 /** Replaces the record: after a crash there is either this one or the one before. */
 function writeRecord(folder: string, record: CycleRecord): Promise<void> {
   return writeDurably(join(folder, fileName), JSON.stringify(record));
+}
+
+/** The status of a cycle that has ended. */
+export function endedStatus(record: CycleRecord): LoadStatus {
+  return statusOf(record, record.received ?? { bytes: 0, until: record.started }, 0);
 }
 
 /** The status of a cycle (A.10, A.11). @param buffered the bytes of its chunks */

@@ -3,25 +3,30 @@ import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
+import type { Database } from "#duckdb/database.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Table } from "#service/engine/engine.ts";
 import type { Progress } from "#service/progress.ts";
 import type { EndedLoad } from "#service/observer.ts";
 import type { Worker } from "#service/worker/worker.ts";
-import type { LoadParameters } from "#wire/loads.ts";
+import type { LoadParameters, LoadStatus } from "#wire/loads.ts";
 import { isOutOfHandles, isOutOfMemory } from "./capacity.ts";
 import type { Limits } from "./capacity.ts";
 import { chunkOf } from "./chunks.ts";
 import type { Chunk } from "./chunks.ts";
 import { cancelled, failed, failureOf } from "./commit.ts";
 import type { LoadJob } from "./commit.ts";
-import { chunkFolder, createCycle, openCycle, readRecord } from "./cycle.ts";
-import type { Cycle, Outcome } from "./cycle.ts";
+import { chunkFolder, createCycle, endedStatus, openCycle, readRecord, removeEnded } from "./cycle.ts";
+import type { Cycle, CycleSettings, Outcome } from "./cycle.ts";
+import { openEndedCycles } from "./ended.ts";
+import type { EndedCycles } from "./ended.ts";
 import { targetOf } from "./start-request.ts";
 
 export interface LoadOptions extends Limits {
-  /** Holds a folder for each cycle. */
+  /** The service's, for the cycles that have ended. */
+  readonly database: Database;
+  /** Holds a folder for each cycle that goes on, or has rejected rows. */
   readonly folder: string;
   readonly worker: Pick<Worker, "find" | "load">;
   /** When a cycle that is not committed expires, and for how long one that has ended is remembered, in milliseconds. */
@@ -36,9 +41,9 @@ export interface LoadOptions extends Limits {
 export interface Loads {
   start(owner: string, parameters: LoadParameters): Promise<Cycle>;
   /** The cycle of that id; undefined when there is none, or when it has expired. */
-  find(id: string): Cycle | undefined;
-  /** Those that an account started, the oldest first. */
-  of(owner: string): readonly Cycle[];
+  find(id: string): Promise<Cycle | undefined>;
+  /** The status of each that an account started, the oldest first. */
+  statuses(owner: string): Promise<readonly LoadStatus[]>;
   /** The table that the cycle is for, or undefined. */
   table(cycle: Cycle): Promise<Table | undefined>;
   /** Loads the cycle in the background, once. Returns the number of chunks if it is not the expected one. */
@@ -72,8 +77,11 @@ type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Ou
 
 /** Opens the cycles of a folder and repeats commits that were cut off (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
-  const { folder, worker, expireAfter, log, progress, observe = () => undefined } = options;
+  const { database, folder, worker, expireAfter, log, progress, observe = () => undefined } = options;
+  /** Those that have not ended. */
   const cycles = new Map<string, Cycle>();
+  const ended = await openEndedCycles(database);
+  const settings: CycleSettings = { ...options, remember: ended.add };
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const enqueue = createQueue(width);
   const stopping = new AbortController();
@@ -114,6 +122,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     // A load that the end of the service stopped is repeated at its start, unless it was complete.
     if (outcome.code === "CANCELLED" && stopping.signal.aborted && !signal.aborted) return;
     await finish(cycle, outcome);
+    if (cycle.outcome() !== undefined) cycles.delete(cycle.id);
     report(cycle, outcome);
     const { code, message, rowsWritten, ignoredRows } = outcome;
     log.info({ cycle: cycle.id, code, message, rowsWritten, ignoredRows }, "load ended");
@@ -156,15 +165,20 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
         log.warn({ err: error, cycle: cycle.id }, `an expired load cycle could not be removed: ${messageOf(error)}`);
       });
     }
+    for (const id of await ended.forget(Date.now() - expireAfter)) {
+      await rm(join(folder, id), { recursive: true, force: true });
+    }
   }
 
-  for (const cycle of await recoverCycles(folder, options, log)) cycles.set(cycle.id, cycle);
+  for (const cycle of await recoverCycles(folder, settings, ended, log)) cycles.set(cycle.id, cycle);
   await sweep();
   for (const cycle of cycles.values()) if (!cycle.isIngesting() && cycle.outcome() === undefined) begin(cycle);
   const sweeps = createQueue();
   const timer = setInterval(
     () => {
-      void sweeps(sweep);
+      sweeps(sweep).catch((error: unknown) => {
+        log.warn({ err: error }, `ended load cycles could not be forgotten: ${messageOf(error)}`);
+      });
     },
     Math.min(sweepInterval, expireAfter),
   );
@@ -174,18 +188,26 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     start: async (owner, parameters) => {
       const id = randomUUID();
       const record = { id, owner, parameters, started: Date.now(), stage: "INGESTING" } as const;
-      const cycle = await createCycle(join(folder, id), record, options);
+      const cycle = await createCycle(join(folder, id), record, settings);
       cycles.set(id, cycle);
       return cycle;
     },
-    find: (id) => {
+    find: async (id) => {
       const cycle = cycles.get(id);
-      return cycle === undefined || hasExpired(cycle) ? undefined : cycle;
+      if (cycle !== undefined) return hasExpired(cycle) ? undefined : cycle;
+      const record = await ended.find(id);
+      if (record === undefined) return undefined;
+      const over = openCycle(join(folder, id), record, [], settings);
+      return hasExpired(over) ? undefined : over;
     },
-    of: (owner) =>
-      [...cycles.values()]
-        .filter((cycle) => cycle.owner === owner && !hasExpired(cycle))
-        .sort((a, b) => a.started - b.started),
+    statuses: async (owner) => {
+      // One may end while the others are looked up.
+      const active = [...cycles.values()].filter((cycle) => cycle.owner === owner && !hasExpired(cycle));
+      const over = (await ended.of(owner, Date.now() - expireAfter)).map(endedStatus);
+      const ids = new Set(over.map((status) => status.cycle_id));
+      const statuses = [...over, ...active.map((cycle) => cycle.status()).filter((each) => !ids.has(each.cycle_id))];
+      return statuses.sort((a, b) => Number(a.start_time) - Number(b.start_time));
+    },
     table: (cycle) => worker.find(targetOf(cycle.parameters)),
     commit: async (cycle, expected) => {
       const result = await cycle.commit(expected);
@@ -196,6 +218,7 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     cancel: async (cycle) => {
       const outcome = cancelled();
       if (await cycle.cancel(outcome)) {
+        cycles.delete(cycle.id);
         report(cycle, outcome);
         return;
       }
@@ -209,37 +232,40 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       stopping.abort(new UnavailableError("the service is stopping"));
       await Promise.all([...loading.values()].map((job) => job.over));
       await sweeps.idle();
+      ended.close();
     },
   };
 }
 
-/** The cycles that an earlier process left in a folder (A.24). Incomplete cycles and chunks are removed. */
-async function recoverCycles(folder: string, limits: Limits, log: Logger): Promise<Cycle[]> {
+/**
+ * The cycles that an earlier process left in a folder (A.24). Incomplete cycles and chunks are removed, and of ended ones
+ * all but their rejected rows.
+ */
+async function recoverCycles(
+  folder: string,
+  settings: CycleSettings,
+  ended: EndedCycles,
+  log: Logger,
+): Promise<Cycle[]> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const cycles: Cycle[] = [];
+  const known = await ended.ids();
   for (const name of await readdir(folder)) {
     const place = join(folder, name);
     try {
-      const cycle = await recover(place, limits);
-      if (cycle === undefined) await rm(place, { recursive: true, force: true });
-      else cycles.push(cycle);
+      const record = await readRecord(place);
+      // Rollcall 0.1.0 left it there.
+      const isOld = record?.stage === "DONE" && !known.has(name);
+      if (isOld) await ended.add(record);
+      if (isOld || known.has(name)) await removeEnded(place);
+      else if (record === undefined) await rm(place, { recursive: true, force: true });
+      else cycles.push(openCycle(place, record, await recoverChunks(chunkFolder(place)), settings));
     } catch (error) {
       // It stays for a person to look at; the other cycles go on.
       log.error({ err: error }, `the load cycle in ${place} cannot be read: ${messageOf(error)}`);
     }
   }
   return cycles;
-}
-
-async function recover(place: string, limits: Limits): Promise<Cycle | undefined> {
-  const record = await readRecord(place);
-  if (record === undefined) return undefined;
-  if (record.stage === "DONE") {
-    // A crash may have prevented the removal.
-    await rm(chunkFolder(place), { recursive: true, force: true });
-    return openCycle(place, record, [], limits);
-  }
-  return openCycle(place, record, await recoverChunks(chunkFolder(place)), limits);
 }
 
 async function recoverChunks(place: string): Promise<Chunk[]> {

@@ -86,7 +86,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
   async function find(request: FastifyRequest): Promise<{ id: string; cycle: Cycle | undefined }> {
     const caller = await require(request);
     const { cycle_id: id } = request.params as { cycle_id: string };
-    const cycle = loads.find(id);
+    const cycle = await loads.find(id);
     const isTheirs = cycle?.owner === caller.id || (cycle && (await callers.holds(caller, "administration")));
     return { id, cycle: isTheirs ? cycle : undefined };
   }
@@ -113,7 +113,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
 
   add(loadRoutes.list, async (request) => {
     const caller = await require(request);
-    return JSON.stringify(loads.of(caller.id).map((cycle) => cycle.status()));
+    return JSON.stringify(await loads.statuses(caller.id));
   });
 
   add(loadRoutes.upload, async (request, reply) => {

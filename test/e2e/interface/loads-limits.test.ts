@@ -1,4 +1,8 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultParameters } from "../../fixtures/load-parameters.ts";
 import { into, startLoadService } from "./loading.ts";
 import type { LoadService } from "./loading.ts";
 
@@ -59,6 +63,54 @@ test("a disk that would be too full is a 507, and nothing is kept", async () => 
   expect(await service.status(id)).toMatchObject({ bytes_written: "0", buffered_bytes_size: "0" });
   await service.end();
 });
+
+test("A.24 a load that has ended leaves no file but its rejected rows, and is remembered all the same, across restarts", async () => {
+  let service = await startLoadService();
+  const ended: string[] = [];
+  for (let number = 0; number < 5; number++) {
+    ended.push((await service.load(into(), `${number},one\n`)).cycle_id);
+  }
+  const cancelled = await service.start();
+  await service.upload(cancelled, "1,one\n");
+  await service.cancel(cancelled);
+  const body = into("t", { load_options: { max_ignored_rows: 1 } });
+  const { cycle_id: partly } = await service.load(body, "1,one\nno,two\n");
+  const open = await service.start();
+  const all = [...ended, cancelled, partly, open];
+  const statuses = async (): Promise<unknown> =>
+    JSON.parse((await service.call("GET", "/public/loads")).text) as unknown;
+  const before = await statuses();
+  for (const how of ["stop", "kill"] as const) {
+    expect((await service.folders()).toSorted()).toEqual([partly, open].toSorted());
+    expect(((await statuses()) as { cycle_id: string }[]).map((status) => status.cycle_id)).toEqual(all);
+    expect(await statuses()).toEqual(before);
+    expect((await service.badRecords(partly)).text).toBe("no,two\n");
+    expect(await service.commit(ended[0] ?? "")).toMatchObject({ status: 202 });
+    expect(await service.cancel(ended[0] ?? "")).toMatchObject({ status: 200 });
+    expect(await service.upload(ended[0] ?? "", "1,one\n")).toMatchObject({ status: 400 });
+    expect((await service.call("GET", `/public/loads/${ended[0]}/input_summary`)).status).toBe(200);
+    // What a process killed in between leaves of a load that has ended.
+    await leave(service, { id: ended[0], stage: "COMMITTING", chunks: ["000000000001"] });
+    service = await service.restart(how);
+  }
+  expect(await statuses()).toEqual(before);
+  const old = randomUUID();
+  const outcome = { code: "OK", ended: Date.now(), rowsWritten: 7, ignoredRows: 0, errors: [] };
+  await leave(service, { id: old, stage: "DONE", received: { bytes: 3, until: Date.now() }, outcome });
+  service = await service.restart("stop");
+  expect(await service.status(old)).toMatchObject({ internal_stage: "DONE", rows_written: "7" });
+  expect((await service.folders()).toSorted()).toEqual([partly, open].toSorted());
+  await service.end();
+});
+
+/** Leaves the folder of a cycle as Rollcall 0.1.0 wrote it. */
+async function leave(service: LoadService, record: Readonly<Record<string, unknown>>): Promise<void> {
+  const folder = join(service.service.data, "service", "loads", String(record["id"]));
+  await mkdir(join(folder, "chunks"), { recursive: true });
+  await writeFile(join(folder, "chunks", "000000000001"), "1,one\n");
+  const rest = { owner: "nobody", parameters: defaultParameters, started: Date.now() };
+  await writeFile(join(folder, "cycle.json"), JSON.stringify({ ...rest, ...record }));
+}
 
 describe("A.24 cycles expire", () => {
   test("those not committed, and those that have ended, across restarts", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import pino from "pino";
 import { expect, test } from "vitest";
+import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
 import { openLoads } from "#service/loads/loads.ts";
@@ -24,7 +25,9 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
     if (cause !== undefined) throw cause;
     return engine.openStage();
   };
+  const database = await openDatabase({ path: join(folder, "service.duckdb"), memory: 2 ** 28, spill: folder });
   const loads = await openLoads({
+    database,
     folder: place,
     worker: { find: engine.find, load: (job, signal) => load(job, { ...engine, openStage }, signal) },
     expireAfter: 3_600_000,
@@ -47,5 +50,6 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
   expect(causes).toEqual([]);
   await loads.close();
   await engine.close();
+  database.close();
   await rm(folder, { recursive: true });
 });
