@@ -118,13 +118,41 @@ export async function* inBatches(
   if (batch.length > 0) yield batch;
 }
 
-/** Below this, half of them may well leave at a time. */
-const fewEnough = 20;
+/** What fewer records have may well become empty. */
+const fewValues = 10;
+
+/** How many records of a kind have a value of each attribute that rules read. */
+export interface ValueCounts {
+  add(entry: Entry): void;
+  /** How many had one at the last good read; 0 for attributes that may be empty. */
+  before(name: string): number;
+  /** Reports the counts. @returns the attributes that no record has any more */
+  end(): readonly string[];
+}
 
 /**
- * The fewest of something that is believed without being configured, where the last good read counted so many: one, and
- * of 20 or more the half. Whatever loses more than that in one go is rather a source that no longer shows everything.
+ * Counts values, since a source that no longer shows an attribute reads like one in which everybody's is empty: a column
+ * that was renamed, an account that lost a right.
+ * @param optional attributes that may be empty all at once
  */
-export function leastAfter(before: number): number {
-  return before < fewEnough ? Math.min(before, 1) : Math.ceil(before / 2);
+export function countValues(
+  kind: Entry["kind"],
+  { attributes, required, lastCounts = {}, count }: ReadContext,
+  optional: ReadonlySet<string> = new Set(),
+): ValueCounts {
+  const of = `${kind}s` as const;
+  const counts = new Map([...(required?.[of] ?? []), ...(attributes?.[of] ?? [])].map((name) => [name, 0]));
+  const title = (name: string): string => `${of} with ${name}`;
+  const before = (name: string): number => (optional.has(name) ? 0 : (lastCounts[title(name)] ?? 0));
+  return {
+    before,
+    add: (entry) => {
+      if (entry.kind !== kind) return;
+      for (const [name, seen] of counts) if (Object.hasOwn(entry.attributes, name)) counts.set(name, seen + 1);
+    },
+    end: () => {
+      for (const [name, seen] of counts) count?.(title(name), seen);
+      return [...counts].flatMap(([name, seen]) => (seen === 0 && before(name) >= fewValues ? [name] : []));
+    },
+  };
 }

@@ -1,10 +1,11 @@
+import { countValues } from "#connector.ts";
 import type { Entry, ReadContext } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { formatNumber, nearest, nfc } from "#text.ts";
 import { resembling } from "./header.ts";
 import type { Column, Header } from "./header.ts";
-import type { UsersOptions } from "./options.ts";
+import type { GroupsOptions, UsersOptions } from "./options.ts";
 
 /** The attributes that rules name, for the records of one kind. */
 export interface Named {
@@ -19,35 +20,40 @@ export interface Named {
   end(): void;
 }
 
-/** A column in which fewer had a value may well become empty. */
-const fewValues = 10;
+/** Fewer memberships than these may well end at a time. */
+const fewReferences = 10;
 
-export function namedAttributes(
-  kind: Kind,
-  { optionalColumns = [] }: Pick<UsersOptions, "optionalColumns">,
-  { attributes, required, lastCounts = {}, count }: ReadContext,
-): Named {
+export function namedAttributes(kind: Kind, options: UsersOptions | GroupsOptions, context: ReadContext): Named {
   const of = `${kind}s` as const;
-  const optional = new Set(optionalColumns.map(nfc));
-  const needed = new Set((required?.[of] ?? []).map(nfc));
-  const counts = new Map([...needed, ...(attributes?.[of] ?? []).map(nfc)].map((name) => [name, 0]));
-  const title = (name: string): string => `${of} with ${name}`;
-  const before = (name: string): number => (optional.has(name) ? 0 : (lastCounts[title(name)] ?? 0));
+  const optional = new Set(options.optionalColumns?.map(nfc));
+  const required = (context.required?.[of] ?? []).map(nfc);
+  const attributes = (context.attributes?.[of] ?? []).map(nfc);
+  const named = [...new Set([...required, ...attributes])];
+  const values = countValues(
+    kind,
+    { ...context, required: undefined, attributes: { users: [], groups: [], [of]: named } },
+    optional,
+  );
+  const referenceColumns = [options.memberOf, "members" in options ? options.members : undefined].flatMap((each) =>
+    each === undefined ? [] : [nfc(each.column)],
+  );
+  const referencesTitle = `memberships of ${of}`;
+  let references = 0;
   const advice = "if the file may be without it, list it under optionalColumns";
 
   return {
     columns(columns, header, file) {
       const own = new Set(columns.map(({ name }) => nfc(name)));
       const found = columns.flatMap((column) => {
-        const others = [...counts.keys()].filter((name) => !own.has(name) && header.same(name, column.name));
-        const isNamed = counts.has(nfc(column.name)) || others.length === 0;
+        const others = named.filter((name) => !own.has(name) && header.same(name, column.name));
+        const isNamed = named.includes(nfc(column.name)) || others.length === 0;
         return [...(isNamed ? [column] : []), ...others.map((name) => ({ name, index: column.index }))];
       });
       const names = new Set(found.map(({ name }) => nfc(name)));
-      for (const name of counts.keys()) {
+      for (const name of named) {
         if (names.has(name) || optional.has(name)) continue;
-        const had = before(name);
-        if (!needed.has(name) && had === 0) continue;
+        const had = values.before(name);
+        if (!required.includes(name) && had === 0) continue;
         const why = had > 0 ? `, and ${formatNumber(had)} ${of} had a value there at the last good read` : "";
         throw new InputError(
           `${file}:${header.line}: no column gives entry.${name}, which a rule reads${why}; ${hint(name, [...own])}; ${advice}`,
@@ -55,17 +61,23 @@ export function namedAttributes(
       }
       return found;
     },
-    count({ attributes }) {
-      for (const [name, seen] of counts) if (attributes[name] !== undefined) counts.set(name, seen + 1);
+    count(entry) {
+      values.add(entry);
+      references += entry.memberOf.length + entry.members.length;
     },
     end() {
-      for (const [name, seen] of counts) {
-        if (seen > 0 || before(name) < fewValues) continue;
+      const before = context.lastCounts?.[referencesTitle] ?? 0;
+      if (referenceColumns.length > 0) context.count?.(referencesTitle, references);
+      if (references === 0 && before >= fewReferences && !referenceColumns.some((name) => optional.has(name))) {
         throw new IncompleteReadError(
-          `the column of entry.${name} is empty for all ${of}, and ${formatNumber(before(name))} had a value there at the last good read; ${advice}`,
+          `the ${of} have no memberships (${referenceColumns.join(", ")}), and ${formatNumber(before)} at the last good read; ${advice}`,
         );
       }
-      for (const [name, seen] of counts) count?.(title(name), seen);
+      const [name] = values.end();
+      if (name === undefined) return;
+      throw new IncompleteReadError(
+        `the column of entry.${name} is empty for all ${of}, and ${formatNumber(values.before(name))} had a value there at the last good read; ${advice}`,
+      );
     },
   };
 }

@@ -149,7 +149,7 @@ const entries = {
     .array(column)
     .optional()
     .describe(
-      "Attributes that rules name and that the file may be without, or without any value. Default: a column that a rule needs must be there.",
+      "Attributes that rules name and that the file may be without, or without any value; also the columns of memberOf and members, which may be empty. Default: a column that a rule needs must be there.",
     ),
   memberOf,
 };

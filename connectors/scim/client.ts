@@ -211,7 +211,8 @@ function request<T>(connection: Connection, request: Request<T>): Promise<T> {
     let refusal: Refusal;
     try {
       answer = await connection.send(sent);
-      if (answer.status >= 200 && answer.status < 300) {
+      // What other successes hold (202, 204, 206) is not the whole answer.
+      if (answer.status === 200 || answer.status === 203) {
         const value = await request.use(answer);
         if (request.keepsOpen !== true) answer.close();
         return { value };
@@ -267,6 +268,7 @@ async function refusalOf(answer: Answer, secrets: readonly string[]): Promise<Re
 }
 
 function adviceOn({ status }: Refusal, { headers }: Answer): string {
+  if (status < 300) return "expected 200; anything else is not known to be the whole answer";
   if (status >= 300 && status < 400) {
     const { location } = headers;
     const target = typeof location === "string" ? URL.parse(location) : null;

@@ -1,5 +1,4 @@
-import { leastAfter } from "#connector.ts";
-import type { ReadContext } from "#connector.ts";
+import type { ReadContext, ValueCounts } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Options } from "./options.ts";
 
@@ -44,4 +43,26 @@ export function assertEnough(
       `${subject}: no group has a member, and no user is in a group; ${hint}if all groups are empty, set minMemberships: 0`,
     );
   }
+}
+
+/**
+ * A token that lost a scope may leave an attribute out of every resource.
+ * @throws {IncompleteReadError} an attribute that rules read had values at the last good read, and has none
+ */
+export function assertValues(values: readonly ValueCounts[], subject: string): void {
+  for (const each of values) {
+    const [name] = each.end();
+    if (name === undefined) continue;
+    throw new IncompleteReadError(
+      `${subject}: nobody has entry.${name}, and ${each.before(name).toLocaleString("en")} had it at the last good read; if that is right, list it under optionalAttributes`,
+    );
+  }
+}
+
+/** Below this, half of them may well leave at a time. */
+const fewEnough = 20;
+
+/** What is believed without being configured, where the last good read counted so many: one, and of 20 or more the half. */
+function leastAfter(before: number): number {
+  return before < fewEnough ? Math.min(before, 1) : Math.ceil(before / 2);
 }

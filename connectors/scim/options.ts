@@ -196,6 +196,12 @@ export const options = z
       .describe(
         "Which attributes to request: auto leaves out large ones that no rule uses, all requests everything, a list just these. Default auto.",
       ),
+    optionalAttributes: z
+      .array(text("the name of an attribute"))
+      .optional()
+      .describe(
+        "Attributes, as rules name them, that nobody needs to have. Default: one that 10 or more had at the last good read, and nobody has now, fails the read.",
+      ),
     timeouts,
     minUsers: count(0)
       .optional()

@@ -129,6 +129,16 @@ describe("what the last good read had", () => {
   });
 });
 
+test("a column of memberships that is empty all at once fails the read", async () => {
+  await write("users.csv", "id,departments\n1,\n2,\n");
+  const options = { ...users, memberOf: { column: "departments" } };
+  const lastCounts = { "memberships of users": 10 };
+  expect(await failure({ users: options }, { lastCounts })).toBe(
+    "the users have no memberships (departments), and 10 at the last good read; if the file may be without it, list it under optionalColumns",
+  );
+  expect(await read({ users: { ...options, optionalColumns: ["departments"] } }, { lastCounts })).toHaveLength(2);
+});
+
 describe("a last row without a line end", () => {
   const warned = async (options: object): Promise<readonly string[]> => {
     const warnings: string[] = [];

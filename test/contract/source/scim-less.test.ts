@@ -189,6 +189,31 @@ describe("what the last good read counted", () => {
   });
 });
 
+test.each([202, 204, 206])("a success that is not 200 (%i) fails the read", async (status) => {
+  const server = await paged(small());
+  server.intercept(
+    (request, response) =>
+      request.url?.includes("/Groups") === true && answer(response, status, { totalResults: 0, Resources: [] }),
+  );
+  await expect(records({ url: server.url })).rejects.toThrow(
+    new RegExp(`/Groups\\S+ answered ${status}: expected 200; anything else is not known to be the whole answer`),
+  );
+});
+
+test("an attribute that everybody has lost fails the read, unless it is listed", async () => {
+  const attributes = { users: ["userName", "mail", "nickName"], groups: ["displayName"] };
+  const server = await paged(small());
+  const lastCounts: Record<string, number> = {};
+  await records({ url: server.url }, { attributes, count: (name, amount) => void (lastCounts[name] = amount) });
+  expect(lastCounts).toMatchObject({ "users with mail": 10, "groups with displayName": 2 });
+  server.directory.users = server.directory.users.map((user) => ({ ...user, emails: [] }));
+  server.directory.groups = server.directory.groups.map((group) => ({ ...group, displayName: "" }));
+  expect(await failure({ url: server.url }, { attributes, lastCounts })).toMatch(
+    /source corp: nobody has entry\.mail, and 10 had it at the last good read; if that is right, list it under optionalAttributes$/,
+  );
+  expect(await ids({ url: server.url, optionalAttributes: ["mail"] }, { attributes, lastCounts })).toHaveLength(12);
+});
+
 test.each([
   ["absent", {}],
   ["null", { members: null }],
