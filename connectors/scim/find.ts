@@ -4,6 +4,7 @@ import type { Authorization, Server } from "./client.ts";
 import { openServer } from "./client.ts";
 import { pageOf } from "./list.ts";
 import { entryIn, resourceById } from "./lookup.ts";
+import type { Resource } from "./resource.ts";
 import { idOf } from "./resource.ts";
 import { entryOptionsOf } from "./server.ts";
 import type { ServerOptions } from "./server.ts";
@@ -35,6 +36,7 @@ export async function* find(
     if (!warned.has(message)) server.warn(message);
     warned.add(message);
   };
+  const combines: Partial<Record<Kind, boolean>> = {};
   let batch: Entry[] = [];
   try {
     for (const { kind, id } of records) {
@@ -49,10 +51,10 @@ export async function* find(
         continue;
       }
       if (part.filter !== undefined) {
-        const isIn = await isInScope(server, part.path, part.filter, id);
-        if (isIn === undefined)
+        combines[kind] ??= await combinesFilters(server, part.path, part.filter);
+        if (!combines[kind])
           warnOnce(`${server.subject}: ${part.path}: the server does not take the filter together with an id`);
-        if (isIn !== true) continue;
+        if (!combines[kind] || !(await isInScope(server, part.path, part.filter, id))) continue;
       }
       batch.push(entryIn(server, kind, part.path, resource, entryOptions));
       if (batch.length < batchSize) continue;
@@ -66,13 +68,27 @@ export async function* find(
   }
 }
 
-/** Whether the filter lets the resource pass; undefined: the server does not say. */
-async function isInScope(server: Server, path: string, filter: string, id: string): Promise<boolean | undefined> {
-  const parameters = { filter: `(${filter}) and id eq ${JSON.stringify(id)}`, count: "2" };
-  const page = pageOf(server, { path, parameters }, [400, 501]);
-  let isIn = false;
-  let step = await page.next();
-  for (; step.done !== true; step = await page.next()) isIn ||= step.value.some((resource) => idOf(resource) === id);
-  if (isIn) return true;
-  return typeof step.value !== "string" && step.value.totalResults === 0 ? false : undefined;
+/**
+ * Whether the server can be asked for a filter and an id together: some answer such a filter with success and nothing. So
+ * one whom the filter lets pass is asked for.
+ */
+async function combinesFilters(server: Server, path: string, filter: string): Promise<boolean> {
+  const [known] = await matching(server, path, filter);
+  // A filter that lets nobody pass is certain about everybody.
+  return known === undefined || isInScope(server, path, filter, idOf(known) ?? "");
+}
+
+async function isInScope(server: Server, path: string, filter: string, id: string): Promise<boolean> {
+  const found = await matching(server, path, `(${filter}) and id eq ${JSON.stringify(id)}`);
+  return found.some((resource) => idOf(resource) === id);
+}
+
+/** The first resources that a filter lets pass; none if the server refuses the filter. */
+async function matching(server: Server, path: string, filter: string): Promise<readonly Resource[]> {
+  const found: Resource[] = [];
+  for await (const resources of pageOf(server, { path, parameters: { filter, count: "2" } }, [400, 501])) {
+    found.push(...resources);
+    break;
+  }
+  return found;
 }

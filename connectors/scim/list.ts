@@ -14,6 +14,8 @@ export interface List {
   /** Without those for paging. */
   readonly parameters: Readonly<Record<string, string>>;
   readonly paging: Omit<Options["paging"], "by"> & { readonly by: "index" | "cursor" };
+  /** The setting for the fewest there must be, if it is not written in the configuration. */
+  readonly unset?: string | undefined;
 }
 
 /** The resources that no earlier pass delivered, then why this pass does not prove that the list is complete; undefined: it does. */
@@ -54,7 +56,8 @@ export async function* resourcesOf(server: Server, list: List): AsyncGenerator<r
   }
 }
 
-async function* byIndex(server: Server, { path, parameters, paging }: List, progress: Progress): Pass {
+async function* byIndex(server: Server, list: List, progress: Progress): Pass {
+  const { path, parameters, paging } = list;
   const { count, overlap } = paging;
   let total: number | undefined;
   let last: string | undefined;
@@ -102,7 +105,7 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, prog
   }
   if (total !== progress.seen.size) return mismatch(progress.seen.size, total);
   if (total === 0 || !isPaged) return undefined;
-  return beyondTheEnd(server, { path, parameters, paging }, progress, next);
+  return beyondTheEnd(server, list, progress, { next, last });
 }
 
 /**
@@ -112,16 +115,23 @@ async function* byIndex(server: Server, { path, parameters, paging }: List, prog
  */
 async function beyondTheEnd(
   server: Server,
-  { path, parameters, paging }: List,
+  { path, parameters, paging, unset }: List,
   { seen }: Progress,
-  next: number,
+  { next, last }: { readonly next: number; readonly last: string | undefined },
 ): Promise<string | undefined> {
   const startIndex = paging.overlap ? next - 1 : next;
   const query = { path, parameters: { ...parameters, startIndex: `${startIndex}`, count: "2" } };
+  let first: string | undefined;
   // Some servers refuse to start after the last one.
   for await (const resources of pageOf(server, query, paging.overlap ? [] : [400, 404, 416])) {
+    first ??= requiredId(resources[0], path, server);
     if (resources.every((resource) => seen.has(requiredId(resource, path, server)))) continue;
     return `totalResults is ${next - 1}, and there is a resource after these; the list grew, or the server counts only part of it`;
+  }
+  if (first !== undefined && first !== last && unset !== undefined) {
+    server.warn(
+      `${server.subject}: ${path}: the server does not page (startIndex=${startIndex} gave somebody else), so nothing proves that these ${next - 1} are all; write ${unset} for what there is at least`,
+    );
   }
   return undefined;
 }

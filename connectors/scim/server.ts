@@ -36,6 +36,7 @@ export async function* readServer(
         ...selectionOf(kind, options, entryOptions),
       },
       paging,
+      unset: kind === "user" ? unset("minUsers", options.minUsers) : unset("minGroups", options.minGroups),
     });
     for await (const resources of resourcesOf(server, list("user", options.users))) {
       yield resources.map((resource) => entryIn(server, "user", options.users.path, resource, entryOptions));
@@ -46,6 +47,10 @@ export async function* readServer(
   } finally {
     await server.close();
   }
+}
+
+function unset(setting: string, value: number | undefined): string | undefined {
+  return value === undefined ? setting : undefined;
 }
 
 /** Paging as configured, or as the server announces, in pages no larger than its limit. */

@@ -52,12 +52,20 @@ test("honours the filter", async () => {
 test("says when the server cannot say", async () => {
   const warnings: string[] = [];
   const server = await paged(small());
-  server.intercept((request, response) => request.url?.includes("filter=") === true && answer(response, 400, {}));
+  // Filters of two parts are refused, or match nothing.
+  let status = 400;
+  server.intercept(
+    (request, response) =>
+      request.url?.includes("+and+id") === true && answer(response, status, { totalResults: 0, Resources: [] }),
+  );
   const users = { filter: "active eq true" };
+  expect(await found({ url: server.url, users }, [user("3"), user("4")], { warnings })).toEqual([]);
+  status = 200;
   expect(await found({ url: server.url, users }, [user("3"), user("4")], { warnings })).toEqual([]);
   server.intercept((_, response) => answer(response, 501, {}));
   expect(await found({ url: server.url }, [user("3"), user("4")], { warnings })).toEqual([]);
   expect(warnings).toEqual([
+    "source corp: Users: the server does not take the filter together with an id",
     "source corp: Users: the server does not take the filter together with an id",
     "source corp: Users: the server does not give single users, so nobody is looked up",
   ]);

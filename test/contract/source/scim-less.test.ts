@@ -121,6 +121,22 @@ describe("a total that counts only part of the list", () => {
     expect(await ids(options)).toEqual(numbers(10));
   });
 
+  test("cannot be known of a server that does not page: that is said, unless minUsers is written", async () => {
+    const server = await paged(directoryOf(largeCompany(300)));
+    server.intercept((request, response) => {
+      if (request.url?.includes("/Users?") !== true) return false;
+      return answer(response, 200, { totalResults: 100, Resources: server.directory.users.slice(0, 100) });
+    });
+    const options = { url: server.url, groups: false };
+    const warnings: string[] = [];
+    expect(await ids(options, { warnings })).toHaveLength(100);
+    expect(warnings).toEqual([
+      "source corp: Users: the server does not page (startIndex=100 gave somebody else), so nothing proves that these 100 are all; write minUsers for what there is at least",
+    ]);
+    expect(await ids({ ...options, minUsers: 90 }, { warnings })).toHaveLength(100);
+    expect(warnings).toHaveLength(1);
+  });
+
   test("is read again when somebody has come in the meantime", async () => {
     const server = await paged(small());
     const warnings: string[] = [];
