@@ -15,6 +15,7 @@ const names = [
   "export",
   "history",
   "init",
+  "load",
   "plan",
   "reject",
   "reload",

@@ -179,6 +179,8 @@ export async function readCertificate(file: string, target: string): Promise<str
 /** The loads of a target, with its name. */
 export interface ConfiguredLoads extends Loads {
   readonly target: string;
+  /** The service of the data folder. */
+  readonly isEmbedded: boolean;
 }
 
 /**
@@ -211,7 +213,7 @@ export async function openConfiguredLoads(
     // The embedded service is a single node, whatever address it announces.
     nodes: isEmbedded ? "stay" : [...listed, ...(settings.nodes ?? [])],
   });
-  return { ...loads, target: title };
+  return { ...loads, target: title, isEmbedded };
 }
 
 /** The target to use when none is named; undefined: the embedded service, which no target names. */

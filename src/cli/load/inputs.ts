@@ -19,7 +19,20 @@ export interface LoadInputs {
   readonly total: number | undefined;
   /** Beside the first input: `people.csv.bad`. */
   readonly badRecords: string;
+  /** Reads the beginning of each input; undefined for one that can be read only once. */
+  readonly samples: readonly ((size?: number) => Promise<Sample> | undefined)[];
 }
+
+/** The beginning of an input, unpacked. */
+export interface Sample {
+  readonly name: string;
+  readonly sample: Buffer;
+  /** There is nothing after it. */
+  readonly isWhole: boolean;
+}
+
+/** How much of an input is looked at, in bytes. */
+const sampleSize = 1024 * 1024;
 
 /**
  * Opens what the arguments name: files, patterns like `data/*.csv` unless a file has that name, and `-` for standard
@@ -38,7 +51,23 @@ export async function findInputs(names: readonly string[], stdin: Readable): Pro
     sources: inputs.map(({ source }) => source),
     total: sizes.reduce((sum, size) => (sum === undefined || size === undefined ? undefined : sum + size), 0),
     badRecords: badRecordsBeside(first),
+    samples: inputs.map(
+      ({ source, again }) =>
+        (size = sampleSize) =>
+          again === undefined ? undefined : sampleOf(source.name, again(), size),
+    ),
   };
+}
+
+async function sampleOf(name: string, bytes: Readable, size: number): Promise<Sample> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of bytes as AsyncIterable<Buffer>) {
+    parts.push(part);
+    length += part.length;
+    if (length > size) break;
+  }
+  return { name, sample: Buffer.concat(parts), isWhole: length <= size };
 }
 
 /** `people.csv.gz`: `people.csv.bad`, which the pattern `*.csv` does not match. */
@@ -72,6 +101,8 @@ async function problemOf(path: string): Promise<InputError | undefined> {
 }
 
 interface Input {
+  /** Reads it once more, unpacked. */
+  readonly again?: (() => Readable) | undefined;
   readonly source: LoadSource;
   readonly size?: number;
 }
@@ -83,13 +114,15 @@ async function inputOf(path: string): Promise<Input> {
   if (isFile && named !== undefined && named !== packing) {
     throw new InputError(`${path} ends in ${named.extension}, but its content is not ${named.name}`);
   }
-  if (isFile && packing === undefined) return { source: { name: path, path }, size };
+  const again = isFile ? () => unpacked(path, createReadStream(path, { highWaterMark: readSize })) : undefined;
+  if (isFile && packing === undefined) return { source: { name: path, path }, size, again };
   // A named pipe, too, is read once and in order.
   return {
     source: {
       name: path,
       stream: () => unpacked(path, isPipe ? openPipe(path) : createReadStream(path, { highWaterMark: readSize })),
     },
+    again,
   };
 }
 

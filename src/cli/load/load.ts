@@ -1,13 +1,22 @@
 import type { Context } from "#cli/context.ts";
-import { loadFormatOf } from "./options.ts";
+import { flagsOf, loadFormatOf } from "./options.ts";
 import type { LoadOptions } from "./options.ts";
 import { findInputs } from "./inputs.ts";
+import { join } from "node:path";
+import { daemonFolder } from "#cli/data-folder.ts";
+import { confirmed } from "#cli/run-output.ts";
+import { command } from "#commands.ts";
+import { InputError } from "#errors.ts";
+import type { Guess } from "./guess.ts";
+import type { LoadInputs, Sample } from "./inputs.ts";
+import { columnsOfTable } from "./tables.ts";
+import type { TableColumn } from "./tables.ts";
 import { inBytes } from "#cli/format.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
 import { openConfiguredLoads } from "#cli/wiring.ts";
 import type { Loaded, Progress } from "#client/loads.ts";
-import { pluralize } from "#text.ts";
+import { pluralize, visible } from "#text.ts";
 
 /** How many rejected rows are shown; `--json` has them all. */
 const shownErrors = 10;
@@ -27,12 +36,19 @@ export async function loadCommand(context: Context, files: readonly string[], fl
     fileChunk: flags.chunkSize === undefined ? undefined : flags.chunkSize * 2 ** 20,
   });
   const table = Object.values(flags.table).join(".");
-  const meter = showProgress(output, inputs.total);
+  let meter: ReturnType<typeof showProgress> | undefined;
   try {
+    const columns = loads.isEmbedded ? await columnsOfTable(context, flags.table) : undefined;
+    const options = await formatFor(context, files, inputs, flags, columns);
+    if (options === undefined) {
+      output.say("Nothing was loaded.");
+      return exitCodes.failed;
+    }
+    meter = showProgress(output, inputs.total);
     const loaded = await loads.load(
       {
         into: flags.table,
-        ...loadFormatOf(flags),
+        ...loadFormatOf(options),
         sources: inputs.sources,
         badRecords: flags.badRecords ?? inputs.badRecords,
         onProgress: meter.onProgress,
@@ -46,14 +62,100 @@ export async function loadCommand(context: Context, files: readonly string[], fl
     } else if (loaded.code === "OK") {
       await output.write(`${summaryOf(table, loaded, seconds)}\n${notesOf(loaded)}`);
     } else {
-      output.say(`rollcall: the load into ${table} failed: ${loaded.message ?? loaded.code}`);
-      output.say(`${notesOf(loaded)}Nothing was loaded; the table is unchanged.`);
+      const { message = loaded.code } = loaded;
+      output.say(`rollcall: the load into ${table} failed: ${message}`);
+      // The message tells the first one.
+      const told = loaded.errors.findIndex((error) => message.includes(error));
+      const errors = told === 0 ? loaded.errors.slice(1) : loaded.errors;
+      output.say(`${notesOf({ ...loaded, errors })}Nothing was loaded; the table is unchanged.`);
+      if (flags.guess === undefined && !output.interactive)
+        output.say("`--guess` guesses the format from the file, and shows the options that say the same.");
     }
     return loaded.code === "OK" ? exitCodes.done : exitCodes.failed;
   } finally {
-    meter.end();
+    meter?.end();
     await loads.close();
   }
+}
+
+/** The options with those of the format that are guessed; undefined: the person at the terminal does not want that. */
+async function formatFor(
+  context: Context,
+  files: readonly string[],
+  { samples }: LoadInputs,
+  flags: LoadOptions,
+  columns: readonly TableColumn[] | undefined,
+): Promise<LoadOptions | undefined> {
+  const { configuration, output } = context;
+  const { guess: wanted = output.interactive } = flags;
+  // Only CSV has quotes, by which the ends of fields are found.
+  if (!wanted || flags.type?.toLowerCase() === "delimited") return flags;
+  const sample = await samples[0]?.();
+  if (sample === undefined) {
+    if (flags.guess === undefined) return flags;
+    throw new InputError("--guess needs a file: standard input and pipes can be read only once");
+  }
+  const { guessFormat } = await import("./guess.ts");
+  const { openWorkbench } = await import("#duckdb/workbench.ts");
+  const workbench = await openWorkbench({
+    folder: join(daemonFolder(configuration), "work"),
+    memory: configuration.memory,
+  });
+  try {
+    const guess = await guessFormat(workbench, sample, columns, flags);
+    const options = { ...flags, ...guess.options };
+    const doubts = [
+      ...guess.doubts,
+      ...(options.has_header_row ? await repeatedHeaders(sample, samples.slice(1)) : []),
+    ];
+    output.say(describeGuess(files, options, { ...guess, doubts }));
+    const isAsked = output.interactive && flags.yes !== true;
+    if (!isAsked && doubts.length > 0)
+      throw new InputError(
+        "what only a person can decide was not guessed, and nothing was loaded; `--no-guess` loads without a guess",
+        { problems: doubts },
+      );
+    return isAsked && !(await confirmed(context, "Load it like this?")) ? undefined : options;
+  } finally {
+    await workbench.close();
+  }
+}
+
+/** Only the first row of the first file is a header to the service. */
+async function repeatedHeaders({ sample: first }: Sample, others: LoadInputs["samples"]): Promise<string[]> {
+  const header = firstLine(first);
+  for (const other of others) {
+    const sample = await other(4096);
+    if (sample !== undefined && firstLine(sample.sample) === header)
+      return [`${sample.name} begins with the header, too, which would be loaded as a row; load the files one by one`];
+  }
+  return [];
+}
+
+function firstLine(bytes: Buffer): string {
+  return bytes.subarray(0, 4096).toString().split(/\r?\n/, 1)[0] ?? "";
+}
+
+/** What was guessed, and the command that says the same. */
+function describeGuess(
+  files: readonly string[],
+  options: LoadOptions,
+  { columns, notes, doubts, options: guessed }: Guess,
+): string {
+  const width = (cell: 0 | 1): number => Math.max(...columns.map((column) => Array.from(visible(column[cell])).length));
+  const [names, types] = [width(0), width(1)];
+  const lines = columns.map(
+    ([name, type, values]) => `  ${visible(name).padEnd(names)}  ${type.padEnd(types)}  ${visible(values)}`,
+  );
+  return [
+    `${files[0] ?? ""}, by its first rows:`,
+    ...lines.map((line) => line.trimEnd()),
+    ...[...notes, ...doubts].map((note) => `  note: ${note}`),
+    Object.keys(guessed).length === 0
+      ? "Its format has the defaults. The same without guessing:"
+      : "The same without guessing:",
+    `  ${command("load", ...files, ...flagsOf(options), "--no-guess")}`,
+  ].join("\n");
 }
 
 function summaryOf(table: string, { written, ignored, bytes }: Loaded, seconds: number): string {

@@ -11,6 +11,8 @@ export interface LoadOptions {
   readonly badRecords?: string;
   /** In MiB. */
   readonly chunkSize?: number;
+  readonly guess?: boolean;
+  readonly yes?: true;
 
   readonly type?: string;
   readonly field_separator?: string;
@@ -49,6 +51,9 @@ export function addLoadOptions(command: Command): Command {
   flag("--node <host>", "another host that the service may direct the data to; may be repeated", several);
   flag("--bad-records <file>", "where to save rejected rows (default: beside the first file, as FILE.bad)");
   flag("--chunk-size <MiB>", "send larger files in parts of about this size (default: 1024)", atLeastOne);
+  flag("--guess", "guess the options of the format that are not given from the first file (default at a terminal)");
+  flag("--no-guess", "guess nothing: options that are not given have their defaults");
+  flag("-y, --yes", "at a terminal: load what was guessed without asking");
   flag("--type <type>", "csv or delimited (default: csv)", typeName);
   flag("--field_separator <character>", "between two fields; \\t is a tab (default: ,)", character);
   flag("--trailing_field_separator", "rows end with a separator");
@@ -107,6 +112,17 @@ export function loadFormatOf(flags: LoadOptions): Pick<Load, "format" | "options
   };
 }
 
+/** The options as they are written on a command line, but for those about guessing. */
+export function flagsOf({ guess: _guess, yes: _yes, table, ...options }: LoadOptions): string[] {
+  const others = Object.entries(options).flatMap(([key, value]: [string, unknown]) => {
+    const flag = `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    if (value === true) return [flag];
+    if (value === false) return [flag.replace("--", "--no-")];
+    return [value].flat().flatMap((each) => [flag, each === "\t" ? "\\t" : String(each)]);
+  });
+  return ["--table", tableText(Object.values(table)), ...others];
+}
+
 function given<Key extends keyof LoadOptions>(flags: LoadOptions, keys: readonly Key[]): Pick<LoadOptions, Key> {
   return Object.fromEntries(keys.filter((key) => flags[key] !== undefined).map((key) => [key, flags[key]])) as Pick<
     LoadOptions,
@@ -132,6 +148,11 @@ function tableName(text: string): Load["into"] {
     throw new InvalidArgumentError('expected DATABASE.SCHEMA.TABLE or DATABASE.TABLE; "a.b" is a name with a dot.');
   }
   return third === undefined ? { database, table: second } : { database, schema: second, table: third };
+}
+
+/** The name of a table as `--table` takes it. */
+export function tableText(parts: readonly string[]): string {
+  return parts.map((part) => (/[."]/.test(part) ? `"${part.replaceAll('"', '""')}"` : part)).join(".");
 }
 
 function typeName(text: string): string {

@@ -8,6 +8,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rollcall } from "../../support/rollcall/command.ts";
 import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import { atTerminal, keys } from "../../support/rollcall/terminal.ts";
 import type { Ended } from "../../support/rollcall/rollcall.ts";
 
 let folder: string;
@@ -72,6 +73,83 @@ describe("load", () => {
     expect(right.stdout).toContain("d.t: 2 rows loaded; ");
   });
 
+  test("--guess finds out header, separator, dates, booleans and nulls, and says the options that mean the same", async () => {
+    await run("sql", "CREATE TABLE d.people (id BIGINT, name VARCHAR, since DATE, active BOOLEAN, seen TIMESTAMP)");
+    const rows = "id;name;since;active;seen\n1;Zoë;31.01.2024;ja;2024-01-31T10:11:12\n2;;01.02.2024;nein;\n";
+    await write("people.csv", rows);
+    await write("people.csv.gz", gzipSync(rows));
+    const says = ` people.csv --table d.people --field_separator ";" --has_header_row --null_value "" --date_format %d.%m.%Y --date_time_format %Y-%m-%dT%H:%M:%S --true_format ja --false_format nein --no-guess\n`;
+    const guessed = await run("load", "people.csv", "--table", "d.people", "--guess");
+    expect(guessed.code, guessed.stderr).toBe(0);
+    expect(guessed.stdout).toContain("d.people: 2 rows loaded");
+    expect(guessed.stderr).toContain(says);
+    expect(guessed.stderr).toMatch(/^ {2}since +DATE +"31\.01\.2024", "01\.02\.2024"$/m);
+    const packed = await run("load", "people.csv.gz", "--table", "d.people", "--guess", "--json", "--empty_target");
+    expect(JSON.parse(packed.stdout)).toMatchObject({ code: "OK", written: 2 });
+    const pasted = await run(
+      "load",
+      ...says.trim().replaceAll('"', "").replace("null_value ", "null_value=").split(" "),
+    );
+    expect(pasted.code, pasted.stderr).toBe(0);
+    const { stdout } = await run("sql", "SELECT DISTINCT * FROM d.people ORDER BY id", "--json");
+    expect(JSON.parse(stdout).rows).toEqual([
+      [1, "Zoë", "2024-01-31", true, "2024-01-31T10:11:12"],
+      [2, null, "2024-02-01", false, null],
+    ]);
+  });
+
+  test("--guess leaves to a person what only a person can decide, and loads nothing then", async () => {
+    await run("sql", "CREATE TABLE d.texts (login VARCHAR, team VARCHAR); CREATE TABLE d.days (since DATE)");
+    for (const [content, table, told] of [
+      ["team,login\nx,ada\n", "d.texts", "columns are loaded by position, and in the file team, login are elsewhere"],
+      ["01/02/2024\n03/04/2024\n", "d.days", "dates may be %d/%m/%Y or %m/%d/%Y; give --date_format with one of them"],
+      [Buffer.from("Zo\u00eb,x\n", "latin1"), "d.texts", "is not UTF-8; convert it, for instance: iconv"],
+      ["", "d.texts", "rows.csv is empty"],
+    ] as const) {
+      await write("rows.csv", content);
+      const refused = await run("load", "rows.csv", "--table", table, "--guess");
+      expect(refused, told).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining(told) });
+    }
+    await write("a.csv", "login,team\nada,x\n");
+    const twice = await run("load", "a.csv", "a.csv", "--table", "d.texts", "--guess");
+    expect(twice.stderr).toContain("a.csv begins with the header, too");
+    // Text above text is a header only where it has the names of the columns.
+    await write("rows.csv", "ada,x\ngrace,y\n");
+    const all = await run("load", "rows.csv", "--table", "d.texts", "--guess", "--json");
+    expect(JSON.parse(all.stdout)).toMatchObject({ written: 2 });
+    expect((await run("sql", "SELECT count(*) AS n FROM d.days", "--csv")).stdout).toBe("n\n0\n");
+  });
+
+  test("without a terminal nothing is guessed unasked; an error is said once, and a missing table's neighbours", async () => {
+    await write("rows.csv", "id;name\n1;a\n2;b\n");
+    const failed = await load("rows.csv");
+    expect(failed.stderr.match(/row 1, column/g)).toHaveLength(1);
+    expect(failed.stderr).toContain("  row 2, column");
+    expect(failed.stderr).toContain("`--guess` guesses the format from the file");
+    for (const [name, told] of [
+      ["d.tt", 'there is no table d.tt; did you mean "d.t"?'],
+      ["x.t", 'there is no table x.t; did you mean "d.t"?'],
+      ["d.quarterly", "there is no table d.quarterly; expected one of: d.t."],
+    ])
+      expect((await run("load", "rows.csv", "--table", name ?? "")).stderr).toContain(told);
+  });
+
+  test("at a terminal, nothing is loaded before what was guessed was seen", async () => {
+    await write("rows.csv", "id;name;since\n1;a;2024-01-31\n");
+    const args = ["load", "rows.csv", "--table", "d.t"];
+    const declined = atTerminal(args, { cwd: folder });
+    await declined.answer("--date_format %Y-%m-%d --no-guess", "");
+    await declined.answer("Load it like this? [y/N]", `n${keys.enter}`);
+    expect(await declined.ended).toBe(1);
+    expect(declined.shown()).toContain("Nothing was loaded.");
+    const confirmed = atTerminal(args, { cwd: folder });
+    await confirmed.answer("Load it like this? [y/N]", `y${keys.enter}`);
+    expect(await confirmed.ended).toBe(0);
+    const unasked = atTerminal([...args, "--yes"], { cwd: folder });
+    expect(await unasked.ended).toBe(0);
+    expect((await run("sql", "SELECT count(*) AS n FROM d.t", "--csv")).stdout).toBe("n\n2\n");
+  });
+
   test("what cannot be read or is not understood is named, and nothing is left behind", async () => {
     await write("rows.csv", "1,a,0\n");
     await write("cut.csv.gz", gzipSync("1,a,0\n").subarray(0, 20));
@@ -99,9 +177,7 @@ describe("load", () => {
       expect(stderr).toMatch(message);
     }
     const table = await run("load", "rows.csv", "--table", "d.other");
-    expect(table.stderr).toMatch(
-      /into d\.other was refused \(400\): .*\n {2}Unable to find table\. Cannot load data\./,
-    );
+    expect(table.stderr).toMatch(/^rollcall: there is no table d\.other; expected one of: d\.t\. To make it, /);
     expect((await readdir(folder)).filter((name) => name !== "data")).toEqual(before);
   });
 

@@ -1,0 +1,87 @@
+/** How a column of dates, of datetimes or of times is written, as strptime has it. */
+export type DateKind = "DATE" | "TIMESTAMP" | "TIME";
+
+const dates = [
+  "%Y-%m-%d",
+  "%Y%m%d",
+  "%d.%m.%Y",
+  "%d/%m/%Y",
+  "%m/%d/%Y",
+  "%Y/%m/%d",
+  "%d-%m-%Y",
+  "%m-%d-%Y",
+  "%Y.%m.%d",
+  "%d.%m.%y",
+  "%d/%m/%y",
+  "%m/%d/%y",
+] as const;
+const times = ["%H:%M:%S", "%H:%M", "%H%M%S"] as const;
+const datetimes = dates.flatMap((date) =>
+  [" ", "T"].flatMap((between) => times.flatMap((time) => ["", "Z"].map((end) => `${date}${between}${time}${end}`))),
+);
+
+const formats: Readonly<Record<DateKind, readonly string[]>> = { DATE: dates, TIMESTAMP: datetimes, TIME: times };
+
+/** The formats that all of the values have, the likeliest first. A fraction of a second is no part of the format. */
+export function formatsOf(kind: DateKind, values: readonly string[]): readonly string[] {
+  if (values.length === 0) return [];
+  return formats[kind].filter((format) => values.every((value) => matches(value, format)));
+}
+
+const fields: Readonly<Record<string, string>> = {
+  Y: String.raw`(?:1[5-9]|2[01])\d\d`,
+  y: String.raw`\d\d`,
+  m: String.raw`(?:0[1-9]|1[0-2])`,
+  d: String.raw`(?:0[1-9]|[12]\d|3[01])`,
+  H: String.raw`(?:[01]\d|2[0-3])`,
+  M: String.raw`[0-5]\d`,
+  S: String.raw`[0-5]\d(?:\.\d{1,9})?`,
+};
+
+const compiled = new Map<string, RegExp>();
+
+function matches(value: string, format: string): boolean {
+  let pattern = compiled.get(format);
+  if (pattern === undefined) {
+    const parts = format.split(/%(\w)/).map((part, index) => (index % 2 === 1 ? fields[part] : RegExp.escape(part)));
+    pattern = new RegExp(`^${parts.join("")}$`);
+    compiled.set(format, pattern);
+  }
+  return pattern.test(value);
+}
+
+/** The texts for true and false that are in use, the likeliest first. */
+const pairs = [
+  ["true", "false"],
+  ["TRUE", "FALSE"],
+  ["True", "False"],
+  ["T", "F"],
+  ["t", "f"],
+  ["yes", "no"],
+  ["Yes", "No"],
+  ["YES", "NO"],
+  ["Y", "N"],
+  ["y", "n"],
+  ["1", "0"],
+  ["0x1", "0x0"],
+  ["ja", "nein"],
+  ["Ja", "Nein"],
+  ["JA", "NEIN"],
+  ["J", "N"],
+  ["oui", "non"],
+  ["Oui", "Non"],
+  ["si", "no"],
+  ["tak", "nie"],
+  ["on", "off"],
+  ["active", "inactive"],
+] as const;
+
+/** The texts for true and false that the values are; undefined where they are something else. */
+export function booleansOf(values: readonly string[]): readonly [string, string] | undefined {
+  return values.length === 0
+    ? undefined
+    : pairs.find((pair) => values.every((value) => pair.some((one) => one === value)));
+}
+
+/** What stands for null in files, the likeliest first; `(null)` is the default of the interface. */
+export const nulls = ["(null)", "NULL", "null", "\\N", "N/A", "NA", "None", "nil", "-"] as const;

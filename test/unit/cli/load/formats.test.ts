@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { booleansOf, formatsOf } from "#cli/load/formats.ts";
+
+test.each([
+  ["DATE", ["2024-01-31"], "%Y-%m-%d"],
+  ["DATE", ["20240131", "19991231"], "%Y%m%d"],
+  ["DATE", ["31.01.2024"], "%d.%m.%Y"],
+  ["DATE", ["12/31/2024", "01/02/2024"], "%m/%d/%Y"],
+  ["DATE", ["31/12/2024", "01/02/2024"], "%d/%m/%Y"],
+  ["TIMESTAMP", ["2024-01-31 10:11:12", "2024-01-31 10:11:12.123456"], "%Y-%m-%d %H:%M:%S"],
+  ["TIMESTAMP", ["2024-01-31T10:11:12Z"], "%Y-%m-%dT%H:%M:%SZ"],
+  ["TIMESTAMP", ["31.01.2024 10:11"], "%d.%m.%Y %H:%M"],
+  ["TIME", ["10:11:12"], "%H:%M:%S"],
+] as const)("%s of %j", (kind, values, format) => {
+  expect(formatsOf(kind, values)).toEqual([format]);
+});
+
+test("what could be two formats is both, and what is none is none", () => {
+  expect(formatsOf("DATE", ["01/02/2024"])).toEqual(["%d/%m/%Y", "%m/%d/%Y"]);
+  // Seconds since 1970, a month 13, offsets that no format has.
+  expect(formatsOf("DATE", ["1706659200"])).toEqual([]);
+  expect(formatsOf("DATE", ["2024-13-01"])).toEqual([]);
+  expect(formatsOf("TIMESTAMP", ["2024-01-31T10:11:12+02:00"])).toEqual([]);
+  expect(formatsOf("DATE", [])).toEqual([]);
+});
+
+test("booleans", () => {
+  expect(booleansOf(["ja", "nein", "ja"])).toEqual(["ja", "nein"]);
+  expect(booleansOf(["1"])).toEqual(["1", "0"]);
+  expect(booleansOf(["yes", "nein"])).toBeUndefined();
+  expect(booleansOf([])).toBeUndefined();
+});
