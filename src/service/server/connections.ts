@@ -30,23 +30,39 @@ export function openFilesLimit(): number {
 /** So many more are taken to be told that there are too many; beyond these, a connection is closed at once. */
 const surplus = 16;
 
+/** Who has sent nothing after so long is not about to send a request, in milliseconds. */
+const silence = 1_000;
+
+interface Connection {
+  readonly socket: Socket;
+  readonly opened: number;
+  readonly isSurplus: boolean;
+  /** Those under way. */
+  requests: number;
+  /** Whether there was one. */
+  isUsed: boolean;
+}
+
 /**
- * Bounds the connections of a server. While there are as many as may be, each new one takes the place of the one that has
- * been idle the longest: its client finds it closed as after any time limit. Where none is idle, the new one is surplus.
+ * Bounds the connections of a server. While there are as many as may be, each new one takes the place of one over which
+ * nothing has ever come, or else of the one that has been idle the longest: its client finds it closed as after any time
+ * limit. Where none is idle, the new one is surplus.
  */
 export function limitConnections(server: Server, most: number): Connections {
   /** By the client's address and port, since TLS wraps the socket; the one idle the longest first. */
-  const open = new Map<string, { readonly socket: Socket; requests: number; isSurplus: boolean }>();
+  const open = new Map<string, Connection>();
 
   function makeRoom(): boolean {
     if (open.size < most) return true;
-    for (const [key, { socket, requests }] of open) {
-      if (requests > 0) continue;
-      open.delete(key);
-      socket.destroy();
-      return true;
-    }
-    return false;
+    const now = performance.now();
+    const isSilent = ({ isUsed, opened }: Connection): boolean => !isUsed && now - opened > silence;
+    const idle = (): IteratorObject<[string, Connection]> => open.entries().filter(([, each]) => each.requests === 0);
+    const going = idle().find(([, each]) => isSilent(each)) ?? idle().find(() => true);
+    if (going === undefined) return false;
+    const [key, { socket }] = going;
+    open.delete(key);
+    socket.destroy();
+    return true;
   }
 
   server.on("connection", (socket: Socket) => {
@@ -56,7 +72,7 @@ export function limitConnections(server: Server, most: number): Connections {
       return;
     }
     const key = keyOf(socket);
-    const entry = { socket, requests: 0, isSurplus: !hasRoom };
+    const entry = { socket, opened: performance.now(), isSurplus: !hasRoom, requests: 0, isUsed: false };
     open.set(key, entry);
     socket.once("close", () => {
       if (open.get(key) === entry) open.delete(key);
@@ -67,6 +83,7 @@ export function limitConnections(server: Server, most: number): Connections {
     const entry = open.get(key);
     if (entry === undefined) return;
     entry.requests++;
+    entry.isUsed = true;
     response.once("close", () => {
       entry.requests--;
       if (open.get(key) !== entry) return;
