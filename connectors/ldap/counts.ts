@@ -1,19 +1,26 @@
-import type { ReadContext } from "#connector.ts";
+import type { Entry, ReadContext } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { dnKey, isWithin } from "#principals/dn.ts";
+import { partOptions } from "./options.ts";
 import type { Options } from "./options.ts";
 
 /** Below one base so many containers are counted; with more, only the base is: each may be an entry with entries below. */
 const mostContainers = 2_000;
 
-/** How many entries of one kind there are below each base, and below each container directly under one. */
+/** An attribute that fewer had may well be gone. */
+const fewValues = 10;
+
+/**
+ * How many entries of one kind there are below each base, and below each container directly under one; and how many have a
+ * value of each attribute that rules name.
+ */
 export interface Counts {
-  /** @returns what counts the entries of a base, by their keys */
-  below(base: string): (key: string) => void;
+  /** @returns what counts the entries of a base */
+  below(base: string): (entry: Entry) => void;
   /**
    * Reports the counts.
-   * @throws {IncompleteReadError} a place has no entries, and had some at the last good read
+   * @throws {IncompleteReadError} a place has no entries, or an attribute no values, and had some at the last good read
    */
   close(): void;
 }
@@ -22,11 +29,12 @@ export interface CountsOptions {
   /** For messages: `source corp, ldaps://ldap.example.com`. */
   readonly place: string;
   readonly context: ReadContext;
-  readonly emptyContainers: Options["emptyContainers"];
+  readonly options: Options;
 }
 
-export function countsOf(kind: Kind, options: CountsOptions): Counts {
+export function countsOf(kind: Kind, reading: CountsOptions): Counts {
   const prefix = `${kind}s below `;
+  const values = valuesOf(kind, reading);
   const counts = new Map<string, number>();
   const crowded: string[] = [];
   const add = (place: string): boolean => {
@@ -39,7 +47,9 @@ export function countsOf(kind: Kind, options: CountsOptions): Counts {
       const outer = dnKey(base);
       const containers = new Set<string>();
       counts.set(base, 0);
-      return (key) => {
+      return (entry) => {
+        const [key = ""] = entry.keys;
+        values.count(entry);
         add(base);
         if (crowded.includes(outer)) return;
         const container = containerOf(key, outer);
@@ -52,7 +62,7 @@ export function countsOf(kind: Kind, options: CountsOptions): Counts {
       };
     },
     close: () => {
-      const { count, lastCounts = {} } = options.context;
+      const { count, lastCounts = {} } = reading.context;
       for (const [place, amount] of counts) count?.(`${prefix}${place}`, amount);
       const before = Object.entries(lastCounts).filter(([name]) => name.startsWith(prefix));
       refuseEmptied(
@@ -61,10 +71,45 @@ export function countsOf(kind: Kind, options: CountsOptions): Counts {
           const isCounted = counts.has(place) || !crowded.some((outer) => isWithin(place, outer));
           return isCounted && (counts.get(place) ?? 0) === 0;
         }),
-        options,
+        reading,
       );
+      values.close();
     },
   };
+}
+
+/** Counts the values of the attributes that rules name. A login that may not read one any more would empty it for all. */
+function valuesOf(
+  kind: Kind,
+  { place, context, options }: CountsOptions,
+): Pick<Counts, "close"> & { count: (entry: Entry) => void } {
+  const { attributes, count, lastCounts = {} } = context;
+  const counts = new Map(
+    (attributes?.[`${kind}s`] ?? []).filter((name) => !isMembership(name)).map((name) => [name, 0]),
+  );
+  const optional = new Set(partOptions(kind, options).optionalAttributes.map((name) => name.toLowerCase()));
+  return {
+    count: (entry) => {
+      for (const [name, seen] of counts) if (entry.attributes[name] !== undefined) counts.set(name, seen + 1);
+    },
+    close: () => {
+      for (const [name, seen] of counts) {
+        const title = `${kind}s with ${name}`;
+        const before = optional.has(name.toLowerCase()) ? 0 : (lastCounts[title] ?? 0);
+        if (seen === 0 && before >= fewValues) {
+          throw new IncompleteReadError(
+            `${place}: no ${title}, where the last good read found ${before}: may this login still read the attribute? If nobody has it, list it under ${kind}s.optionalAttributes`,
+          );
+        }
+        count?.(title, seen);
+      }
+    },
+  };
+}
+
+/** Long lists of members come in parts. */
+function isMembership(name: string): boolean {
+  return /^(?:member|uniquemember|memberuid|memberof)$/i.test(name);
 }
 
 /** The key of the container directly below the base that an entry is in; undefined: it is directly below itself. */
@@ -77,11 +122,11 @@ function containerOf(key: string, outer: string): string | undefined {
 /** @param emptied what has nothing now, and how much it had */
 export function refuseEmptied(
   emptied: readonly (readonly [name: string, before: number])[],
-  { place, emptyContainers }: CountsOptions,
+  { place, options }: CountsOptions,
 ): void {
   const lost = emptied.filter(([, before]) => before > 0);
   const [first] = lost;
-  if (first === undefined || emptyContainers === "allowed") return;
+  if (first === undefined || options.emptyContainers === "allowed") return;
   const [name, before] = first;
   const others = lost.length === 1 ? "" : `, and ${lost.length - 1} more are empty likewise`;
   throw new IncompleteReadError(

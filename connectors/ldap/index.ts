@@ -43,7 +43,6 @@ export default ldap;
 /** What reading users and reading groups share. */
 interface Reading extends CountsOptions {
   readonly session: Session;
-  readonly options: Options;
   readonly warnings: Warnings;
   readonly nesting: Nesting | undefined;
   readonly dnKey: (dn: string) => string;
@@ -64,11 +63,10 @@ export async function* read(
   const session = await openSession(options, open, context);
   const warnings = warningsTo(context.warn);
   const { place } = session;
-  const { emptyContainers } = options;
   try {
     const nesting =
       options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
-    const reading: Reading = { session, options, place, emptyContainers, context, warnings, nesting, dnKey: dnKeys() };
+    const reading: Reading = { session, options, place, context, warnings, nesting, dnKey: dnKeys() };
     let memberships = 0;
     const kinds: readonly Kind[] = options.groups === undefined ? ["user"] : ["user", "group"];
     for (const kind of kinds) {
@@ -115,7 +113,7 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
         const key = found.entry.keys[0] ?? "";
         if (inner.some((base) => isWithin(key, base))) continue;
         count += 1;
-        countEntry(key);
+        countEntry(found.entry);
         if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
         else yield* recordsOfPartialEntry(message, found, { session, reader, primaryGroups: groups, placement });
         if (!yielder.isDue()) continue;

@@ -184,6 +184,12 @@ const part = (defaults: { filter: string }) => ({
     .array(attribute)
     .default([])
     .describe("Attributes to read besides those that rules use; operational ones are only read when they are named."),
+  optionalAttributes: z
+    .array(z.string().min(1, "expected the name of an attribute, such as mail"))
+    .default([])
+    .describe(
+      "Attributes that rules name and that may be missing everywhere. Default: one that ten or more had at the last good read, and nobody has now, fails the read.",
+    ),
   minEntries: minEntries.default(1).describe("Fewer entries in all bases together fail the read. Default 1."),
 });
 

@@ -155,6 +155,26 @@ test("groups without any member, where they had some, fail the read", async () =
   expect(failure.message).toContain("no memberships, where the last good read found 2");
 });
 
+test("an attribute that many had and nobody has fails the read, unless that may be", async () => {
+  const mails = people(12, north).map(({ dn, attributes }) => ({ dn, attributes: { ...attributes, mail: [dn] } }));
+  const directory = await serve(mails);
+  const of = (more: object = {}): object => ({ url: directory.url, users: { base: north, ...more } });
+  const attributes = { users: ["Mail", "uid", "disabled", "memberOf"], groups: [] };
+  const lastCounts = await count(of(), { attributes });
+  expect(lastCounts).toMatchObject({ "users with Mail": 12, "users with uid": 12, "users with disabled": 0 });
+  expect(lastCounts).not.toHaveProperty(["users with memberOf"]);
+  directory.entries = directory.entries.map(({ dn, attributes: { mail: _mail, ...rest } }) => ({
+    dn,
+    attributes: rest,
+  }));
+  const failure = await failureOf(readAll(of(), { attributes, lastCounts }));
+  expect(failure.message).toContain("no users with Mail, where the last good read found 12: may this login still");
+  expect(failure.message).toContain("users.optionalAttributes");
+  expect((await readAll(of({ optionalAttributes: ["mail"] }), { attributes, lastCounts })).users).toHaveLength(12);
+  const few = { ...lastCounts, "users with Mail": 9 };
+  expect((await readAll(of(), { attributes, lastCounts: few })).users).toHaveLength(12);
+});
+
 test("a base inside another is searched by itself, and its entries are delivered once", async () => {
   const deep = `ou=deep,${south}`;
   const directory = await serve([...company(), unit(deep), ...people(3, deep, "d")]);
