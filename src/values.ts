@@ -1,4 +1,5 @@
 import { isIP, isIPv6 } from "node:net";
+import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { nearest } from "./text.ts";
 
@@ -167,3 +168,15 @@ export const principalName = text("a name of 1 to 255 characters").refine(
 const label = z.string().regex(/^[A-Za-z0-9][\w.-]{0,62}$/, {
   error: "expected a name of letters, digits, -, _ and . that starts with a letter or a digit (at most 63)",
 });
+
+/** The keys of two mappings that differ, such as `users.mail`; nested ones with a dot between them. */
+export function differingKeys(before: unknown, after: unknown, path: readonly string[] = []): string[] {
+  if (isDeepStrictEqual(before, after)) return [];
+  if (!isMapping(before) || !isMapping(after)) return [path.join(".")];
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...keys].flatMap((key) => differingKeys(before[key], after[key], [...path, key]));
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

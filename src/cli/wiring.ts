@@ -54,6 +54,8 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
       administrators: administratorsOf(configuration, sync.to),
     },
     limits: sync.limits,
+    causes: sync.causes,
+    settings: settingsOf(configuration, name, sync),
     defaultPassword: sync.defaultPassword,
   };
 }
@@ -69,10 +71,27 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
 }
 
 /** The digest of everything in the configuration that reading the sources depends on, without secrets. */
-function digestOf({ sources, folder, secrets }: Configuration, { from, optional, rules }: SyncConfiguration): string {
+function digestOf(
+  { sources, folder, secrets }: Configuration,
+  { from, optional, rules, causes }: SyncConfiguration,
+): string {
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
-  const text = JSON.stringify([edition, folder, read, optional, rules]);
+  const text = JSON.stringify([edition, folder, read, optional, rules, causes]);
   return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
+}
+
+/** What a sync is configured to do, without secrets. */
+function settingsOf(
+  { sources, secrets }: Configuration,
+  name: string,
+  sync: SyncConfiguration,
+): Readonly<Record<string, unknown>> {
+  const { from, rules, manage, protect, deletions, renames, reusedNames } = sync;
+  const all = {
+    sources: Object.fromEntries(from.map((source) => [source, sources[source]?.options])),
+    syncs: { [name]: { from, ...rules, manage, protect, deletions, renames, reusedNames } },
+  };
+  return JSON.parse(redactor(secrets)(JSON.stringify(all))) as Record<string, unknown>;
 }
 
 /** The digest of the options of a source, without secrets. */

@@ -91,6 +91,8 @@ export interface SyncConfiguration {
   /** What to do when a known record gets another name, and when a known name gets another record. */
   readonly renames: "hold" | "apply";
   readonly reusedNames: "hold" | "apply";
+  /** Whether plans name the causes of their changes. */
+  readonly causes: boolean;
   /** Bounds on what a run may change. */
   readonly limits: Limits;
   /** Who approves a plan: a person, nobody, or a person only when a limit is tripped. */

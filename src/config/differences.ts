@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { isDeepStrictEqual } from "node:util";
+import { differingKeys } from "#values.ts";
 import { redactor } from "#http/redact.ts";
 import type { Configuration, Setting } from "./configuration.ts";
 import type { ConfigurationDocument } from "./document.ts";
@@ -24,21 +24,9 @@ const ofEither = new Set(["data", "memory"]);
 /** The keys that differ but need a restart, such as `service.listen`. Without values, which may be secret. */
 export function keysForRestart(before: Configuration, after: Configuration): string[] {
   const section = after.service === undefined ? "daemon" : "service";
-  return differing({ ...before }, { ...after }, "")
-    .map((path) => path.slice(1))
+  return differingKeys({ ...before }, { ...after })
     .filter((path) => !changeable.has(path.split(".", 1)[0] ?? ""))
     .map((path) => (ofEither.has(path) ? `${section}.${path}` : path));
-}
-
-function differing(before: unknown, after: unknown, path: string): string[] {
-  if (isDeepStrictEqual(before, after)) return [];
-  if (!isMapping(before) || !isMapping(after)) return [path];
-  const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
-  return [...keys].flatMap((key) => differing(before[key], after[key], `${path}.${key}`));
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -161,6 +161,12 @@ export const sync = z.strictObject({
     .enum(["owned", "everything"])
     .prefault("owned")
     .describe("owned: manage only what this sync created or adopted. everything: manage all that is not protected."),
+  causes: z
+    .boolean()
+    .prefault(true)
+    .describe(
+      "Whether plans say why each change is there. For that, what the rules read of every record is stored with the last applied run.",
+    ),
   protect: values
     .section({
       users: patterns.prefault([]).describe("Names of users to leave alone; * stands for any characters."),

@@ -82,6 +82,19 @@ export const tables = {
   /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
   restored: principalDdl,
 
+  /** What of a plan is not applied with the rest: limits or a selection leave it out. Made before they do, read by `storeBaseline`. */
+  left_out: identity,
+  /** The records that the last applied run read, as in `record`; `scope` may be `left out`. Made by `loadBaseline`, read by `findCauses`. */
+  baseline_record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, attributes VARCHAR`,
+  /** The memberships that rules made then. Made by `loadBaseline`, read by `findCauses`. */
+  baseline_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
+  /** The target as that run left it. Made by `loadBaseline`, read by `findCauses`. */
+  baseline_target: principalDdl,
+  /** The parts of the changes: a creation, a deletion, an attribute, a membership. `findCauses` only. */
+  item: `${change}, aspect VARCHAR, grp VARCHAR, was VARCHAR, wanted VARCHAR`,
+  /** The cause of each part of a change. Made by `findCauses`, stored with the plan. */
+  cause_item: `${change}, aspect VARCHAR, grp VARCHAR, cause VARCHAR`,
+
   /** Records whose absence from a read is looked into. `refuseTorn` only. */
   suspect: `source VARCHAR, kind VARCHAR, source_id VARCHAR, name VARCHAR, leaves BOOLEAN`,
 

@@ -8,16 +8,12 @@ import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
 import type { Unresolved } from "./references.ts";
 import { stage } from "./stage.ts";
-import type { Observer, OpenSource, Staged } from "./stage.ts";
+import type { OpenSource, Staged, StageOptions } from "./stage.ts";
 import { assembledTables, assemblyTables, stagedTables } from "./tables.ts";
 
-export interface AssemblyOptions {
-  readonly signal: AbortSignal;
+export interface AssemblyOptions extends StageOptions {
   /** Called when all records are in tables; what follows is SQL over them. */
   readonly staged?: (() => Promise<void>) | undefined;
-  /** Called now and then with the number of records read so far. */
-  readonly progress?: ((records: number) => void) | undefined;
-  readonly observer?: Observer | undefined;
 }
 
 /** A record of a source that does not become a principal. */
@@ -112,7 +108,7 @@ async function refuseRepeated(connection: Connection, sources: readonly string[]
     WITH record AS (
       SELECT source, kind, source_id FROM staged_entry ANTI JOIN staged_raw USING (seq)
       UNION ALL SELECT source, kind, source_id FROM staged_raw
-      UNION ALL FROM staged_excluded)
+      UNION ALL SELECT source, kind, source_id FROM staged_excluded)
     SELECT s.name AS source, kind, left(source_id, 80) AS id, count(*) AS times, count(*) OVER () - 1 AS others
     FROM record JOIN (SELECT * FROM staged_source WHERE name IN (${sources.map((name) => literal(nfc(name))).join(", ")})) s
       USING (source)
@@ -162,18 +158,12 @@ async function resolve(
     SELECT e.kind, e.name, s.name AS source, j.source_id
     FROM joined_record j JOIN staged_entry e USING (seq) JOIN staged_source s ON s.source = j.source
     WHERE j.seq NOT IN (SELECT seq FROM held);
-    CREATE OR REPLACE TABLE excluded_record AS
-    SELECT s.name AS source, x.kind, x.source_id
-    FROM (FROM staged_excluded
-      UNION ALL
-      SELECT source, kind, source_id FROM staged_raw
-      ANTI JOIN staged_entry USING (source, kind, source_id) ANTI JOIN joined_record USING (source, kind, source_id)) x
-    JOIN staged_source s USING (source);
     CREATE OR REPLACE TABLE quarantined AS
     SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
     FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h
     JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
     ORDER BY e.seq`);
+  await createRecords(connection, joins);
   const [counts] = await connection.rows<Record<"users" | "groups", bigint>>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups FROM assembled`);
   return {
@@ -182,6 +172,28 @@ async function resolve(
     quarantined: await summarizeQuarantined(connection),
     unresolved,
   };
+}
+
+/** Makes `record`. */
+async function createRecords(connection: Connection, joins: boolean): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TABLE record AS
+    WITH seen AS (
+      SELECT e.seq, e.seq AS person, source, kind, source_id FROM staged_entry e ANTI JOIN staged_raw USING (seq)
+      WHERE EXISTS (FROM staged_attributes)
+      UNION ALL
+      SELECT seq, ${joins ? "coalesce(p.person, seq)" : "seq"}, r.source, r.kind, r.source_id FROM staged_raw r
+      ${joins ? "LEFT JOIN person p USING (seq)" : ""}
+      UNION ALL
+      SELECT seq, seq, source, kind, source_id FROM staged_excluded)
+    SELECT s.kind, e.name, o.name AS source, s.source_id,
+      CASE WHEN e.seq IS NULL THEN 'excluded' WHEN e.seq IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
+      a.attributes
+    FROM seen s JOIN staged_source o ON o.source = s.source
+    LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN staged_attributes a ON a.seq = s.seq;
+    CREATE OR REPLACE TABLE rule_membership AS
+    SELECT e.kind, e.name, n.name AS grp FROM staged_group_name n JOIN staged_entry e ON e.seq = n.member
+    WHERE EXISTS (FROM staged_attributes)`);
 }
 
 async function createPrincipals(connection: Connection, defaultGroups: readonly string[]): Promise<void> {

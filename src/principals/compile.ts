@@ -27,6 +27,10 @@ export interface CompiledRules {
   trace(entry: Entry): RuleTrace[];
   /** Attributes that no entry judged so far has; a line for each rule that reads one: `users.mail: entry.mial`. */
   neverSet(): string[];
+  /** What each rule reads, by kind and rule, `join` included; undefined when it may read any attribute. */
+  reads(): Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
+  /** The attributes of an entry that the rules read, as JSON; `scope`: that decide whether it is in scope. */
+  attributesRead(entry: Entry, by: "all" | "scope"): string;
   /** The attributes that the rules read, by kind; undefined when a rule may read any. */
   attributes(): { readonly users: readonly string[]; readonly groups: readonly string[] } | undefined;
   /** Of the attributes that the rules name, those that a rule reads without `has` or `coalesce`, by kind. */
@@ -141,6 +145,11 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
     ],
   };
   const all = [...expressions.users, ...expressions.groups];
+  const read = { users: attributesOf(expressions.users), groups: attributesOf(expressions.groups) };
+  const readForScope = {
+    users: attributesOf(expressions.users.filter(decidesScope)),
+    groups: attributesOf(expressions.groups.filter(decidesScope)),
+  };
   return {
     makesGroups: groups !== undefined,
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
@@ -165,8 +174,22 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
       Object.entries(expressions).flatMap(([kind, rules]) =>
         rules.flatMap(([rule, expression]) => expression.neverSet().map((name) => `${kind}.${rule}: entry.${name}`)),
       ),
+    reads: () => ({
+      users: new Map(expressions.users.map(([rule, { attributes }]) => [rule, attributes])),
+      groups: new Map(expressions.groups.map(([rule, { attributes }]) => [rule, attributes])),
+    }),
+    attributesRead: ({ kind, attributes }, by) => {
+      const names = (by === "all" ? read : readForScope)[kind === "user" ? "users" : "groups"];
+      if (names === undefined) return JSON.stringify(attributes);
+      const values: Record<string, AttributeValue> = Object.create(null) as Record<string, AttributeValue>;
+      for (const name of names) {
+        const value = attributeOf(attributes, name);
+        if (value !== undefined) values[name] = value;
+      }
+      return JSON.stringify(values);
+    },
     attributes: () => {
-      const [users, groups] = [attributesOf(expressions.users), attributesOf(expressions.groups)];
+      const { users, groups } = read;
       return users === undefined || groups === undefined ? undefined : { users, groups };
     },
     required: () => ({ users: requiredOf(expressions.users), groups: requiredOf(expressions.groups) }),
@@ -297,6 +320,11 @@ function normalGroup({ name, displayName, description, groups }: StaticGroup): S
     description: description ? nfc(description) : undefined,
     groups: groups.map(nfc),
   };
+}
+
+/** Whether a rule decides who is in scope. */
+function decidesScope([rule]: readonly [string, Expression]): boolean {
+  return rule === "include" || rule === "exclude";
 }
 
 /** What becomes of one entry by the rules for its kind. Never throws: what fails is a reason for quarantine. */

@@ -39,6 +39,15 @@ export interface Staged {
   readonly unread: readonly { readonly name: string; readonly error: RollcallError }[];
 }
 
+export interface StageOptions {
+  readonly signal: AbortSignal;
+  /** Called now and then with the number of records read so far. */
+  readonly progress?: ((records: number) => void) | undefined;
+  readonly observer?: Observer | undefined;
+  /** True: keeps what the rules read of each record, in `record`. */
+  readonly keepAttributes?: boolean | undefined;
+}
+
 const stagedNames = Object.keys(stagedTables) as StagedTable[];
 
 /**
@@ -49,13 +58,9 @@ export async function stage(
   connection: Connection,
   sources: readonly OpenSource[],
   rules: CompiledRules,
-  options: {
-    readonly signal: AbortSignal;
-    readonly progress?: ((records: number) => void) | undefined;
-    readonly observer?: Observer | undefined;
-  },
+  options: StageOptions,
 ): Promise<Staged> {
-  const { signal, progress, observer } = options;
+  const { signal, progress } = options;
   for (const table of stagedNames)
     await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${stagedTables[table]})`);
   // In one transaction; otherwise every insert would be one.
@@ -63,7 +68,7 @@ export async function stage(
     const rows = await openRows(connection.raw, stagedTables);
     try {
       const yielder = createYielder(signal);
-      const stager = createStager(rows, rules, observer);
+      const stager = createStager(rows, rules, options);
       let read = 0;
       const readSource = async (source: OpenSource): Promise<void> => {
         for await (const batch of delivered(source, signal)) {
@@ -143,7 +148,11 @@ export interface Stager {
   staged(): Omit<Staged, "unread">;
 }
 
-function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: Observer): Stager {
+function createStager(
+  rows: Rows<StagedTable>,
+  rules: CompiledRules,
+  { observer, keepAttributes }: StageOptions,
+): Stager {
   const sources: SourceCount[] = [];
   let current: SourceCount;
   let source = -1;
@@ -201,7 +210,9 @@ function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: 
     }
     if (joinKey !== undefined) addRaw(entry, joinKey);
     if (verdict !== undefined) addVerdict(seq, source, entry, verdict);
-    if (isExcluded) rows.append("staged_excluded", source, entry.kind, nfc(entry.id));
+    if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id));
+    if (keepAttributes)
+      rows.append("staged_attributes", seq, nfc(rules.attributesRead(entry, isExcluded ? "scope" : "all")));
     if (rules.makesGroups && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
   };
 
@@ -229,7 +240,8 @@ function createStager(rows: Rows<StagedTable>, rules: CompiledRules, observer?: 
       );
       return [
         ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${source};`),
-        `DELETE FROM staged_group_name WHERE member > ${begun.seq}`,
+        `DELETE FROM staged_group_name WHERE member > ${begun.seq};`,
+        `DELETE FROM staged_attributes WHERE seq > ${begun.seq}`,
       ].join(" ");
     },
     addStaticGroups: () => {

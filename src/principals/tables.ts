@@ -44,7 +44,9 @@ export const stagedTables = {
   /** The further records that an entry was made of. Made by `joinRecords`, read by `assemble`. */
   joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
   /** Entries that the rules leave out, unless they may be joined. Made by `stage`, read by `assemble`. */
-  staged_excluded: "source INTEGER, kind VARCHAR, source_id VARCHAR",
+  staged_excluded: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR",
+  /** What the rules read of each entry, as JSON. Made by `stage` where causes are wanted, read by `assemble`. */
+  staged_attributes: "seq INTEGER, attributes VARCHAR",
   /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
   staged_group_name: "member INTEGER, name VARCHAR",
   /** The keys that others refer to an entry by. Made by `stage`, read by `createLinks`. */
@@ -101,8 +103,13 @@ export const assembledTables = {
   quarantined: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, origin VARCHAR, reason VARCHAR`,
   /** The further records that a principal was made of, where several sources are joined. */
   contributor: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
-  /** The entries that were read and that the rules leave out. */
-  excluded_record: "source VARCHAR, kind VARCHAR, source_id VARCHAR",
+  /**
+   * The records that were read, and what the rules made of them: `scope` is `in`, `excluded` or `quarantined`; `name`,
+   * and what the rules read of them as JSON, where that is known. Without causes, the excluded ones alone.
+   */
+  record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, attributes VARCHAR`,
+  /** The memberships that rules make of an entry's own attributes. Empty without causes. */
+  rule_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
   /** Keys that nothing in their source has, and the principal whose entry refers to them. */
   lost_reference: "source VARCHAR, key VARCHAR, kind VARCHAR, name VARCHAR",
 } as const;

@@ -1,4 +1,5 @@
 import type { ErrorDocument, HeldBy } from "#errors.ts";
+import type { Cause as ChangeCause } from "#plan/causes.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
@@ -94,6 +95,8 @@ export interface RunRecord {
   readonly digest?: string;
   readonly counts?: Counts;
   readonly limits: readonly LimitCheck[];
+  /** Why the changes are there, those that explain most first. Absent: not found out, or an undo. */
+  readonly causes?: readonly ChangeCause[];
   /** What limits left out of the plan. */
   readonly waiting: readonly Measure[];
   /** Notes for people, one line each. */

@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { HeldError } from "#errors.ts";
+import { HeldError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
+import type { Cause } from "#plan/causes.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
@@ -10,6 +12,8 @@ import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import type { Ledger } from "#sync/ledger/ledger.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
+import { loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
+import type { Baseline } from "#sync/planning/baseline.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
@@ -30,6 +34,8 @@ export interface RunOptions {
   readonly digest?: string | undefined;
   /** The limits that a person overrides for this plan. */
   readonly overrides?: readonly Overridable[] | undefined;
+  /** True: it undoes earlier runs. */
+  readonly undoes?: boolean | undefined;
   /** Makes the plan; default: reads the sources. */
   readonly planner?: Planner | undefined;
   /** The time of the run, in epoch milliseconds; absent: now. */
@@ -65,6 +71,8 @@ export interface Report {
   readonly notes: readonly string[];
   /** The notes that are about single principals. */
   readonly subjects?: readonly NoteSubject[] | undefined;
+  /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
+  readonly causes?: readonly Cause[] | undefined;
   /** Who leaves later or never. Absent for a stored plan. */
   readonly departures?: Departures | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
@@ -106,8 +114,10 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       signal: watching.signal(),
       now,
     });
+    const baseline = sync.causes ? await loadBaseline(connection, options.folder, sync.name) : undefined;
     const planned = await planner(sync, workbench, {
       ...options,
+      baseline,
       now,
       history: ledger.history,
       signal: watching.signal(),
@@ -139,6 +149,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         await verify(sync.target, workbench, differences, watching.signal());
       }
       await ledger.settle({ now, ...planned, run: options.id });
+      await storeState(sync, connection, { changed, known: baseline, ...options, now });
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
@@ -147,6 +158,34 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     watching.end();
     await ledger?.close().catch(() => undefined);
     await workbench.close();
+  }
+}
+
+/** Stores what the next plan finds its causes with. The run has succeeded whether that can be written or not. */
+async function storeState(
+  sync: Sync,
+  connection: Connection,
+  {
+    changed,
+    known,
+    id,
+    undoes = false,
+    folder,
+    now,
+    warn,
+  }: Pick<RunOptions, "id" | "undoes" | "folder" | "warn"> & {
+    readonly changed: boolean;
+    readonly known: Baseline | undefined;
+    readonly now: number;
+  },
+): Promise<void> {
+  if (!sync.causes) return;
+  const baseline = { run: id, at: new Date(now).toISOString(), settings: sync.settings };
+  try {
+    if (changed || known === undefined) await storeBaseline(connection, folder, sync.name, baseline, undoes);
+    else await renewSettings(folder, sync.name, sync.settings);
+  } catch (error) {
+    warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${folder}`, error))}`);
   }
 }
 

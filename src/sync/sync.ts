@@ -19,6 +19,10 @@ export interface Sync {
   readonly protection: Protection;
   readonly departures: DepartureRules;
   readonly limits: Limits;
+  /** Whether the causes of changes are found: what the rules read is stored with the last applied run then. */
+  readonly causes: boolean;
+  /** What the sync is configured to do, without secrets: changes of it are causes. */
+  readonly settings: Readonly<Record<string, unknown>>;
   /** The password of every created user; absent: a random one for the run, known to nobody. */
   readonly defaultPassword?: string;
 }

@@ -101,6 +101,7 @@ async function execute(
     const result = await runSync(sync, {
       ...options,
       id: run.id,
+      undoes: run.undoes !== undefined,
       apply: true,
       folder,
       memory,
@@ -118,7 +119,7 @@ async function execute(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, subjects, departures, quarantined } = report;
+        const { plan, limits, waiting, subjects, departures, quarantined, causes } = report;
         const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
         const notes = [...report.notes, ...remarks];
         update({
@@ -129,6 +130,7 @@ async function execute(
           notes,
           subjects,
           leaving,
+          causes,
           quarantined: quarantined ?? run.quarantined,
         });
         await watcher.report?.({ ...report, notes });

@@ -8,6 +8,7 @@ import { writePrincipals } from "#plan/lists.ts";
 import { createPlan } from "#plan/diff.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
+import { forgetBaseline } from "#sync/planning/baseline.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { carryOver, partOf } from "#sync/plans/stored.ts";
 import { isOpen, isUnfinished, without } from "#sync/record.ts";
@@ -72,6 +73,7 @@ async function recover(context: Context, run: RunRecord): Promise<void> {
   const signal = AbortSignal.any([interruption.stop, AbortSignal.timeout(patience)]);
   const ended = await findOutcome(context, run, isPart ? partOf(run.id) : run.id, signal);
   if (ended.state === "applied" && isPart) await store.replaceByPart(run.id);
+  if (ended.state === "applied") await forgetBaseline(context.folder, run.sync);
   if (ended.endUnknown !== true) await writeAudit(context, recovered(ended));
   // Its failure is known already.
   if (run.state === "failed" && ended.state === "failed") await journal.put(ended);

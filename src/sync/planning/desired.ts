@@ -29,6 +29,8 @@ export interface DesiredOptions {
   readonly history?: History | undefined;
   /** True: reads the sources even if they report no changes. */
   readonly mustRead?: boolean | undefined;
+  /** True: keeps what the rules read of each record, so that causes can be found. */
+  readonly keepAttributes?: boolean | undefined;
   /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
   readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
 }
@@ -105,7 +107,7 @@ export async function listTarget(
 export function readSources(
   { sources, rules }: Pick<Sync, "sources" | "rules">,
   { connection }: Pick<Workbench, "connection">,
-  { signal, warn, progress, observer, history }: DesiredOptions,
+  { signal, warn, progress, observer, history, keepAttributes }: DesiredOptions,
   counts: SourceCounts[] = [],
 ): Promise<Assembly> {
   const open = ({ name, optional, digest = "", source }: SyncSource): OpenSource => {
@@ -130,5 +132,6 @@ export function readSources(
     staged: () => useThreads(connection),
     progress: (records) => progress?.("read", records),
     observer,
+    keepAttributes,
   });
 }

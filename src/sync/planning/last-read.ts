@@ -1,15 +1,10 @@
-import { randomUUID } from "node:crypto";
-import { readdir, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { ReadContext } from "#connector.ts";
-import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { readJson } from "#files/durable.ts";
-import { makeFolder } from "#files/disk.ts";
 import type { SourceCounts } from "#plan/limits.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import { assembledTables } from "#principals/tables.ts";
 import type { Sync } from "#sync/sync.ts";
+import { findSnapshot, storeSnapshot } from "./snapshot.ts";
 
 /** The result of the last full read of a sync, and what shows whether it still holds. */
 interface Stored {
@@ -22,11 +17,9 @@ interface Stored {
   readonly assembly: Omit<Assembly, "unread">;
   /** What the sources counted. Absent in what 0.1.0 stored. */
   readonly counts?: readonly SourceCounts[] | undefined;
-  /** The folder of the tables. */
-  readonly folder: string;
 }
 
-const tables = Object.keys(assembledTables);
+const tables = Object.fromEntries(Object.keys(assembledTables).map((table) => [table, `FROM ${table}`]));
 
 export interface Reading {
   /** The result of the last full read, with its tables: nothing has changed since. Absent: the sources must be read. */
@@ -57,16 +50,25 @@ export async function beginReading(
   if (versions === undefined || digest === undefined) return { store: async () => {} };
   const storeRead: Reading["store"] = async ({ unread, ...assembly }, counts) => {
     if (unread.length === 0)
-      await store(sync, connection, folder, { digest, readAt: began.toISOString(), versions, assembly, counts });
+      await storeSnapshot(connection, { folder, name: sync.name, what: "the folder of what was read" }, tables, {
+        digest,
+        readAt: began.toISOString(),
+        versions,
+        assembly,
+        counts,
+      } satisfies Stored);
   };
-  const stored = await find(sync, folder);
+  const snapshot = await findSnapshot<Stored>(folder, sync.name);
+  const stored = snapshot?.document;
   const age = stored === undefined ? Infinity : began.getTime() - Date.parse(stored.readAt);
   const isSame =
     stored?.digest === digest &&
     sync.sources.every(({ name }) => stored.versions[name] === versions[name]) &&
     age >= 0 &&
     age < Math.min(...limits);
-  if (!isSame || !(await load(connection, join(folder, stored.folder)))) return { store: storeRead };
+  if (!isSame) return { store: storeRead };
+  for (const table of Object.keys(tables))
+    if ((await snapshot?.load(connection, table, table)) !== true) return { store: storeRead };
   const { assembly, counts = [], readAt } = stored;
   return { known: { assembly: { ...assembly, unread: [] }, counts, since: new Date(readAt) }, store: storeRead };
 }
@@ -85,51 +87,4 @@ async function versionsOf({ sources }: Sync, context: ReadContext): Promise<Reco
     }
   }
   return versions;
-}
-
-async function find({ name }: Sync, folder: string): Promise<Stored | undefined> {
-  return (await readJson(join(folder, `${name}.json`))) as Stored | undefined;
-}
-
-/** Makes the tables; false when they cannot be read. */
-async function load(connection: Connection, folder: string): Promise<boolean> {
-  try {
-    for (const table of tables)
-      await connection.run(
-        `CREATE OR REPLACE TABLE ${table} AS FROM read_parquet(${literal(join(folder, `${table}.parquet`))})`,
-      );
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Writes the tables first, into a folder of their own, and the file that names it last: so a read is stored whole or not at all. */
-async function store(
-  { name }: Sync,
-  connection: Connection,
-  folder: string,
-  read: Omit<Stored, "folder">,
-): Promise<void> {
-  const own = `${name}@${randomUUID()}`;
-  const beside = `${own}.json`;
-  // No name of a sync has an @.
-  const remove = async (which: (other: string) => boolean): Promise<void> => {
-    for (const other of await readdir(folder))
-      if (other.startsWith(`${name}@`) && which(other)) await rm(join(folder, other), { recursive: true, force: true });
-  };
-  await makeFolder(join(folder, own), "the folder of what was read");
-  try {
-    for (const table of tables)
-      await connection.run(
-        `COPY ${table} TO ${literal(join(folder, own, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
-      );
-    await writeFile(join(folder, beside), JSON.stringify({ ...read, folder: own } satisfies Stored), { mode: 0o600 });
-    await rename(join(folder, beside), join(folder, `${name}.json`));
-  } catch (error) {
-    // A disk that is full would become fuller with every attempt.
-    await remove((other) => other === own || other === beside);
-    throw error;
-  }
-  await remove((other) => other !== own);
 }

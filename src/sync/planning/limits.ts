@@ -6,6 +6,7 @@ import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
 import type { Amount, History, LimitCheck, Overridable, Measure, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import { describeCheck } from "#plan/render/shared.ts";
+import { tables } from "#plan/tables.ts";
 import { waitingFor, withhold } from "#plan/selection.ts";
 import type { Sync } from "#sync/sync.ts";
 
@@ -51,14 +52,27 @@ export async function planWithinLimits(
   options: { readonly scope: Scope; readonly history: History; readonly overrides: readonly Overridable[] },
 ): Promise<LimitedPlan> {
   const { scope, history, overrides } = options;
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+    CREATE OR REPLACE TEMP TABLE cause_item (${tables.cause_item})`);
   const plan = await createPlan(connection);
   const amounts = await measure(connection);
   const checks = checkLimits(limits, { amounts, ...scope, history, overrides });
   const waiting = limits.action === "hold" ? new Set<Measure>() : waitingFor(checks);
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope };
+  await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
   await withhold(connection, waiting);
   const rest = await createPlan(connection);
+  await findLeftOut(connection, "whole");
   return { plan: rest, checks, waiting: [...waiting], amounts: await measure(connection), scope };
+}
+
+/** Adds to `left_out` whatever differs from the whole plan: a relation with the columns of `change_sides`. */
+export async function findLeftOut(connection: Connection, whole: "whole" | "shown"): Promise<void> {
+  const columns = "action, kind, name, before, after";
+  await connection.run(`
+    INSERT INTO left_out
+    SELECT DISTINCT kind, name FROM (SELECT ${columns} FROM ${whole} EXCEPT SELECT ${columns} FROM change_sides)`);
 }
 
 /** The limits that hold a plan: tripped, and not overridden. None where the rest is applied. */

@@ -2,11 +2,15 @@ import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { IncompleteReadError } from "#errors.ts";
+import { findCauses } from "#plan/causes.ts";
+import type { Cause } from "#plan/causes.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
 import type { NoteSubject } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
+import { differingKeys } from "#values.ts";
+import type { Baseline } from "./baseline.ts";
 import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
 import { planWithinLimits, scopeOfSources } from "./limits.ts";
@@ -22,6 +26,8 @@ export interface Planned extends LimitedPlan {
   readonly subjects?: readonly NoteSubject[] | undefined;
   /** Absent for a stored plan, where they were decided when it was made. */
   readonly departures?: Departures | undefined;
+  /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
+  readonly causes?: readonly Cause[] | undefined;
   /** What the sources counted while they were read. */
   readonly counts?: readonly SourceCounts[] | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
@@ -36,6 +42,8 @@ export type Planner = (sync: Sync, workbench: Workbench, options: PlanningOption
 export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observer"> {
   /** The daemon's folder. */
   readonly folder: string;
+  /** What the last applied run read and left, whose tables are in the workbench; causes are found by it. */
+  readonly baseline?: Baseline | undefined;
   /** False: nothing is stored for the next run. */
   readonly apply: boolean;
   readonly history: History;
@@ -57,17 +65,27 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const { connection } = workbench;
   const { history, overrides = [] } = options;
   const reads = { folder: join(options.folder, "reads"), write: options.apply };
-  const desired = await makeDesired(sync, workbench, { ...options, reads });
+  const { causes: keepAttributes } = sync;
+  const desired = await makeDesired(sync, workbench, { ...options, reads, keepAttributes });
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
   const read = sync.sources.filter(({ name }) => !unread.includes(name));
   await refuseTorn(connection, read, { ...options, attributes: sync.rules.attributes() });
   await desired.storeRead();
+  const { baseline } = options;
+  const causes = sync.causes
+    ? await findCauses(connection, {
+        reads: sync.rules.reads(),
+        hasBaseline: baseline !== undefined,
+        changedKeys: baseline === undefined ? [] : differingKeys(baseline.settings, sync.settings),
+      })
+    : undefined;
   const { checks: limits, waiting } = limited;
   return {
     ...limited,
     ...withSubjects(notesOf({ ...desired, sync: sync.name, limits, waiting })),
+    causes,
     departures: desired.departures,
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,

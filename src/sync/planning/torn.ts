@@ -52,7 +52,7 @@ const suspects = `
     seen AS (
       SELECT kind, source, source_id FROM assembled_origin
       UNION ALL SELECT kind, source, source_id FROM quarantined
-      UNION ALL SELECT kind, source, source_id FROM excluded_record),
+      UNION ALL SELECT kind, source, source_id FROM record WHERE scope = 'excluded'),
     lost AS (
       SELECT c.kind, c.name, g FROM (
         SELECT kind, name, unnest(a.group_names) AS g FROM changes c JOIN actual a USING (kind, name) WHERE action = 'update') c

@@ -11,7 +11,7 @@ import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import type { LimitedPlan } from "#sync/planning/limits.ts";
-import { planWithinLimits } from "#sync/planning/limits.ts";
+import { findLeftOut, planWithinLimits } from "#sync/planning/limits.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
@@ -32,10 +32,13 @@ const tables = {
   managed: "SELECT kind, name FROM managed",
   gone: "SELECT kind, name, since FROM gone",
   frozen: "SELECT kind, name, reason FROM frozen",
+  record: "SELECT kind, name, source, source_id, scope, attributes FROM record",
+  rule_membership: "SELECT kind, name, grp FROM rule_membership",
+  cause_item: "SELECT action, kind, name, aspect, grp, cause FROM cause_item",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
-const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
+const applied = ["assembled", "contributor", "managed", "gone", "frozen", "record", "rule_membership"] as const;
 
 /** The part of a plan that is in no table. */
 interface StoredPlan extends Omit<LimitedPlan, "plan"> {
@@ -192,8 +195,10 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
     if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
       throw new InputError(`the selection leaves nothing of the plan of run ${run.id}`);
+    await findLeftOut(connection, "shown");
     return {
       ...limited,
+      causes: run.causes,
       waiting: [...new Set([...run.waiting, ...limited.waiting])],
       notes: run.notes,
       subjects: run.subjects,

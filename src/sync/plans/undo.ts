@@ -98,6 +98,8 @@ export async function combinePreviousState(
     FROM undone_change GROUP BY kind, name;
     CREATE OR REPLACE TABLE assembled (${tables.assembled});
     CREATE OR REPLACE TABLE quarantined (${tables.quarantined});
+    CREATE OR REPLACE TABLE record (${tables.record});
+    CREATE OR REPLACE TABLE rule_membership (${tables.rule_membership});
     CREATE OR REPLACE TEMP TABLE previous_origin AS
     SELECT * FROM previously_owned
     UNION ALL

@@ -67,6 +67,8 @@ export function useStaff(): Staff {
         place: service.url,
         protection: { manage: "owned", makesGroups: false, users: ["admin"], groups: ["Administrator", "All"] },
         departures: { after: 0, renames: "apply", reusedNames: "hold", administrators: ["Administrator"] },
+        causes: true,
+        settings: {},
         limits: { sources: {}, floor: 10, action: "hold", deletes: { percent: 10, per: "run" } },
         ...rest,
       };

@@ -1,0 +1,394 @@
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import type { Kind } from "#principals/principal.ts";
+import { ownSource } from "#principals/tables.ts";
+import { formatNumber, pluralize, quote } from "#text.ts";
+
+/**
+ * Why a change is there.
+ * - `first`: no run has been applied yet, so there is nothing to compare with.
+ * - `new`, `gone`: the record appeared in the source, or vanished from it. `grace`: it vanished earlier.
+ * - `attribute`: an attribute of the record changed. `rename`: one that the name is made of.
+ * - `into scope`, `out of scope`: the rules `include` and `exclude` decide otherwise now. `cleared`: a quarantine ended.
+ * - `membership`: the source has other members of a group. `configuration`: the configuration changed.
+ * - `drift`: the source says what it said before, and somebody changed the target.
+ * - `left out`: an earlier plan had it already, and it was not applied. `other`: none of these.
+ */
+export const causeKinds = [
+  "first",
+  "new",
+  "gone",
+  "grace",
+  "attribute",
+  "rename",
+  "into scope",
+  "out of scope",
+  "cleared",
+  "membership",
+  "configuration",
+  "drift",
+  "left out",
+  "other",
+] as const;
+export type CauseKind = (typeof causeKinds)[number];
+
+/** One cause of a plan and what it explains. */
+export interface Cause {
+  /** Names it within its plan: `c1` explains most. */
+  readonly id: string;
+  readonly kind: CauseKind;
+  /** The source whose records it is about. */
+  readonly source?: string | undefined;
+  /** The source's attribute; for drift what was changed in the target; the keys of the configuration; the group. */
+  readonly attribute?: string | undefined;
+  /** The part of the value that differs, where all changes have it in common. */
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  /** How many users and groups have a change that it explains. */
+  readonly users: number;
+  readonly groups: number;
+  readonly example: { readonly kind: Kind; readonly name: string };
+}
+
+export interface CauseOptions {
+  /** What each rule reads, by kind: undefined for any attribute. */
+  readonly reads: Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
+  /** False: no run was applied yet. */
+  readonly hasBaseline: boolean;
+  /** The keys of the configuration that have changed since the last applied run. */
+  readonly changedKeys: readonly string[];
+}
+
+/** Changes of one attribute with fewer common values than this are one cause together. */
+const fewest = 2;
+
+/** So many causes are named; the rest are `other` together. */
+const most = 30;
+
+/**
+ * Finds the cause of every change: compares what the last applied run read and left (`baseline_…`), what the sources say
+ * now, and what the target has now. Makes `cause_item`, a row for each part of a change. Runs after `createPlan`.
+ * @returns the causes, those that explain most first
+ */
+export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
+  await createItems(connection);
+  if (options.hasBaseline) await explainItems(connection, options);
+  else
+    await connection.run(`
+      CREATE OR REPLACE TEMP TABLE explained AS
+      SELECT *, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was, NULL::VARCHAR AS became
+      FROM item`);
+  return rollUp(connection);
+}
+
+/**
+ * Makes `item (action, kind, name, aspect, grp, was, wanted)`: a row for the creation or deletion of a principal
+ * (`existence`), for each attribute that is changed, and for each membership (`joined`, `left`).
+ */
+async function createItems(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE item AS
+    WITH side AS MATERIALIZED (FROM change_sides)
+    SELECT action, kind, name, 'existence' AS aspect, NULL::VARCHAR AS grp, NULL::VARCHAR AS was, NULL::VARCHAR AS wanted
+    FROM side WHERE action <> 'update'
+    ${attributeItems("displayName", "display_name")} ${attributeItems("description", "description")} ${attributeItems("mail", "mail")}
+    ${membershipItems("joined", "after", "before")} ${membershipItems("left", "before", "after")}`);
+}
+
+/** SQL of the rows of `item` for one attribute. */
+function attributeItems(aspect: string, column: string): string {
+  return `
+    UNION ALL
+    SELECT action, kind, name, '${aspect}', NULL, before.${column}, after.${column} FROM side
+    WHERE action = 'update' AND before.${column} IS DISTINCT FROM after.${column}`;
+}
+
+/** SQL of the rows of `item` for the memberships that are on one side alone. */
+function membershipItems(aspect: "joined" | "left", of: string, without: string): string {
+  return `
+    UNION ALL
+    SELECT 'update', kind, name, '${aspect}', g, NULL, NULL FROM (
+      SELECT kind, name, unnest(list_filter(${of}.group_names, lambda g: NOT list_contains(${without}.group_names, g))) AS g
+      FROM side WHERE action = 'update' AND before.group_names <> after.group_names)`;
+}
+
+/** The rules that decide about each aspect of a principal. */
+const rulesOf = {
+  displayName: ["displayName"],
+  description: ["description"],
+  mail: ["mail"],
+  joined: ["groups"],
+  left: ["groups"],
+  scope: ["include", "exclude", "join"],
+  name: ["name", "join"],
+} as const;
+
+/** SQL of `(kind, aspect, attribute)`: what decides about each aspect; a NULL attribute stands for any. */
+function relevance({ reads }: CauseOptions): string {
+  const rows = (["user", "group"] as const).flatMap((kind) =>
+    Object.entries(rulesOf).flatMap(([aspect, rules]) =>
+      rules.flatMap((rule) => {
+        const of = reads[`${kind}s`];
+        if (!of.has(rule)) return [];
+        const names = of.get(rule)?.map(literal) ?? ["NULL"];
+        return names.map((name) => `('${kind}', '${aspect}', ${name})`);
+      }),
+    ),
+  );
+  return `(VALUES ${rows.join(", ") || "(NULL, NULL, NULL)"}) relevant(kind, aspect, attribute)`;
+}
+
+/** Makes `explained`: the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`. */
+async function explainItems(connection: Connection, options: CauseOptions): Promise<void> {
+  const { changedKeys } = options;
+  const hasChanged = changedKeys.length > 0;
+  const isFor = (...prefixes: readonly string[]): boolean =>
+    changedKeys.some((key) => prefixes.some((prefix) => key.includes(prefix)));
+  const scopeChanged = isFor("include", "exclude", ".join", "sources.", ".from", "rules.users", "rules.groups");
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE concerned AS
+    WITH involved AS (SELECT DISTINCT kind, name FROM item)
+    SELECT o.kind, o.name, o.source, o.source_id, r.scope AS is_scope, r.name AS is_name, r.attributes AS is_said,
+      b.scope AS was_scope, b.name AS was_name, b.attributes AS was_said
+    FROM (
+      SELECT kind, name, source, source_id FROM assembled_origin SEMI JOIN involved USING (kind, name)
+      UNION
+      SELECT kind, name, source, source_id FROM ledger SEMI JOIN involved USING (kind, name)) o
+    LEFT JOIN record r USING (kind, source, source_id) LEFT JOIN baseline_record b USING (kind, source, source_id);
+    CREATE OR REPLACE TEMP TABLE altered AS
+    WITH differing AS (
+      FROM concerned WHERE is_said IS NOT NULL AND was_said IS NOT NULL AND is_said <> was_said),
+    now AS (
+      SELECT d.kind, d.name, d.source, d.source_id, e.key, e.value FROM differing d, json_each(d.is_said) e),
+    before AS (
+      SELECT d.kind, d.name, d.source, d.source_id, e.key, e.value FROM differing d, json_each(d.was_said) e)
+    SELECT kind, name, source, key AS attribute, before.value ->> '$' AS was, now.value ->> '$' AS became
+    FROM before FULL JOIN now USING (kind, name, source, source_id, key)
+    WHERE before.value IS DISTINCT FROM now.value;
+    CREATE OR REPLACE TEMP TABLE stood AS
+    SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope = 'excluded') AS was_out,
+      bool_or(was_scope = 'quarantined') AS was_doubted, bool_or(was_scope = 'in' AND was_name = name) AS was_it,
+      bool_or(was_scope = 'in' AND was_name <> name) AS was_other, bool_or(is_scope = 'in' AND is_name <> name) AS is_other,
+      bool_or(is_scope = 'excluded') AS is_out, bool_and(is_scope IS NULL) AS is_gone, bool_or(source = ${literal(ownSource)}) AS is_own,
+      bool_or(was_scope = 'left out') AS was_left
+    FROM concerned GROUP BY kind, name;
+    CREATE OR REPLACE TEMP TABLE judged AS
+    SELECT i.*, s.source AS of_source,
+      CASE
+        WHEN i.aspect = 'existence' AND i.action = 'create' THEN CASE
+          WHEN t.name IS NOT NULL THEN 'drift'
+          WHEN s.is_own OR s.name IS NULL THEN 'configuration'
+          WHEN s.was_left THEN 'left out'
+          WHEN s.was_other THEN 'rename'
+          WHEN s.was_out THEN 'into scope'
+          WHEN s.was_doubted THEN 'cleared'
+          WHEN s.is_new THEN 'new'
+          WHEN ${hasChanged} THEN 'configuration'
+          ELSE 'other' END
+        WHEN i.aspect = 'existence' THEN CASE
+          WHEN t.name IS NULL THEN 'drift'
+          WHEN s.is_other THEN 'rename'
+          WHEN s.is_own THEN 'configuration'
+          WHEN s.is_out THEN 'out of scope'
+          WHEN l.name IS NOT NULL THEN 'grace'
+          WHEN s.was_left THEN 'left out'
+          WHEN s.is_gone AND s.was_it THEN 'gone'
+          WHEN ${hasChanged} THEN 'configuration'
+          WHEN s.is_gone THEN 'gone'
+          ELSE 'other' END
+        WHEN i.aspect IN ('joined', 'left') THEN CASE
+          WHEN t.name IS NOT NULL AND list_contains(t.group_names, i.grp) = (i.aspect = 'joined') THEN 'drift'
+          WHEN g.name IS NOT NULL THEN 'of group'
+          WHEN s.was_left THEN 'left out'
+          WHEN t.name IS NULL AND s.is_new THEN 'new'
+          WHEN t.name IS NULL AND s.was_out THEN 'into scope'
+          WHEN n.grp IS NOT NULL OR p.grp IS NOT NULL THEN 'attribute'
+          WHEN ${isFor("defaultGroups", "staticGroups")} AND s.was_it THEN 'configuration'
+          ELSE 'membership' END
+        WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
+          CASE i.aspect WHEN 'displayName' THEN t.display_name WHEN 'description' THEN t.description ELSE t.mail END THEN 'drift'
+        WHEN s.was_left THEN 'left out'
+        WHEN t.name IS NULL AND s.is_new THEN 'new'
+        WHEN t.name IS NULL AND s.was_out THEN 'into scope'
+        ELSE 'attribute' END AS guess
+    FROM item i
+    LEFT JOIN stood s ON s.kind = i.kind AND s.name = i.name
+    LEFT JOIN baseline_target t ON t.kind = i.kind AND t.name = i.name
+    LEFT JOIN leaving_since l ON l.kind = i.kind AND l.name = i.name
+    LEFT JOIN (SELECT name FROM changes WHERE kind = 'group' AND action <> 'update') g ON g.name = i.grp
+    LEFT JOIN rule_membership n ON i.aspect = 'joined' AND n.kind = i.kind AND n.name = i.name AND n.grp = i.grp
+    LEFT JOIN baseline_membership p ON i.aspect = 'left' AND p.kind = i.kind AND p.name = i.name AND p.grp = i.grp;
+    CREATE OR REPLACE TEMP TABLE evidence AS
+    SELECT DISTINCT j.action, j.kind, j.name, j.aspect, j.grp, a.source, a.attribute, a.was, a.became
+    FROM judged j JOIN altered a ON a.kind = j.kind AND a.name = j.name
+    JOIN ${relevance(options)} ON relevant.kind = j.kind AND (relevant.attribute IS NULL OR relevant.attribute = a.attribute)
+      AND relevant.aspect = CASE WHEN j.aspect <> 'existence' THEN j.aspect WHEN j.guess = 'rename' THEN 'name' ELSE 'scope' END
+    WHERE j.guess IN ('attribute', 'rename', 'into scope', 'out of scope');
+    CREATE OR REPLACE TEMP TABLE explained AS
+    WITH core AS (SELECT *, ${core("was", "became")} AS core FROM evidence),
+    often AS (SELECT source, attribute, core, count(*) AS times FROM core GROUP BY ALL),
+    best AS (
+      SELECT core.* FROM core JOIN often ON often.source = core.source AND often.attribute = core.attribute AND often.core IS NOT DISTINCT FROM core.core
+      QUALIFY row_number() OVER (PARTITION BY action, kind, name, aspect, grp ORDER BY times DESC, core.attribute) = 1),
+    alone AS (
+      SELECT j.action, j.kind, j.name, j.aspect, j.grp, j.was, j.wanted,
+        CASE
+          WHEN j.guess IN ('attribute', 'rename') AND b.attribute IS NULL THEN ${hasChanged ? "'configuration'" : "'other'"}
+          WHEN j.guess IN ('into scope', 'out of scope') AND b.attribute IS NULL AND ${scopeChanged} THEN 'configuration'
+          ELSE j.guess END AS cause,
+        coalesce(b.source, j.of_source) AS source,
+        CASE WHEN j.guess = 'drift' THEN CASE WHEN j.aspect IN ('joined', 'left') THEN 'memberships' ELSE j.aspect END
+          WHEN j.guess = 'membership' THEN j.grp ELSE b.attribute END AS attribute,
+        CASE WHEN j.guess = 'drift' THEN j.wanted ELSE b.core.was END AS was_part,
+        CASE WHEN j.guess = 'drift' THEN j.was ELSE b.core.became END AS became_part
+      FROM judged j LEFT JOIN best b ON b.action = j.action AND b.kind = j.kind AND b.name = j.name AND b.aspect = j.aspect
+        AND b.grp IS NOT DISTINCT FROM j.grp)
+    SELECT a.action, a.kind, a.name, a.aspect, a.grp, a.was AS target_has, a.wanted,
+      coalesce(g.cause, a.cause) AS cause, coalesce(g.source, a.source) AS source,
+      CASE coalesce(g.cause, a.cause) WHEN 'configuration' THEN ${literal(changedKeys.join(", "))}
+        ELSE coalesce(g.attribute, a.attribute) END AS attribute,
+      coalesce(g.was_part, a.was_part) AS was, coalesce(g.became_part, a.became_part) AS became
+    FROM alone a LEFT JOIN alone g ON a.cause = 'of group' AND g.kind = 'group' AND g.aspect = 'existence' AND g.name = a.grp`);
+}
+
+/**
+ * SQL of a struct `(was, became)`: what differs between two values, without the parts that they begin and end with in
+ * common. Parts are what stands between the signs that DNs, paths, addresses and names are made of.
+ */
+function core(was: string, became: string): string {
+  const [a, b] = [partsOf(was), partsOf(became)];
+  const head = sameParts(a, b);
+  const tail = `least(${sameParts(`list_reverse(${a})`, `list_reverse(${b})`)}, len(${a}) - (${head}), len(${b}) - (${head}))`;
+  const cut = (list: string): string =>
+    `array_to_string(list_slice(${list}, (${head}) + 1, len(${list}) - (${tail})), '')`;
+  return `CASE WHEN ${was} IS NULL OR ${became} IS NULL OR ${was} = '' OR ${became} = '' THEN struct_pack(was := ${was}, became := ${became})
+    ELSE struct_pack(was := ${cut(a)}, became := ${cut(b)}) END`;
+}
+
+function partsOf(value: string): string {
+  return `regexp_extract_all(${value}, '[^,;@/\\s]+|[,;@/\\s]')`;
+}
+
+/** SQL of how many parts two lists begin with in common. */
+function sameParts(a: string, b: string): string {
+  const first = `list_position(list_transform(list_zip(${a}, ${b}), lambda p: p[1] IS NOT DISTINCT FROM p[2]), false)`;
+  return `coalesce(${first}::BIGINT - 1, len(${a}))`;
+}
+
+interface CauseRow {
+  readonly id: string;
+  readonly kind: CauseKind;
+  readonly source: string | null;
+  readonly attribute: string | null;
+  readonly was: string | null;
+  readonly became: string | null;
+  readonly users: bigint;
+  readonly groups: bigint;
+  readonly example: string;
+  readonly example_kind: Kind;
+}
+
+/**
+ * Makes `cause_item (action, kind, name, aspect, grp, cause)` of `explained`, and the list of causes. Values that only one
+ * change has are rolled up to the attribute, and so are small groups.
+ */
+async function rollUp(connection: Connection): Promise<Cause[]> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE keyed AS
+    WITH fitted AS (
+      SELECT action, kind, name, aspect, grp, cause, source,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership') THEN attribute END AS attribute,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN was END AS was,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN became END AS became,
+        CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS of_source
+      FROM explained),
+    counted AS (
+      SELECT *, count(DISTINCT (kind, name)) OVER (PARTITION BY cause, of_source, attribute, was, became) AS size,
+        count(DISTINCT (was, became)) OVER (PARTITION BY cause, of_source, attribute) AS values FROM fitted)
+    SELECT action, kind, name, aspect, grp, cause, of_source AS source,
+      CASE WHEN cause = 'membership' AND size < ${fewest} THEN NULL ELSE attribute END AS attribute,
+      CASE WHEN size >= ${fewest} OR values = 1 THEN was END AS was,
+      CASE WHEN size >= ${fewest} OR values = 1 THEN became END AS became
+    FROM counted;
+    CREATE OR REPLACE TEMP TABLE ranked AS
+    SELECT cause, source, attribute, was, became, row_number() OVER (ORDER BY count(DISTINCT (kind, name)) DESC) > ${most} AS is_small
+    FROM keyed GROUP BY cause, source, attribute, was, became;
+    UPDATE keyed SET cause = 'other', source = NULL, attribute = NULL, was = NULL, became = NULL FROM ranked r
+    WHERE r.is_small AND r.cause = keyed.cause AND r.source IS NOT DISTINCT FROM keyed.source
+      AND r.attribute IS NOT DISTINCT FROM keyed.attribute AND r.was IS NOT DISTINCT FROM keyed.was
+      AND r.became IS NOT DISTINCT FROM keyed.became;
+    CREATE OR REPLACE TEMP TABLE cause AS
+    SELECT 'c' || row_number() OVER (
+        ORDER BY count(DISTINCT (kind, name)) DESC, cause, source, attribute, was, became) AS id,
+      cause AS kind, source, attribute, was, became,
+      count(DISTINCT name) FILTER (kind = 'user') AS users, count(DISTINCT name) FILTER (kind = 'group') AS groups,
+      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind
+    FROM keyed GROUP BY cause, source, attribute, was, became;
+    CREATE OR REPLACE TEMP TABLE cause_item AS
+    SELECT k.action, k.kind, k.name, k.aspect, k.grp, c.id AS cause FROM keyed k
+    JOIN cause c ON c.kind = k.cause AND c.source IS NOT DISTINCT FROM k.source AND c.attribute IS NOT DISTINCT FROM k.attribute
+      AND c.was IS NOT DISTINCT FROM k.was AND c.became IS NOT DISTINCT FROM k.became`);
+  const rows = await connection.rows<CauseRow>("FROM cause ORDER BY length(id), id");
+  return rows.map((row) => ({
+    id: row.id,
+    kind: row.kind,
+    source: row.source ?? undefined,
+    attribute: row.attribute ?? undefined,
+    from: row.was ?? undefined,
+    to: row.became ?? undefined,
+    users: Number(row.users),
+    groups: Number(row.groups),
+    example: { kind: row.example_kind, name: row.example },
+  }));
+}
+
+/** The cause in words: `department changed from "Sales" to "Revenue" (corp)`. */
+export function describeCause({ kind, source, attribute = "", from, to }: Cause): string {
+  const of = source === undefined ? "" : ` (${source})`;
+  const step =
+    from === undefined && to === undefined
+      ? ""
+      : from === undefined
+        ? ` to ${quote(to ?? "")}`
+        : ` from ${quote(from)} to ${to === undefined ? "nothing" : quote(to)}`;
+  switch (kind) {
+    case "first":
+      return "first run of this sync: there is nothing to compare with";
+    case "new":
+      return `new in ${source ?? "the source"}`;
+    case "gone":
+      return `gone from ${source ?? "the source"}`;
+    case "grace":
+      return `the grace period ended${of}`;
+    case "attribute":
+      return `${attribute} changed${step}${of}`;
+    case "rename":
+      return `renamed: ${attribute} changed${step}${of}`;
+    case "into scope":
+      return attribute === ""
+        ? `came into scope of the rules${of}`
+        : `came into scope: ${attribute} changed${step}${of}`;
+    case "out of scope":
+      return attribute === "" ? `left the scope of the rules${of}` : `left the scope: ${attribute} changed${step}${of}`;
+    case "cleared":
+      return `no longer quarantined${of}`;
+    case "membership":
+      return attribute === ""
+        ? "members of groups changed in the source"
+        : `members of ${attribute} changed in the source`;
+    case "configuration":
+      return attribute === "" ? "the configuration" : `the configuration changed: ${attribute}`;
+    case "drift":
+      return `somebody changed the target: ${attribute === "existence" ? "principals" : attribute}`;
+    case "left out":
+      return "left out of an earlier plan";
+    default:
+      return kind;
+  }
+}
+
+/** How much a cause explains: `387 users and 2 groups`. */
+export function amountOf({ users, groups }: Cause): string {
+  const parts = [...(users > 0 ? [pluralize(users, "user")] : []), ...(groups > 0 ? [pluralize(groups, "group")] : [])];
+  return parts.join(" and ") || formatNumber(0);
+}

@@ -1,0 +1,88 @@
+import { join } from "node:path";
+import { rm } from "node:fs/promises";
+import { isDeepStrictEqual } from "node:util";
+import type { Connection } from "#duckdb/database.ts";
+import { tables } from "#plan/tables.ts";
+import { findSnapshot, replaceDocument, storeSnapshot } from "./snapshot.ts";
+
+/**
+ * What the last applied run of a sync read and left: the tables `baseline_record`, `baseline_membership` and
+ * `baseline_target`. Causes are found by comparing with it. A snapshot for each sync, in the folder `baselines`.
+ */
+export interface Baseline {
+  /** The run, and when it was applied, ISO 8601. */
+  readonly run?: string | undefined;
+  readonly at: string;
+  /** What the sync was configured to do, without secrets, by key. */
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+const stored = {
+  baseline_record: "record",
+  baseline_membership: "membership",
+  baseline_target: "target",
+} as const;
+
+/** Makes the tables of the baseline of a sync, empty ones where there is none. */
+export async function loadBaseline(
+  connection: Connection,
+  daemonFolder: string,
+  sync: string,
+): Promise<Baseline | undefined> {
+  const snapshot = await findSnapshot<Baseline>(join(daemonFolder, "baselines"), sync);
+  let loaded = snapshot !== undefined;
+  for (const [table, file] of Object.entries(stored))
+    loaded &&= (await snapshot?.load(connection, file, table, "VIEW")) === true;
+  if (loaded) return snapshot?.document;
+  for (const table of Object.keys(stored) as (keyof typeof stored)[])
+    await connection.run(`CREATE OR REPLACE TABLE ${table} (${tables[table]})`);
+  return undefined;
+}
+
+/**
+ * Stores what a run read and left, after it was applied and verified. What of its plan was not applied (`left_out`) keeps
+ * its earlier state, so that its cause stays what it was.
+ * @param undone true: the run undid others. Nothing was read, and what it changed back will be planned again
+ */
+export async function storeBaseline(
+  connection: Connection,
+  daemonFolder: string,
+  sync: string,
+  baseline: Baseline,
+  undone = false,
+): Promise<void> {
+  const target = "SELECT kind, name, display_name, description, mail, group_names FROM desired ORDER BY kind, name";
+  const kept = `
+    SELECT * FROM baseline_record WHERE (kind, source, source_id) IN (
+      SELECT (kind, source, source_id) FROM ledger SEMI JOIN left_out USING (kind, name)
+      UNION SELECT (kind, source, source_id) FROM baseline_record SEMI JOIN left_out USING (kind, name))`;
+  const record = undone
+    ? `SELECT * REPLACE (CASE WHEN (kind, name) IN (SELECT (kind, name) FROM changes) THEN 'left out' ELSE scope END AS scope)
+       FROM baseline_record`
+    : `SELECT r.* FROM record r ANTI JOIN left_out l ON l.kind = r.kind AND l.name = r.name
+       ANTI JOIN (${kept}) k ON k.kind = r.kind AND k.source = r.source AND k.source_id = r.source_id
+       UNION ALL ${kept}`;
+  await storeSnapshot(
+    connection,
+    { folder: join(daemonFolder, "baselines"), name: sync, what: "the folder of the baselines" },
+    {
+      record: `FROM (${record}) ORDER BY source, kind, name`,
+      membership: undone ? "FROM baseline_membership" : "FROM rule_membership ORDER BY kind, grp, name",
+      target,
+    },
+    baseline,
+  );
+}
+
+/** After a run of which it is not known what it read: the next plan has nothing to compare with. */
+export async function forgetBaseline(daemonFolder: string, sync: string): Promise<void> {
+  await rm(join(daemonFolder, "baselines", `${sync}.json`), { force: true });
+}
+
+/** Stores that the configuration has changed, and nothing else had to. */
+export async function renewSettings(daemonFolder: string, sync: string, settings: Baseline["settings"]): Promise<void> {
+  const folder = join(daemonFolder, "baselines");
+  const snapshot = await findSnapshot<Baseline>(folder, sync);
+  if (snapshot === undefined || isDeepStrictEqual(snapshot.document.settings, settings)) return;
+  await replaceDocument(folder, sync, { ...snapshot.document, settings });
+}

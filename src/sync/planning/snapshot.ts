@@ -1,0 +1,77 @@
+import { randomUUID } from "node:crypto";
+import { readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { makeFolder } from "#files/disk.ts";
+import { readJson } from "#files/durable.ts";
+
+/** Tables of a workbench as Parquet files in a folder of their own, and a document that names the folder. */
+export interface Snapshot<Document> {
+  readonly document: Document;
+  /** Makes a table, or a view, of one that is stored; false when it cannot be read. */
+  load(connection: Connection, table: string, as: string, kind?: "TABLE" | "VIEW"): Promise<boolean>;
+}
+
+/** @param name of a sync */
+export async function findSnapshot<Document extends object>(
+  folder: string,
+  name: string,
+): Promise<Snapshot<Document> | undefined> {
+  const found = (await readJson(join(folder, `${name}.json`))) as (Document & { readonly folder: string }) | undefined;
+  if (found === undefined) return undefined;
+  return {
+    document: found,
+    load: (connection, table, as, kind = "TABLE") =>
+      connection
+        .run(
+          `CREATE OR REPLACE ${kind} ${as} AS FROM read_parquet(${literal(join(folder, found.folder, `${table}.parquet`))})`,
+        )
+        .then(
+          () => true,
+          () => false,
+        ),
+  };
+}
+
+/**
+ * Takes the place of the snapshot before. Writes the tables first, into a folder of their own, and the document that names
+ * it last: so a snapshot is stored whole or not at all.
+ * @param tables a query for each
+ * @param what for the error when the folder cannot be made
+ */
+export async function storeSnapshot(
+  connection: Connection,
+  { folder, name, what }: { readonly folder: string; readonly name: string; readonly what: string },
+  tables: Readonly<Record<string, string>>,
+  document: object,
+): Promise<void> {
+  const own = `${name}@${randomUUID()}`;
+  const beside = `${own}.json`;
+  // No name of a sync has an @.
+  const remove = async (which: (other: string) => boolean): Promise<void> => {
+    for (const other of await readdir(folder))
+      if (other.startsWith(`${name}@`) && which(other)) await rm(join(folder, other), { recursive: true, force: true });
+  };
+  await makeFolder(join(folder, own), what);
+  try {
+    for (const [table, query] of Object.entries(tables))
+      await connection.run(
+        `COPY (${query}) TO ${literal(join(folder, own, `${table}.parquet`))} (FORMAT parquet, COMPRESSION zstd)`,
+      );
+    await writeFile(join(folder, beside), JSON.stringify({ ...document, folder: own }), { mode: 0o600 });
+    await rename(join(folder, beside), join(folder, `${name}.json`));
+  } catch (error) {
+    // A disk that is full would become fuller with every attempt.
+    await remove((other) => other === own || other === beside);
+    throw error;
+  }
+  await remove((other) => other !== own);
+}
+
+/** Replaces the document, and keeps the tables. */
+export async function replaceDocument(folder: string, name: string, document: object): Promise<void> {
+  const beside = join(folder, `${name}@${randomUUID()}.json`);
+  await writeFile(beside, JSON.stringify(document), { mode: 0o600 });
+  await rename(beside, join(folder, `${name}.json`));
+}

@@ -1,0 +1,294 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeCause, findCauses } from "#plan/causes.ts";
+import { depart } from "#plan/departures.ts";
+import { createPlan } from "#plan/diff.ts";
+import { combine, freeze } from "#plan/protect.ts";
+import { tables } from "#plan/tables.ts";
+import { assemble } from "#principals/assembly.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { Entry } from "#principals/entry.ts";
+import type { Rules } from "#principals/rules.ts";
+import { loadBaseline, storeBaseline } from "#sync/planning/baseline.ts";
+import { useConnection } from "../../support/duckdb.ts";
+import { cases } from "../../support/random.ts";
+
+const connection = useConnection();
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-causes-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+interface Person {
+  login: string;
+  ou: string;
+  department: string;
+  domain: string;
+  status: string;
+}
+interface Company {
+  readonly people: Map<string, Person>;
+  readonly teams: Map<string, Set<string>>;
+  /** Mail addresses that somebody changed in the target. */
+  readonly meddled: Set<string>;
+  description: string;
+  readonly keys: string[];
+}
+
+const ous = ["Sales", "Research", "Works"];
+const departments = ["D1", "D2", "D3"];
+
+const rulesOf = ({ description }: Company): Rules => ({
+  users: {
+    include: 'entry.status == "active"',
+    name: "entry.login",
+    displayName: "entry.dn",
+    mail: "entry.mail",
+    description,
+    groups: "entry.department",
+  },
+  groups: { name: "entry.name", displayName: "entry.name" },
+  staticGroups: [...departments, "D4"].map((name) => ({ name, displayName: name, groups: [] })),
+});
+
+function entriesOf({ people, teams }: Company): Entry[] {
+  const rest = { memberOf: [], members: [] };
+  const users = [...people].map(([id, { login, ou, department, domain, status }]): Entry => {
+    const dn = `uid=${id},ou=${ou},dc=example,dc=com`;
+    const attributes = { dn, login, department, status, mail: `${id}@${domain}` };
+    return { kind: "user", id, origin: dn, attributes, keys: [id], ...rest };
+  });
+  const groups = [...teams].map(([name, members]): Entry => {
+    const keys = [...members].filter((id) => people.has(id)).map((key) => ({ key }));
+    return { kind: "group", id: name, origin: name, attributes: { name }, keys: [name], memberOf: [], members: keys };
+  });
+  return [...users, ...groups];
+}
+
+/** Plants a cause on these people and says how the plan has to name it. */
+interface Plant {
+  readonly name: string;
+  /** Whether it needs people whom no other cause touches. */
+  readonly people: boolean;
+  plant(company: Company, ids: readonly string[]): string;
+}
+
+const each = (company: Company, ids: readonly string[], change: (person: Person, id: string) => void): void => {
+  for (const id of ids) {
+    const person = company.people.get(id);
+    if (person !== undefined) change(person, id);
+  }
+};
+
+const plants: readonly Plant[] = [
+  {
+    name: "an organizational unit renamed",
+    people: false,
+    plant: (company) => {
+      each(company, [...company.people.keys()], (person) => {
+        if (person.ou === "Sales") person.ou = "Revenue";
+      });
+      return 'dn changed from "ou=Sales" to "ou=Revenue" (corp)';
+    },
+  },
+  {
+    name: "a domain renamed",
+    people: false,
+    plant: (company) => {
+      each(company, [...company.people.keys()], (person) => {
+        person.domain = "new.example";
+      });
+      return 'mail changed from "old.example" to "new.example" (corp)';
+    },
+  },
+  {
+    name: "the configuration changed",
+    people: false,
+    plant: (company) => {
+      company.description = '"someone"';
+      company.keys.push("syncs.staff.users.description");
+      return "the configuration changed: syncs.staff.users.description";
+    },
+  },
+  {
+    name: "people left",
+    people: true,
+    plant: ({ people }, ids) => {
+      for (const id of ids) people.delete(id);
+      return "gone from corp";
+    },
+  },
+  {
+    name: "people came",
+    people: true,
+    plant: ({ people }, ids) => {
+      for (const id of ids)
+        people.set(`new-${id}`, {
+          login: `new-${id}`,
+          ou: "Works",
+          department: "D1",
+          domain: [...people.values()][0]?.domain ?? "",
+          status: "active",
+        });
+      return "new in corp";
+    },
+  },
+  {
+    name: "people went out of scope",
+    people: true,
+    plant: (company, ids) => {
+      each(company, ids, (person) => {
+        person.status = "left";
+      });
+      return 'left the scope: status changed from "active" to "left" (corp)';
+    },
+  },
+  {
+    name: "people came into scope",
+    people: true,
+    plant: (company, ids) => {
+      // They were out of it before the baseline was stored: see `prepare`.
+      each(company, ids, (person) => {
+        person.status = "active";
+      });
+      return 'came into scope: status changed from "left" to "active" (corp)';
+    },
+  },
+  {
+    name: "people changed the target",
+    people: true,
+    plant: ({ meddled }, ids) => {
+      for (const id of ids) meddled.add(id);
+      return "somebody changed the target: mail";
+    },
+  },
+  {
+    name: "people moved to another department",
+    people: true,
+    plant: (company, ids) => {
+      each(company, ids, (person) => {
+        person.department = "D4";
+      });
+      return "department";
+    },
+  },
+  {
+    name: "people were renamed",
+    people: true,
+    plant: (company, ids) => {
+      each(company, ids, (person, id) => {
+        person.login = `other-${id}`;
+      });
+      return "renamed";
+    },
+  },
+  {
+    name: "people joined a team",
+    people: true,
+    plant: ({ teams }, ids) => {
+      for (const id of ids) teams.get("Finance")?.add(id);
+      return "members of";
+    },
+  },
+];
+
+async function plan(company: Company): Promise<void> {
+  async function* records(): AsyncIterable<readonly Entry[]> {
+    yield entriesOf(company);
+  }
+  await assemble(connection(), [{ name: "corp", records: records() }], compileRules(rulesOf(company)), {
+    signal: new AbortController().signal,
+    keepAttributes: true,
+  });
+  await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
+  await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: [] }, 0);
+  await combine(connection());
+  await createPlan(connection());
+}
+
+test("a plan names exactly the causes that there are, and they explain all of it", { timeout: 600_000 }, async () => {
+  const person = fc.record({ ou: fc.constantFrom(...ous), department: fc.constantFrom(...departments) });
+  const arbitrary = fc.record({
+    people: fc.array(person, { minLength: 3, maxLength: 40, size: "max" }),
+    chosen: fc.subarray(plants.map((_, index) => index)),
+    shares: fc.array(fc.integer({ min: 0, max: plants.length + 3 }), { minLength: 40, maxLength: 40 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(arbitrary, async ({ people, chosen, shares }) => {
+      const company: Company = {
+        people: new Map(
+          people.map(({ ou, department }, index) => [
+            `p${index}`,
+            { login: `p${index}`, ou, department, domain: "old.example", status: "active" },
+          ]),
+        ),
+        teams: new Map([["Finance", new Set<string>()]]),
+        meddled: new Set(),
+        description: "entry.login",
+        keys: [],
+      };
+      const of = (index: number): string[] => [...company.people.keys()].filter((_, place) => shares[place] === index);
+      const touched = new Map(chosen.map((index) => [index, of(index)]));
+      const into = plants.findIndex(({ name }) => name === "people came into scope");
+      each(company, touched.get(into) ?? [], (each) => {
+        each.status = "left";
+      });
+      // The last applied run.
+      await connection().run(`
+        CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
+        CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+        CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+        CREATE OR REPLACE TABLE actual (${tables.actual})`);
+      await plan(company);
+      await loadBaseline(connection(), join(folder, "none"), "staff");
+      await storeBaseline(connection(), folder, "staff", { at: "", settings: {} });
+      await connection().run(`
+        CREATE OR REPLACE TEMP TABLE ledger AS FROM assembled_origin;
+        CREATE OR REPLACE TABLE actual AS FROM desired`);
+
+      const domain = plants.findIndex(({ name }) => name === "a domain renamed");
+      const drift = plants.findIndex(({ name }) => name === "people changed the target");
+      const expected = new Set<string>();
+      for (const index of chosen) {
+        const ids = touched.get(index) ?? [];
+        const plant = plants[index];
+        // Where the source changes the mail of everybody, what somebody did to it no longer shows.
+        if (plant === undefined || (plant.people && ids.length === 0) || (index === drift && chosen.includes(domain)))
+          continue;
+        if (plant.name.startsWith("an org") && ![...company.people.values()].some(({ ou }) => ou === "Sales")) continue;
+        const said = plant.plant(company, ids);
+        expected.add(said);
+      }
+      for (const id of company.meddled)
+        await connection().run(`UPDATE actual SET mail = 'mine@example.net' WHERE kind = 'user' AND name = '${id}'`);
+      await loadBaseline(connection(), folder, "staff");
+      await plan(company);
+      const causes = await findCauses(connection(), {
+        reads: compileRules(rulesOf(company)).reads(),
+        hasBaseline: true,
+        changedKeys: company.keys,
+      });
+      const said = new Set(
+        causes.map((cause) => {
+          const text = describeCause(cause);
+          if (cause.kind === "rename") return "renamed";
+          if (cause.kind === "membership") return "members of";
+          return cause.attribute === "department" ? "department" : text;
+        }),
+      );
+      const hidden = new Set([...expected].filter((text) => !said.has(text)));
+      // Nobody may be left whom a company-wide cause could show on.
+      for (const text of hidden) expect(text).toMatch(/^dn changed|^mail changed|^the configuration/);
+      expect([...said].filter((text) => !expected.has(text))).toEqual([]);
+      const [unexplained] = await connection().rows<{ n: bigint }>(
+        "SELECT count(*) AS n FROM changes ANTI JOIN cause_item USING (action, kind, name)",
+      );
+      expect(unexplained?.n).toBe(0n);
+    }),
+    { numRuns: cases(20) },
+  );
+});
