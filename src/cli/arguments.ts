@@ -53,6 +53,14 @@ export function parseActions(value: string, before: readonly Action[] = []): Act
   return listOfWords(["create", "update", "delete"] as const)(value.replaceAll(/s(?=\s*(?:,|$))/g, ""), before);
 }
 
+/** `c1,c3` */
+export function parseCauses(value: string, before: readonly string[] = []): string[] {
+  const ids = value.split(",").map((id) => id.trim().toLowerCase());
+  if (!ids.every((id) => /^c\d+$/.test(id)))
+    throw new InvalidArgumentError("expected the ids of causes, as the plan shows them, like c1 or c1,c3.");
+  return [...before, ...ids];
+}
+
 /** `creates,updates` */
 export function parseOnly(value: string, before: NonNullable<Selection["only"]> = []): NonNullable<Selection["only"]> {
   const actions = { creates: "create", updates: "update", deletes: "delete" } as const;

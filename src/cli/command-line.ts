@@ -7,6 +7,7 @@ import {
   atLeastOne,
   formats,
   parseActions,
+  parseCauses,
   parseAspects,
   parseDigest,
   parseHead,
@@ -158,6 +159,11 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
     );
 }
 
+interface CauseOptions {
+  readonly onlyCause?: readonly string[];
+  readonly exceptCause?: readonly string[];
+}
+
 function addDecisions(program: Command, { runWithContext }: Runner): void {
   const waiting = "a run that is pending or held; the beginning of its id is enough";
   withNotify(withLimit(program.command("approve"), "<run>", waiting))
@@ -165,19 +171,25 @@ function addDecisions(program: Command, { runWithContext }: Runner): void {
     .option("-y, --yes", "do not ask at a terminal")
     .option("--only <actions>", "apply only a part: creates, updates, deletes", parseOnly)
     .option("--except <principal>", "leave out this user, or group:NAME; may be repeated", parsePrincipals)
+    .option("--only-cause <causes>", "apply only what these causes explain, like c1,c3", parseCauses)
+    .option("--except-cause <causes>", "leave out what these causes change", parseCauses)
     .option("--override <limits>", "ignore these limits, which held it, for this plan only", parseLimits)
-    .action((run: string, options: LimitOptions & OverrideOptions & NotifyOptions & Selection & { yes?: boolean }) =>
-      runWithContext(options, async (context) => {
-        const { approve } = await import("./approve.ts");
-        const { only, except, override: overrides, yes = false } = options;
-        const selection = { only, except };
-        return approve(withNotifyOption(context, options), run, {
-          limit: limitOf(options),
-          overrides,
-          selection,
-          yes,
-        });
-      }),
+    .action(
+      (
+        run: string,
+        options: LimitOptions & OverrideOptions & NotifyOptions & Selection & CauseOptions & { yes?: boolean },
+      ) =>
+        runWithContext(options, async (context) => {
+          const { approve } = await import("./approve.ts");
+          const { only, except, onlyCause, exceptCause, override: overrides, yes = false } = options;
+          const selection = { only, except, onlyCauses: onlyCause, exceptCauses: exceptCause };
+          return approve(withNotifyOption(context, options), run, {
+            limit: limitOf(options),
+            overrides,
+            selection,
+            yes,
+          });
+        }),
     );
   withNotify(common(program.command("reject")))
     .argument("<run>", waiting)
@@ -218,6 +230,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .addOption(new Option("--kind <kind>", "only changes to these").choices(["user", "group"]))
     .option("--action <actions>", "only these actions, like create,delete", parseActions)
     .option("--name <pattern>", "only this name; * stands for any characters; may be repeated", repeated)
+    .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
     .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
     .addOption(new Option("--format <format>", "the output format (default: text)").choices(formats))
     .option("-o, --output <file>", "write to this file, and replace it if it exists")

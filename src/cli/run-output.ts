@@ -100,9 +100,9 @@ export async function showStoredPlan(
   run: RunRecord,
   document: Pick<RunDocument, "report">,
 ): Promise<void> {
-  const { sync, target, digest, counts, limits, waiting, notes, kept: isStored } = run;
+  const { sync, target, digest, counts, limits, waiting, notes, causes, kept: isStored } = run;
   if (digest === undefined || counts === undefined) return;
-  const report = (plan: Plan): Promise<void> => document.report({ sync, target, plan, limits, waiting, notes });
+  const report = (plan: Plan): Promise<void> => document.report({ sync, target, plan, limits, waiting, notes, causes });
   if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
   if (!isStored) return;
   const stored = await openStoredChanges(context);
@@ -216,11 +216,20 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
       },
       report: async (report) => {
         const { colour, width } = output;
-        const { limits } = report;
+        const { limits, causes } = report;
         const notes = report.notes.map(forCaller);
         const leaving = report.departures && leavingCounts(report.departures);
         const title = `${report.sync} → ${report.target}`;
-        for await (const part of renderText(report.plan, { title, colour, width, limits, notes, leaving, limit }))
+        for await (const part of renderText(report.plan, {
+          title,
+          colour,
+          width,
+          limits,
+          notes,
+          causes,
+          leaving,
+          limit,
+        }))
           await output.write(part);
       },
       end: async ({ outcome, run = "", expiresAt, exported, next }) => {
@@ -271,6 +280,7 @@ function jsonDocuments(output: Output): Documents {
             `,"target":${JSON.stringify(report.target)},"notes":${JSON.stringify(report.notes)},"plan":`,
           );
           for await (const part of renderJson(report.plan, report.limits)) await output.write(part);
+          if (report.causes !== undefined) await output.write(`,"causes":${JSON.stringify(report.causes)}`);
           if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },

@@ -69,8 +69,10 @@ export function decisionWords({ decision, by, overrides = [], selection, reason 
 }
 
 /** Which part of a plan is selected; empty for all of it. */
-export function selectionWords({ only, except = [] }: Selection = {}): string[] {
+export function selectionWords({ only, except = [], onlyCauses, exceptCauses = [] }: Selection = {}): string[] {
   return [
+    ...(onlyCauses === undefined ? [] : [`only what ${onlyCauses.join(", ")} explains`]),
+    ...(exceptCauses.length === 0 ? [] : [`all but what ${exceptCauses.join(", ")} explains`]),
     ...(only === undefined ? [] : [`only ${only.join(", ")}`]),
     ...(except.length === 0 ? [] : [`all but ${except.map(({ kind, name }) => `${kind} ${name}`).join(", ")}`]),
   ];

@@ -34,6 +34,7 @@ export interface ShowOptions {
   readonly kind?: Filter["kind"];
   readonly action?: Filter["actions"];
   readonly name?: Filter["names"];
+  readonly cause?: Filter["causes"];
   readonly attribute?: Filter["aspects"];
   /** Text by default, or JSON with `--json`. */
   readonly format?: Format;
@@ -53,8 +54,8 @@ export async function show(context: Context, wanted: string, options: ShowOption
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
   const format = options.format ?? (output.json ? "json" : "text");
-  const { kind, action: actions, name: names, attribute: aspects } = options;
-  const filter = { kind, actions, names, aspects };
+  const { kind, action: actions, name: names, cause: causes, attribute: aspects } = options;
+  const filter = { kind, actions, names, causes, aspects };
   const stored = await openStoredChanges(context);
   try {
     // A plan that was found again is stored with the run that found it first.
@@ -78,6 +79,7 @@ export async function show(context: Context, wanted: string, options: ShowOption
       ],
       limits: run.limits,
       notes: run.notes.map(shown),
+      causes: run.causes,
       leaving: run.leaving,
       next: next.map(shown),
       nothing,
@@ -112,11 +114,12 @@ async function fileOfSame(
 }
 
 /** Tells the reader of a report that it does not show everything. */
-function filterFact({ kind, actions, names, aspects }: Filter): Fact[] {
+function filterFact({ kind, actions, names, causes, aspects }: Filter): Fact[] {
   const words = [
     ...(kind === undefined ? [] : [`${kind}s`]),
     ...(actions === undefined ? [] : [actions.join(", ")]),
     ...(names === undefined ? [] : [`called ${names.map(formatName).join(", ")}`]),
+    ...(causes === undefined ? [] : [`explained by ${causes.join(", ")}`]),
     ...(aspects === undefined ? [] : [`changing ${aspects.join(", ")}`]),
   ];
   return words.length === 0 ? [] : [{ label: "shown", lines: [`only: ${words.join("; ")}`], tone: "waiting" }];

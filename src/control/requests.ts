@@ -16,7 +16,12 @@ const overrides = z.array(z.enum(overridable, { error: `expected one of ${overri
 const action = z.enum(["create", "update", "delete"], { error: "expected create, update or delete" });
 const kind = z.enum(["user", "group"], { error: "expected user or group" });
 
+const expectedCause = "expected the id of a cause, like c1";
 const expectedBeginning = "expected the digest of a plan, or at least the first 12 digits of it";
+
+const causes = z.array(z.string({ error: expectedCause }).regex(/^c\d+$/, { error: expectedCause }), {
+  error: 'expected a list like ["c1"]',
+});
 
 /** What `POST /syncs/:sync/run` takes. */
 export const runBody = z.strictObject({
@@ -37,6 +42,8 @@ export const approveBody = z.strictObject({
       },
     )
     .exactOptional(),
+  onlyCauses: causes.exactOptional(),
+  exceptCauses: causes.exactOptional(),
 });
 
 /** What `POST /runs/:id/reject` takes. */
@@ -77,6 +84,8 @@ export const changesQuery = z.strictObject({
   action: several(action).exactOptional(),
   /** `*` stands for any characters. */
   name: several(z.string()).exactOptional(),
+  /** Ids of causes, as the run names them. */
+  cause: several(z.string()).exactOptional(),
   attribute: several(z.enum(aspects, { error: `expected one of ${aspects.join(", ")}` })).exactOptional(),
 });
 

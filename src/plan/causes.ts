@@ -55,6 +55,8 @@ export interface CauseOptions {
   readonly reads: Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
   /** False: no run was applied yet. */
   readonly hasBaseline: boolean;
+  /** Whether who is gone stays for a while. */
+  readonly hasGrace: boolean;
   /** The keys of the configuration that have changed since the last applied run. */
   readonly changedKeys: readonly string[];
 }
@@ -67,7 +69,7 @@ const most = 30;
 
 /**
  * Finds the cause of every change: compares what the last applied run read and left (`baseline_…`), what the sources say
- * now, and what the target has now. Makes `cause_item`, a row for each part of a change. Runs after `createPlan`.
+ * now, and what the target has now. Makes `change_cause`. Runs after `createPlan`.
  * @returns the causes, those that explain most first
  */
 export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
@@ -78,8 +80,24 @@ export async function findCauses(connection: Connection, options: CauseOptions):
       CREATE OR REPLACE TEMP TABLE explained AS
       SELECT *, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was, NULL::VARCHAR AS became
       FROM item`);
-  return rollUp(connection);
+  const causes = await rollUp(connection);
+  await connection.run(ownTables.map((table) => `DROP TABLE IF EXISTS ${table};`).join(" "));
+  return causes;
 }
+
+/** The tables that only this file knows, in the order they are made. */
+const ownTables = [
+  "item",
+  "concerned",
+  "altered",
+  "stood",
+  "judged",
+  "evidence",
+  "explained",
+  "keyed",
+  "ranked",
+  "cause",
+] as const;
 
 /**
  * Makes `item (action, kind, name, aspect, grp, was, wanted)`: a row for the creation or deletion of a principal
@@ -140,7 +158,7 @@ function relevance({ reads }: CauseOptions): string {
 
 /** Makes `explained`: the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`. */
 async function explainItems(connection: Connection, options: CauseOptions): Promise<void> {
-  const { changedKeys } = options;
+  const { changedKeys, hasGrace } = options;
   const hasChanged = changedKeys.length > 0;
   const isFor = (...prefixes: readonly string[]): boolean =>
     changedKeys.some((key) => prefixes.some((prefix) => key.includes(prefix)));
@@ -190,7 +208,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
           WHEN s.is_other THEN 'rename'
           WHEN s.is_own THEN 'configuration'
           WHEN s.is_out THEN 'out of scope'
-          WHEN l.name IS NOT NULL THEN 'grace'
+          WHEN ${hasGrace} AND l.name IS NOT NULL THEN 'grace'
           WHEN s.was_left THEN 'left out'
           WHEN s.is_gone AND s.was_it THEN 'gone'
           WHEN ${hasChanged} THEN 'configuration'
@@ -289,7 +307,7 @@ interface CauseRow {
 }
 
 /**
- * Makes `cause_item (action, kind, name, aspect, grp, cause)` of `explained`, and the list of causes. Values that only one
+ * Makes `change_cause` of `explained`, and the list of causes. Values that only one
  * change has are rolled up to the attribute, and so are small groups.
  */
 async function rollUp(connection: Connection): Promise<Cause[]> {
@@ -324,10 +342,11 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
       count(DISTINCT name) FILTER (kind = 'user') AS users, count(DISTINCT name) FILTER (kind = 'group') AS groups,
       min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind
     FROM keyed GROUP BY cause, source, attribute, was, became;
-    CREATE OR REPLACE TEMP TABLE cause_item AS
-    SELECT k.action, k.kind, k.name, k.aspect, k.grp, c.id AS cause FROM keyed k
+    CREATE OR REPLACE TEMP TABLE change_cause AS
+    SELECT k.kind, k.name, list(DISTINCT c.id ORDER BY c.id) AS causes FROM keyed k
     JOIN cause c ON c.kind = k.cause AND c.source IS NOT DISTINCT FROM k.source AND c.attribute IS NOT DISTINCT FROM k.attribute
-      AND c.was IS NOT DISTINCT FROM k.was AND c.became IS NOT DISTINCT FROM k.became`);
+      AND c.was IS NOT DISTINCT FROM k.was AND c.became IS NOT DISTINCT FROM k.became
+    GROUP BY k.kind, k.name`);
   const rows = await connection.rows<CauseRow>("FROM cause ORDER BY length(id), id");
   return rows.map((row) => ({
     id: row.id,
@@ -381,7 +400,8 @@ export function describeCause({ kind, source, attribute = "", from, to }: Cause)
     case "drift":
       return `somebody changed the target: ${attribute === "existence" ? "principals" : attribute}`;
     case "left out":
-      return "left out of an earlier plan";
+      return "left out of an earlier plan, or undone";
+    case "other":
     default:
       return kind;
   }

@@ -22,6 +22,8 @@ export interface Change {
   readonly attributes: readonly AttributeChange[];
   readonly groupsAdded: readonly string[];
   readonly groupsRemoved: readonly string[];
+  /** The ids of its causes, as the plan names them. Absent: none were looked for. */
+  readonly causes?: readonly string[] | undefined;
 }
 
 /** The changes of one action on one kind. */

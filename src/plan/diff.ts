@@ -2,6 +2,7 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { comparedColumns } from "#principals/tables.ts";
 import { changeOf } from "./change.ts";
+import { tables } from "./tables.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 
@@ -20,6 +21,8 @@ export interface ChangeRow {
   readonly kind: Kind;
   readonly before: PrincipalRow | null;
   readonly after: PrincipalRow | null;
+  /** The ids of its causes; null when none were looked for. */
+  readonly causes: readonly string[] | null;
 }
 
 /**
@@ -32,13 +35,15 @@ export async function createPlan(connection: Connection): Promise<Plan> {
   const [any] = await connection.rows("SELECT true FROM changes LIMIT 1");
   const all = (table: string): string => (any === undefined ? `(FROM ${table} LIMIT 0)` : table);
   await connection.run(`
+    CREATE TEMP TABLE IF NOT EXISTS change_cause (${tables.change_cause});
     CREATE OR REPLACE TEMP VIEW change_sides AS
     SELECT c.action, c.kind, c.name,
       CASE WHEN c.action <> 'create' THEN struct_pack(
         name := a.name, display_name := a.display_name, description := a.description, mail := a.mail, group_names := a.group_names) END AS before,
       CASE WHEN c.action <> 'delete' THEN struct_pack(
-        name := d.name, display_name := d.display_name, description := d.description, mail := d.mail, group_names := d.group_names) END AS after
-    FROM changes c
+        name := d.name, display_name := d.display_name, description := d.description, mail := d.mail, group_names := d.group_names) END AS after,
+      w.causes
+    FROM changes c LEFT JOIN change_cause w ON w.kind = c.kind AND w.name = c.name
     LEFT JOIN ${all("actual")} a ON a.kind = c.kind AND a.name = c.name
     LEFT JOIN ${all("desired")} d ON d.kind = c.kind AND d.name = c.name`);
   const [counts, digest] = [await countChanges(connection), await digestOf(connection)];
@@ -52,7 +57,7 @@ export async function createPlan(connection: Connection): Promise<Plan> {
 export async function* readChanges(connection: Connection, only?: Part, which = "true"): AsyncIterable<Change> {
   const part = only === undefined ? "" : `AND action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
-    SELECT action, kind, before, after FROM change_sides WHERE ${which} ${part}
+    SELECT action, kind, before, after, causes FROM change_sides WHERE ${which} ${part}
     ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name`);
   for await (const rows of batches) {
     for (const row of rows) yield changeOfRow(row);
@@ -60,12 +65,13 @@ export async function* readChanges(connection: Connection, only?: Part, which = 
 }
 
 /** The change that a row of `change_sides` stands for. */
-export function changeOfRow({ action, kind, before, after }: ChangeRow): Change {
-  return changeOf(
+export function changeOfRow({ action, kind, before, after, causes }: ChangeRow): Change {
+  const change = changeOf(
     action,
     before === null ? undefined : principalOf(kind, before),
     after === null ? undefined : principalOf(kind, after),
   );
+  return causes === null ? change : { ...change, causes };
 }
 
 /** The principal of a row. */

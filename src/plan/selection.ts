@@ -16,6 +16,15 @@ export interface Subject {
 export interface Selection {
   readonly only?: readonly Action[] | undefined;
   readonly except?: readonly Subject[] | undefined;
+  /** Ids of causes: only principals whose changes have no other cause. */
+  readonly onlyCauses?: readonly string[] | undefined;
+  /** Ids of causes: without principals that one of them changes. */
+  readonly exceptCauses?: readonly string[] | undefined;
+}
+
+/** Whether a selection leaves out any of the plan. */
+export function isPart({ only, except = [], onlyCauses, exceptCauses = [] }: Selection = {}): boolean {
+  return only !== undefined || except.length > 0 || onlyCauses !== undefined || exceptCauses.length > 0;
 }
 
 /**
@@ -23,12 +32,17 @@ export interface Selection {
  * when one of its members is to stay as it is: deleting the group would change that member.
  * @throws {InputError} when `except` names a principal that the plan does not change
  */
-export async function narrow(connection: Connection, { only, except = [] }: Selection): Promise<void> {
-  if (only === undefined && except.length === 0) return;
+export async function narrow(connection: Connection, selection: Selection): Promise<void> {
+  if (!isPart(selection)) return;
+  const { only, except = [], onlyCauses, exceptCauses = [] } = selection;
   const named = except.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`);
   if (named.length > 0) await refuseUnplanned(connection, named);
   const excluded = [
     ...(only === undefined ? [] : [`action NOT IN (${["''", ...only.map(literal)].join(", ")})`]),
+    ...(onlyCauses === undefined
+      ? []
+      : [hasCause(`NOT list_has_all([${onlyCauses.map(literal).join(", ")}], causes)`)]),
+    ...(exceptCauses.length === 0 ? [] : [hasCause(`list_has_any([${exceptCauses.map(literal).join(", ")}], causes)`)]),
     ...(named.length === 0 ? [] : [`(kind, name) IN (${named.join(", ")})`]),
   ];
   await connection.run(`
@@ -47,6 +61,10 @@ export async function narrow(connection: Connection, { only, except = [] }: Sele
     ${restore(isExcluded)};
     UPDATE desired SET display_name = a.display_name, description = a.description, mail = a.mail, group_names = a.group_names
     FROM actual a SEMI JOIN excluded USING (kind, name) WHERE a.kind = desired.kind AND a.name = desired.name`);
+}
+
+function hasCause(condition: string): string {
+  return `(kind, name) IN (SELECT (kind, name) FROM change_cause WHERE ${condition})`;
 }
 
 async function refuseUnplanned(connection: Connection, named: readonly string[]): Promise<void> {

@@ -19,6 +19,8 @@ export interface Filter {
   readonly actions?: readonly Action[] | undefined;
   /** `*` stands for any characters. */
   readonly names?: readonly string[] | undefined;
+  /** At least one of these causes explains a part of it. */
+  readonly causes?: readonly string[] | undefined;
   /** At least one of them changes. A creation changes everything that it sets. */
   readonly aspects?: readonly Aspect[] | undefined;
 }
@@ -37,7 +39,7 @@ export async function openStored(
   const which = conditionOf(filter);
   await connection.run(`
     CREATE OR REPLACE TEMP VIEW change_sides AS
-    SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after FROM ${parquet([file])}`);
+    SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes FROM ${changesIn([file])}`);
   return {
     ...whole,
     shown: which === "true" ? undefined : await countShown(connection, which, whole.counts),
@@ -76,16 +78,17 @@ export async function* storedChanges(
   }
 }
 
-/** Files of changes, as SQL reads them: their columns, and `filename`. */
-function parquet(files: readonly string[]): string {
-  return `read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true)`;
+/** Files of changes, as SQL reads them: the columns of `change_sides`, and `filename`. Earlier releases named no causes. */
+export function changesIn(files: readonly string[]): string {
+  return `(SELECT NULL::VARCHAR[] AS causes WHERE false UNION ALL BY NAME FROM read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true))`;
 }
 
-function conditionOf({ kind, actions, names, aspects }: Filter): string {
+function conditionOf({ kind, actions, names, causes, aspects }: Filter): string {
   const conditions = [
     ...(kind === undefined ? [] : [`kind = '${kind}'`]),
     ...(actions === undefined ? [] : [`action IN (${actions.map(literal).join(", ")})`]),
     ...(names === undefined ? [] : [matches("name", names)]),
+    ...(causes === undefined ? [] : [`list_has_any(causes, [${causes.map(literal).join(", ")}])`]),
     ...(aspects === undefined ? [] : [`(${aspects.map((aspect) => differs[aspect]).join(" OR ")})`]),
   ];
   return conditions.length === 0 ? "true" : conditions.join(" AND ");
@@ -129,7 +132,7 @@ export async function* readPastChanges(
 ): AsyncIterable<PastChange> {
   if (files.length === 0) return;
   const batches = connection.batches<ChangeRow & { filename: string }>(`
-    SELECT filename, action::VARCHAR AS action, kind::VARCHAR AS kind, before, after FROM ${parquet(files)}
+    SELECT filename, action::VARCHAR AS action, kind::VARCHAR AS kind, before, after, causes FROM ${changesIn(files)}
     WHERE ${matches("name", [name])} ORDER BY filename DESC, name, kind`);
   for await (const rows of batches)
     for (const { filename, ...row } of rows) yield { file: filename, change: changeOfRow(row) };

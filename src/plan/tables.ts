@@ -73,7 +73,9 @@ export const tables = {
   /** Who differs between `actual` and `desired`. Made by `createPlan`, read by limits and selection. */
   changes: change,
   /** The same with both sides; NULL where there is none. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
-  change_sides: `${change}, before ${side}, after ${side}`,
+  change_sides: `${change}, before ${side}, after ${side}, causes VARCHAR[]`,
+  /** The ids of the causes of each change. Made by `createPlan`, filled by `findCauses`. */
+  change_cause: `${identity}, causes VARCHAR[]`,
 
   /** Changes that are left out of a plan, with those that depend on them. `narrow` only. */
   excluded: identity,
@@ -90,10 +92,6 @@ export const tables = {
   baseline_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
   /** The target as that run left it. Made by `loadBaseline`, read by `findCauses`. */
   baseline_target: principalDdl,
-  /** The parts of the changes: a creation, a deletion, an attribute, a membership. `findCauses` only. */
-  item: `${change}, aspect VARCHAR, grp VARCHAR, was VARCHAR, wanted VARCHAR`,
-  /** The cause of each part of a change. Made by `findCauses`, stored with the plan. */
-  cause_item: `${change}, aspect VARCHAR, grp VARCHAR, cause VARCHAR`,
 
   /** Records whose absence from a read is looked into. `refuseTorn` only. */
   suspect: `source VARCHAR, kind VARCHAR, source_id VARCHAR, name VARCHAR, leaves BOOLEAN`,

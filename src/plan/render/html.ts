@@ -3,6 +3,7 @@ import type { AttributeChange, Change, Counts, KindCounts, Plan } from "#plan/ch
 import { formatNumber, visible } from "#text.ts";
 import {
   capitalized,
+  causeLines,
   changesOf,
   describeCheck,
   inChunks,
@@ -36,6 +37,9 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
   yield pageStart(title);
   if (facts.length > 0) yield `<dl class="facts">\n${facts.map(factItem).join("")}</dl>\n`;
   if (plan !== undefined) yield* planPieces(plan, options);
+  const causes = causeLines(options.causes);
+  if (causes.lines.length > 0)
+    yield `<h2>Causes</h2>\n<pre>${causes.lines.map((line) => escaped(line)).join("\n")}</pre>\n`;
   const checks = worthShowing(limits);
   if (checks.length > 0) {
     yield "<h2>Limits</h2>\n<ul>\n";

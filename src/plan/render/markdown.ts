@@ -2,6 +2,7 @@ import type { AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts"
 import { excerptDifference, formatNumber, visible } from "#text.ts";
 import {
   capitalized,
+  causeLines,
   changesOf,
   describeCheck,
   inChunks,
@@ -29,6 +30,8 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
   for (const { label, lines } of facts) yield `- ${label}: ${lines.map(code).join("; ")}\n`;
   if (facts.length > 0 && plan !== undefined) yield "\n";
   if (plan !== undefined) yield* planPieces(plan, options);
+  const causes = causeLines(options.causes);
+  if (causes.lines.length > 0) yield `\n### Causes\n\n${block(causes.lines.join("\n"))}`;
   const checks = worthShowing(limits);
   if (checks.length > 0) {
     yield `\n### Limits\n\n`;

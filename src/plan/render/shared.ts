@@ -1,8 +1,10 @@
 import { setImmediate } from "node:timers/promises";
 import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/change.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
+import { amountOf, describeCause } from "#plan/causes.ts";
+import type { Cause } from "#plan/causes.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { formatNumber, formatPrincipals, formatSizes, pluralize, visible } from "#text.ts";
+import { formatName, formatNumber, formatPrincipals, formatSizes, pluralize, visible } from "#text.ts";
 
 /** How much of a plan is shown, and what is shown with it. */
 export interface RenderOptions {
@@ -14,6 +16,8 @@ export interface RenderOptions {
   readonly limits?: readonly LimitCheck[] | undefined;
   /** What a person should know besides the changes, a line each. */
   readonly notes?: readonly string[] | undefined;
+  /** Why the changes are there, those that explain most first. */
+  readonly causes?: readonly Cause[] | undefined;
   /** Who is gone from the sources and stays for now. */
   readonly leaving?: LeavingCounts | undefined;
   /** What happens to principals; `created`, `updated` and `deleted` when absent. */
@@ -44,6 +48,26 @@ export interface Section extends Part {
   readonly count: number;
   /** The count for a person: `27`, or `3 of 27` where only some are selected. */
   readonly total: string;
+}
+
+/** How many causes are shown. */
+const causesShown = 8;
+
+/** The causes as lines, `rest` more of them; none where there is nothing to tell. */
+export function causeLines(causes: readonly Cause[] = []): {
+  readonly lines: readonly string[];
+  readonly rest: number;
+} {
+  if (causes.every(({ kind }) => kind === "first")) return { lines: [], rest: 0 };
+  const shown = causes.slice(0, causesShown);
+  const [ids, amounts] = [shown.map(({ id }) => id.length), shown.map((cause) => amountOf(cause).length)];
+  const [idWidth, amountWidth] = [Math.max(...ids), Math.max(...amounts)];
+  const lines = shown.map((cause) => {
+    const { id, example, users, groups } = cause;
+    const such = users + groups > 1 ? `, such as ${formatName(example.name)}` : `: ${formatName(example.name)}`;
+    return `${id.padEnd(idWidth)}  ${amountOf(cause).padStart(amountWidth)}  ${visible(describeCause(cause))}${such}`;
+  });
+  return { lines, rest: causes.length - shown.length };
 }
 
 /** The text with a capital letter at its start. */

@@ -4,6 +4,7 @@ import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/ch
 import type { LimitCheck } from "#plan/limits.ts";
 import { excerptDifference, formatNumber, formatName, visible } from "#text.ts";
 import {
+  causeLines,
   changesOf,
   describeCheck,
   inChunks,
@@ -51,6 +52,11 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
     yield* sectionLines(plan, options, paint);
   }
   if (notes.length > 0) yield `\n${noteLines(notes, paint)}`;
+  const causes = causeLines(options.causes);
+  if (causes.lines.length > 0) {
+    yield `\n${paint("bold", "Causes")}\n${causes.lines.map((line) => `  ${line}\n`).join("")}`;
+    if (causes.rest > 0) yield `  ${paint("dim", `… and ${formatNumber(causes.rest)} more (use --json)`)}\n`;
+  }
   const checks = worthShowing(limits);
   if (checks.length > 0)
     yield `\n${paint("bold", "Limits")}\n${checks.map((check) => limitLine(check, paint)).join("")}`;

@@ -1,3 +1,4 @@
+import { isPart } from "#plan/selection.ts";
 import { partOf, planFromStore } from "#sync/plans/stored.ts";
 import { without } from "#sync/record.ts";
 import type { Decision } from "#sync/record.ts";
@@ -6,7 +7,7 @@ import type { Context } from "./context.ts";
 import type { Approval, Begun, Watcher } from "./coordinator.ts";
 import { start } from "./execute.ts";
 import { expire } from "./finish.ts";
-import { checkApprovable, checkSameTarget, isPart, trippedLimits } from "./refusals.ts";
+import { checkApprovable, checkSameTarget, trippedLimits } from "./refusals.ts";
 
 export async function approve(
   context: Context,

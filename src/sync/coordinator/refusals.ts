@@ -1,17 +1,13 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
 import type { LimitName } from "#plan/limits.ts";
-import type { Selection } from "#plan/selection.ts";
+import { isPart } from "#plan/selection.ts";
+import { quote } from "#text.ts";
 import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Approval } from "./coordinator.ts";
 
 const openRuns = `waiting runs: \`${command("runs", "--state", "pending")}\`, held ones: \`${command("runs", "--state", "held")}\``;
-
-/** Whether a selection leaves out any of the plan. */
-export function isPart({ only, except = [] }: Selection = {}): boolean {
-  return only !== undefined || except.length > 0;
-}
 
 /** The limits that a run's plan exceeds; none if the plan already leaves out the changes beyond them. */
 export function trippedLimits({ limits, waiting }: RunRecord): LimitName[] {
@@ -47,6 +43,14 @@ export function checkApprovable(run: RunRecord, { digest, overrides = [], select
   if (digest !== undefined && digest !== run.digest)
     throw new InputError(
       `the run ${id} has another plan: its digest is ${run.digest}, not ${digest}; look at it again: \`${command("show", id)}\``,
+    );
+  const known = (run.causes ?? []).map((cause) => cause.id);
+  const unknown = [...(selection?.onlyCauses ?? []), ...(selection?.exceptCauses ?? [])].find(
+    (each) => !known.includes(each),
+  );
+  if (unknown !== undefined)
+    throw new InputError(
+      `the run ${id} has no cause ${quote(unknown)}; ${known.length === 0 ? "it names none" : `it has ${known.join(", ")}`}`,
     );
   const beyond = run.state === "held" && !isPart(selection) ? trippedLimits(run) : [];
   if (beyond.some((limit) => !overrides.includes(limit)))

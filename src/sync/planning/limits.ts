@@ -52,9 +52,7 @@ export async function planWithinLimits(
   options: { readonly scope: Scope; readonly history: History; readonly overrides: readonly Overridable[] },
 ): Promise<LimitedPlan> {
   const { scope, history, overrides } = options;
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
-    CREATE OR REPLACE TEMP TABLE cause_item (${tables.cause_item})`);
+  await connection.run(`CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out})`);
   const plan = await createPlan(connection);
   const amounts = await measure(connection);
   const checks = checkLimits(limits, { amounts, ...scope, history, overrides });

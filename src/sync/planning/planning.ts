@@ -77,6 +77,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const causes = sync.causes
     ? await findCauses(connection, {
         reads: sync.rules.reads(),
+        hasGrace: sync.departures.after > 0,
         hasBaseline: baseline !== undefined,
         changedKeys: baseline === undefined ? [] : differingKeys(baseline.settings, sync.settings),
       })

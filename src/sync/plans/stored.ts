@@ -9,6 +9,7 @@ import { changes } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
 import type { Selection } from "#plan/selection.ts";
+import { changesIn } from "#plan/stored.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import type { LimitedPlan } from "#sync/planning/limits.ts";
 import { findLeftOut, planWithinLimits } from "#sync/planning/limits.ts";
@@ -19,13 +20,13 @@ import { formatName } from "#text.ts";
 /**
  * The tables of a workbench that are stored with a plan, each as a Parquet file:
  *
- * - `changes (action, kind, name, before, after)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
+ * - `changes (action, kind, name, before, after, causes)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
  *   a create, `after` for a delete. The list that is sent is the target as it is then, with these changes.
  * - `owned (kind, name, source, source_id)`: what the sync owned before.
  * - the rest: what the ledger is written from after the apply.
  */
 const tables = {
-  changes: "SELECT action, kind, name, before, after FROM change_sides",
+  changes: "SELECT action, kind, name, before, after, causes FROM change_sides",
   owned: "SELECT kind, name, source, source_id FROM ledger",
   assembled: "SELECT kind, name, source, source_id FROM assembled",
   contributor: "SELECT kind, name, source, source_id FROM contributor",
@@ -34,7 +35,6 @@ const tables = {
   frozen: "SELECT kind, name, reason FROM frozen",
   record: "SELECT kind, name, source, source_id, scope, attributes FROM record",
   rule_membership: "SELECT kind, name, grp FROM rule_membership",
-  cause_item: "SELECT action, kind, name, aspect, grp, cause FROM cause_item",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
@@ -116,7 +116,9 @@ export function openStore(daemonFolder: string): Store {
         for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
         await connection.run(`
           CREATE OR REPLACE TABLE shown AS
-          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after FROM ${read("changes")}`);
+          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes
+          FROM ${changesIn([file(id, "changes")])};
+          CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
         return kept;
       } catch (error) {
         throw new InputError(`what the run ${id} has planned cannot be read (${firstLineOf(error)}): plan again`, {
@@ -134,10 +136,11 @@ export function openStore(daemonFolder: string): Store {
     },
     renew: async (id, newer) => {
       // One file at a time, so that there is a whole plan whenever the process ends.
-      for (const name of await readdir(join(folder, newer))) {
+      const names = await readdir(join(folder, newer)).catch(() => []);
+      for (const name of names) {
         await rename(join(folder, newer, name), join(folder, id, name));
       }
-      for (const changed of [join(folder, id), folder]) await syncFolder(changed);
+      if (names.length > 0) await syncFolder(folder);
     },
     prune: async ({ ended, underWay }) => {
       const keeping = new Set([

@@ -1,10 +1,13 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import type { Entry, Source } from "#connector.ts";
 import { describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
-import { byHand } from "./coordinated.ts";
+import type { Sync } from "#sync/sync.ts";
+import { byHand, coordinated } from "./coordinated.ts";
 import { useStaff } from "./staff.ts";
 
 /** The causes of plans, against a real service. */
@@ -77,24 +80,26 @@ const change = (id: string, part: Partial<Person>): void => {
   if (person !== undefined) people.set(id, { ...person, ...part });
 };
 
+const partOfSync = (): Partial<Sync> => ({
+  sources: [{ name: "corp", source }],
+  rules: compileRules(rules),
+  settings,
+  protection: { manage: "owned", makesGroups: true, users: ["admin"], groups: ["Administrator", "All"] },
+  limits: { sources: {}, floor: 10, action: "hold" },
+});
+
+const described = (causes: readonly Cause[] = []): readonly string[] =>
+  causes.map((cause) => `${cause.users + cause.groups} ${describeCause(cause)}`);
+
 async function causes(apply = false): Promise<readonly string[]> {
   let found: readonly Cause[] = [];
-  const sync = staff.syncOf(
-    {},
-    {
-      sources: [{ name: "corp", source }],
-      rules: compileRules(rules),
-      settings,
-      protection: { manage: "owned", makesGroups: true, users: ["admin"], groups: ["Administrator", "All"] },
-      limits: { sources: {}, floor: 10, action: "hold" },
-    },
-  );
+  const sync = staff.syncOf({}, partOfSync());
   await staff.runIt(sync, apply, {
     report: async (report) => {
       found = report.causes ?? [];
     },
   });
-  return found.map((cause) => `${cause.users + cause.groups} ${describeCause(cause)}`);
+  return described(found);
 }
 
 const apply = (): Promise<readonly string[]> => causes(true);
@@ -151,4 +156,46 @@ test("a changed rule is the configuration, not the people", async () => {
   settings = { syncs: { staff: { mail: "…" } } };
   expect(await apply()).toEqual(["20 the configuration changed: syncs.staff.mail"]);
   expect(await causes()).toEqual([]);
+});
+
+test("what is left out of an approval keeps its cause; an undone run is named as the cause of what it took back", async () => {
+  const { run, approve, undo, find } = await coordinated(staff, {}, partOfSync);
+  await approve((await run()).id);
+  people.delete("p20");
+  for (let n = 1; n <= 12; n++) change(`p${n}`, { ou: "Revenue" });
+  const both = await run();
+  expect(described(both.causes)).toEqual(['12 dn changed from "ou=Sales" to "ou=Revenue" (corp)', "1 gone from corp"]);
+  const [, gone] = both.causes ?? [];
+  await expect(approve(both.id, { selection: { onlyCauses: ["c9"] } })).rejects.toThrow(
+    `the run ${both.id} has no cause "c9"; it has c1, c2`,
+  );
+  const part = await approve(both.id, { selection: { exceptCauses: [gone?.id ?? ""] } });
+  expect(part).toMatchObject({ state: "applied", counts: { users: { update: 12, delete: 0 } } });
+  const rest = await run();
+  expect(described(rest.causes)).toEqual(["1 gone from corp"]);
+  await approve(rest.id, { selection: { onlyCauses: ["c1"] } });
+  expect(await run()).toMatchObject({ state: "no change" });
+
+  await approve((await undo(part.id)).id);
+  const again = await run();
+  expect(described(again.causes)).toEqual(["12 left out of an earlier plan, or undone", "1 gone from corp"]);
+  expect(find(again.id)?.causes).toEqual(again.causes);
+});
+
+test("a change in the target is drift whether it was made by hand or takes something away", async () => {
+  await apply();
+  const url = staff.syncOf().place;
+  await byHand(url, { name: "p1", displayName: "p1", principalTypeEnum: "LOCAL_USER", groupNames: ["Everyone"] });
+  const found = await causes();
+  expect(found).toEqual([
+    "1 somebody changed the target: displayName",
+    "1 somebody changed the target: mail",
+    "1 somebody changed the target: memberships",
+  ]);
+});
+
+test("without causes nothing of the records is stored", async () => {
+  const sync = staff.syncOf({}, { ...partOfSync(), causes: false });
+  await staff.runIt(sync);
+  expect(await readdir(join(staff.folder(), "daemon"))).not.toContain("baselines");
 });

@@ -270,6 +270,7 @@ test("a plan names exactly the causes that there are, and they explain all of it
       const causes = await findCauses(connection(), {
         reads: compileRules(rulesOf(company)).reads(),
         hasBaseline: true,
+        hasGrace: false,
         changedKeys: company.keys,
       });
       const said = new Set(
@@ -285,7 +286,7 @@ test("a plan names exactly the causes that there are, and they explain all of it
       for (const text of hidden) expect(text).toMatch(/^dn changed|^mail changed|^the configuration/);
       expect([...said].filter((text) => !expected.has(text))).toEqual([]);
       const [unexplained] = await connection().rows<{ n: bigint }>(
-        "SELECT count(*) AS n FROM changes ANTI JOIN cause_item USING (action, kind, name)",
+        "SELECT count(*) AS n FROM changes ANTI JOIN change_cause USING (kind, name)",
       );
       expect(unexplained?.n).toBe(0n);
     }),
