@@ -32,7 +32,7 @@ export async function loadBaseline(
   const snapshot = await findSnapshot<Baseline>(join(daemonFolder, "baselines"), sync);
   let loaded = snapshot !== undefined;
   for (const [table, file] of Object.entries(stored))
-    loaded &&= (await snapshot?.load(connection, file, table, "VIEW")) === true;
+    loaded &&= (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true;
   if (loaded) return snapshot?.document;
   for (const table of Object.keys(stored) as (keyof typeof stored)[])
     await connection.run(`CREATE OR REPLACE TABLE ${table} (${tables[table]})`);

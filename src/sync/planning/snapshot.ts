@@ -10,7 +10,7 @@ import { readJson } from "#files/durable.ts";
 export interface Snapshot<Document> {
   readonly document: Document;
   /** Makes a table, or a view, of one that is stored; false when it cannot be read. */
-  load(connection: Connection, table: string, as: string, kind?: "TABLE" | "VIEW"): Promise<boolean>;
+  load(connection: Connection, table: string, as: string, kind?: "TABLE" | "TEMP VIEW"): Promise<boolean>;
 }
 
 /** @param name of a sync */

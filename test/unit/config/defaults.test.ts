@@ -98,6 +98,7 @@ test("a sync that says no more than it must manages what it owns and protects no
       retries: { attempts: 3, first: 60_000, most: 900_000 },
       rules: { users: { name: "entry.uid", displayName: "entry.cn" }, staticGroups: [], defaultGroups: [] },
       manage: "owned",
+      causes: true,
       protect: { users: [], groups: [] },
       deletions: { after: 0 },
       renames: "apply",
@@ -130,6 +131,7 @@ groups: { name: entry.cn, displayName: entry.cn, description: entry.text, groups
 staticGroups: { everyone: { displayName: All, description: Every one, groups: [top] }, top: }
 defaultGroups: [everyone]
 manage: everything
+causes: false
 protect: { users: ["svc-*"], groups: [Operators] }
 deletions: { after: 7d }
 renames: hold
@@ -209,6 +211,7 @@ defaultPassword: change-me`)
       defaultGroups: ["everyone"],
     },
     manage: "everything",
+    causes: false,
     protect: { users: ["svc-*"], groups: ["Operators"] },
     deletions: { after: 7 * 24 * hour },
     renames: "hold",
