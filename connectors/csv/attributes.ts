@@ -86,8 +86,19 @@ export function namedAttributes(kind: Kind, options: UsersOptions | GroupsOption
 const listed = 20;
 
 function hint(name: string, columns: readonly string[]): string {
-  const meant = nearest(name, columns);
+  const own = letters(name);
+  const meant =
+    nearest(name, columns) ??
+    columns.find((column) => {
+      const [short = "", long = ""] = [own, letters(column)].sort((a, b) => a.length - b.length);
+      return short.length > 2 && long.includes(short);
+    });
   const near = meant === undefined ? undefined : `did you mean ${JSON.stringify(meant)}?`;
   const more = columns.length > listed ? ", …" : "";
   return resembling(name, columns) ?? near ?? `there are ${columns.slice(0, listed).join(", ")}${more}`;
+}
+
+/** `email` of `E-Mail`. */
+function letters(name: string): string {
+  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, "");
 }

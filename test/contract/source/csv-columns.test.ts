@@ -41,12 +41,14 @@ async function failure(options: object, context: Partial<ReadContext>): Promise<
 
 describe("a column that a rule needs", () => {
   test("fails the read when the header lacks it, and suggests what it may be called now", async () => {
-    await write("users.csv", "id,e-mail\n1,ada@example.com\n");
+    await write("users.csv", "id,address\n1,ada@example.com\n");
     const context = contextOf({ mail: "lower(entry.mail)" });
     expect(await failure({ users }, context)).toBe(
-      "users.csv:1: no column gives entry.mail, which a rule reads; there are id, e-mail; " +
+      "users.csv:1: no column gives entry.mail, which a rule reads; there are id, address; " +
         "if the file may be without it, list it under optionalColumns",
     );
+    await write("users.csv", "id,E-Mail address\n1,ada@example.com\n");
+    expect(await failure({ users }, context)).toContain('did you mean "E-Mail address"?; if');
     await write("users.csv", "id,mail2\n1,ada@example.com\n");
     expect(await failure({ users }, context)).toContain('did you mean "mail2"?; if');
     await write("users.csv", "id,Mail\n1,ada@example.com\n");
@@ -111,7 +113,7 @@ describe("what the last good read had", () => {
     await write("users.csv", "id,e-mail\n1,ada@example.com\n");
     const context = { ...contextOf(rules), required: undefined, lastCounts };
     expect(await failure({ users }, context)).toMatch(
-      /^users\.csv:1: no column gives entry\.mail, which a rule reads, and 12 users had a value there at the last good read; there are id, e-mail;/,
+      /^users\.csv:1: no column gives entry\.mail, which a rule reads, and 12 users had a value there at the last good read; did you mean "e-mail"\?;/,
     );
     expect(await read({ users: { ...users, optionalColumns: ["mail"] } }, context)).toHaveLength(1);
   });

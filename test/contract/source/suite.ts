@@ -1,7 +1,7 @@
 import { text } from "node:stream/consumers";
 import { inspect } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Connector, Source, SourceRecord } from "#connector.ts";
+import type { Connector, Entry, Source, SourceRecord } from "#connector.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { spawnProgram } from "../../support/process.ts";
 import { type Company, company, largeCompany } from "./company.ts";
@@ -169,6 +169,35 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
       expect(await provision.held()).toBe(0);
     });
 
+    test("looks up by id who is there, if it does at all", async () => {
+      const provision = await provide(company);
+      const source = await open(provision);
+      const entries = (await readAll(provision)).filter((record) => record.kind !== "membership");
+      const wanted = [
+        entries.find(({ kind }) => kind === "user"),
+        entries.find(({ kind }) => kind === "group"),
+      ].flatMap((entry) => entry ?? []);
+      const nobody = { kind: "user", id: "00000000-0000-4000-8000-000000000000" } as const;
+      const found = (await Array.fromAsync(source.find?.([...wanted, nobody], context()) ?? [])).flat();
+      const seen = (some: readonly Entry[]) => some.map(({ kind, id, keys }) => ({ kind, id, keys })).sort(byKind);
+      expect(seen(found)).toEqual(source.find === undefined ? [] : seen(wanted));
+      expect(await provision.held()).toBe(0);
+    });
+
+    test("counts what it read to its end, and believes as much again", async () => {
+      const provision = await provide(company);
+      const source = await open(provision);
+      const reading = async (lastCounts?: Record<string, number>): Promise<Record<string, number>> => {
+        const counts: Record<string, number> = {};
+        const count = (name: string, amount: number): void => void (counts[name] = amount);
+        for await (const batch of source.read({ ...context(), count, lastCounts }))
+          expect(batch.length).toBeGreaterThan(0);
+        return counts;
+      };
+      const counts = await reading();
+      expect(await reading(counts)).toEqual(counts);
+    });
+
     test("tells another version exactly when something has changed, if it tells one at all", async () => {
       const provision = await provide(company);
       const source = await open(provision);
@@ -239,6 +268,10 @@ async function count(source: Source): Promise<number> {
   let records = 0;
   for await (const batch of source.read(context())) records += batch.length;
   return records;
+}
+
+function byKind(a: { readonly kind: string }, b: { readonly kind: string }): number {
+  return a.kind < b.kind ? -1 : a.kind === b.kind ? 0 : 1;
 }
 
 function idsOf(records: readonly SourceRecord[]): readonly { kind: string; id: string }[] {
