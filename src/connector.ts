@@ -78,6 +78,8 @@ export interface OpenContext {
   readonly name: string;
   /** The configuration file's folder: relative paths start there. */
   readonly folder: string;
+  /** Where the configuration has a text of the options: `rollcall.yaml:11`. Absent: that is not known. */
+  readonly placeOf?: ((text: string) => string | undefined) | undefined;
 }
 
 /** A kind of source: its options and how to open it. The default export of a connector's module. */

@@ -1,5 +1,5 @@
 import { inBatches } from "#connector.ts";
-import type { Connector, ReadContext, SourceRecord } from "#connector.ts";
+import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";
 import type { OpenFile, OpenFiles } from "#files/source-file.ts";
@@ -21,7 +21,7 @@ import type { Place, Row } from "./rows.ts";
 const csv: Connector<Options> = {
   name: "csv",
   options,
-  open: (options, { folder }) => ({ read: (context) => read(options, folder, context) }),
+  open: (options, open) => ({ read: (context) => read(options, open, context) }),
 };
 
 export default csv;
@@ -49,7 +49,7 @@ interface Part {
  */
 export async function* read(
   options: Options,
-  folder: string,
+  open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { signal } = context;
@@ -57,7 +57,7 @@ export async function* read(
   try {
     signal.throwIfAborted();
     for (const part of partsOf(options, context)) {
-      opened.push({ part, set: await openFiles(part.names, folder, part.checks, signal) });
+      opened.push({ part, set: await openFiles(part.names, open, part.checks, signal) });
     }
     for (const { part, set } of opened) yield* readPart(part, set.files, context);
     for (const { set } of opened) await set.assertUnchanged();

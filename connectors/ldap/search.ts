@@ -93,7 +93,7 @@ async function proveUnpaged(session: Session, query: Query, size: number): Promi
   const more = await collect(session, allPages(session, { ...query, attributes: [anyAttribute], pageSize: size + 1 }));
   if (more.length === size) return;
   throw new IncompleteReadError(
-    `${titleOf(session, query)}: answered with a page of ${size} entries, and not whether there are more`,
+    `${titleOf(session, query)}: sent a page of ${size} entries without saying whether there are more`,
   );
 }
 

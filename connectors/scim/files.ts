@@ -23,7 +23,7 @@ type Content = Kind | undefined;
  */
 export async function* readFiles(
   options: FileOptions,
-  { folder }: OpenContext,
+  open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { signal } = context;
@@ -39,7 +39,7 @@ export async function* readFiles(
       [undefined, mixed],
     ] as const) {
       if (names === undefined) continue;
-      opened.push({ content, set: await openFiles([names].flat(), folder, options.files, signal) });
+      opened.push({ content, set: await openFiles([names].flat(), open, options.files, signal) });
     }
     for (const { content, set } of opened) {
       for (const file of set.files) {

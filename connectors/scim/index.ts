@@ -135,7 +135,7 @@ async function describeServer(
 
 async function describeFiles(
   { files }: FileOptions,
-  { folder }: OpenContext,
+  open: OpenContext,
   { signal }: ReadContext,
 ): Promise<readonly string[]> {
   const lines: string[] = [];
@@ -145,7 +145,7 @@ async function describeFiles(
     ["users and groups", files.mixed],
   ] as const) {
     if (names === undefined) continue;
-    const set = await openFiles([names].flat(), folder, files, signal);
+    const set = await openFiles([names].flat(), open, files, signal);
     await set.close();
     lines.push(`${content} in ${set.files.map((file) => file.name).join(", ")}`);
   }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { relative } from "node:path";
 import type { ClientOptions } from "#client/client.ts";
 import { openLoads } from "#client/loads.ts";
 import type { Loads, LoadsOptions } from "#client/loads.ts";
@@ -110,7 +111,14 @@ export function openSource(configuration: Configuration, name: string): Sync["so
   const source = configuration.sources[name];
   if (source === undefined)
     throw new InputError(`no source is called ${name}: ${listOf(Object.keys(configuration.sources))}`);
-  return source.connector.open(source.options, { name, folder: configuration.folder });
+  const { file, folder } = configuration;
+  const near = relative("", file);
+  const shown = near === "" || near.startsWith("..") ? file : near;
+  const placeOf = (text: string): string | undefined => {
+    const line = source.lines.get(text);
+    return line === undefined ? undefined : `${shown}:${line}`;
+  };
+  return source.connector.open(source.options, { name, folder, placeOf });
 }
 
 export async function openConfiguredTarget(

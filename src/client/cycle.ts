@@ -70,8 +70,8 @@ export function cycleClient(session: Session, id: string, table: string, node: E
           body: fileBody(data),
           advice: {
             ...advice,
-            400: "the service does not take the data",
-            413: "the data is larger than the service, or a proxy before it, accepts",
+            400: "the service refuses the data",
+            413: "the data is larger than the service, or a proxy in front of it, accepts",
             507: "the service has no room for the data",
           },
         },

@@ -196,7 +196,7 @@ async function cancelAfter(
         ? `${title} was cancelled: the table is as it was`
         : `${title} had ended before it could be cancelled: ${status.code}`;
   } catch (cause) {
-    result = `${title} was stopped here; whether the service has cancelled it is not known: ${messageOf(cause)} (cycle ${cycle.id})`;
+    result = `${title} was stopped here; it is not known whether the service cancelled it: ${messageOf(cause)} (cycle ${cycle.id})`;
   }
   if (why === "not committed") return error;
   const cause = why === "stopped" ? "" : `. ${messageOf(error)}`;

@@ -51,11 +51,11 @@ function usualAdvice({ status, headers }: Answer, place: string): string {
     case 405:
       return `there is no such operation at ${place}: check url and prefix`;
     case 413:
-      return "the list is larger than the service, or a proxy before it, accepts: raise its limit";
+      return "the list is larger than the service, or a proxy in front of it, accepts: raise its limit";
     case 507:
       return "the service has no room on its disk: make room there, then try again";
     default:
-      return "the service, or a proxy before it, does not take such a request";
+      return "the service, or a proxy in front of it, does not accept the request";
   }
 }
 

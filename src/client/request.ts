@@ -106,7 +106,7 @@ export function send<T>(context: Context, operation: Operation, use: Use<T>, sig
 
   const unknownOutcome = (problem: string): UnavailableError =>
     new UnavailableError(
-      `${subject}: ${problem}. Whether the changes were made is not known: either all of them were or none. ` +
+      `${subject}: ${problem}. It is not known whether the changes were made: either all were, or none. ` +
         `It is not sent again; ${operation.once ?? ""}`,
     );
 
@@ -148,7 +148,7 @@ export function send<T>(context: Context, operation: Operation, use: Use<T>, sig
       if (operation.once !== undefined && mayHaveArrived) throw unknownOutcome(reason);
       const problem = `${subject}: ${reason}`;
       if (operation.body?.single === true && phase !== "connect") {
-        throw new UnavailableError(`${problem}. What was being sent came from a stream and cannot be had again`);
+        throw new UnavailableError(`${problem}. The data came from a stream, which cannot be sent twice`);
       }
       if (advice === "repeat") return { problem };
       throw advice === "fix" ? new RefusedError(problem) : new UnavailableError(problem);
@@ -185,6 +185,6 @@ export async function jsonOf<T>(answer: Answer, schema: z.ZodType<T>, limit = lo
   try {
     return schema.parse(JSON.parse(text));
   } catch {
-    throw unusableAnswer("the answer is not one of this interface: check the url", "fix");
+    throw unusableAnswer("the answer does not have the form of this interface: is the url right?", "fix");
   }
 }

@@ -101,8 +101,7 @@ function givenSession(
   { session, username = "the owner of the session", renew }: GivenSession,
 ): Session {
   let value = session;
-  const ended =
-    "the session is not valid: the service that gave it has been started again or is another one; try again";
+  const ended = "the session is not valid any more: the service was restarted, or it is another one; try again";
   return {
     caller: username,
     login: async () => undefined,
@@ -120,7 +119,7 @@ function givenSession(
         value = await renew();
         if (value === used) throw error;
       }
-      context.log(`target ${context.name}: ${operation.title}: the service has been started again; going on`);
+      context.log(`target ${context.name}: ${operation.title}: the service was restarted; continuing`);
       return send(context, withSession(), use, signal);
     },
     logout: async () => undefined,

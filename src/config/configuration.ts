@@ -59,6 +59,8 @@ export interface RemoteTarget {
 export interface SourceConfiguration {
   readonly connector: Connector;
   readonly options: unknown;
+  /** The lines of the texts in its options. */
+  readonly lines: ReadonlyMap<string, number>;
   /** How long to skip reading it while it reports no changes; absent: every run reads it. */
   readonly fullReadEvery?: number;
 }

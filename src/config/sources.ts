@@ -47,9 +47,21 @@ export async function checkSources(
     problems.push(...validated.problems);
     // The file's schema reports problems of the settings.
     const { data = {} } = sourceSettings.safeParse(settings);
-    sources[name] = { connector, options: validated.value, ...data };
+    sources[name] = { connector, options: validated.value, lines: linesOf(document, path), ...data };
   }
   return { sources, problems };
+}
+
+/** The line of every text of a source, the first of equal ones. */
+function linesOf(document: ConfigurationDocument, source: Path): ReadonlyMap<string, number> {
+  const lines = new Map<string, number>();
+  const visit = (value: unknown, path: Path): void => {
+    if (typeof value === "string" && !lines.has(value)) lines.set(value, document.problem(path, "value", "").line);
+    if (typeof value !== "object" || value === null) return;
+    for (const [key, each] of Object.entries(value)) visit(each, [...path, Array.isArray(value) ? Number(key) : key]);
+  };
+  visit(document.at(source), source);
+  return lines;
 }
 
 /** Separates the settings of every source from the connector's own options. */

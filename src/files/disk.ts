@@ -174,7 +174,7 @@ const folderReasons: Readonly<Record<string, string>> = {
   EEXIST: "a file has that name (EEXIST); move it away, or choose another `service.data`",
   ENOTDIR: "a part of the path is a file (ENOTDIR); move it away, or choose another `service.data`",
   // Of a folder that cannot be made with those above it, when the topmost one that is missing cannot.
-  ENOENT: "nothing can be made there (ENOENT); is its file system read-only?",
+  ENOENT: "no folder can be created there (ENOENT); is its file system read-only?",
   EROFS: "the file system is read-only (EROFS); choose another `service.data`",
   ENOSPC: "the disk is full (ENOSPC); make room, or choose another `service.data`",
 };

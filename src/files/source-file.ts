@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { IncompleteReadError, InputError, messageOf, type RollcallError, UnavailableError } from "#errors.ts";
-import { codeOf, fileLike } from "./disk.ts";
+import { codeOf, fileLike, lookedIn } from "./disk.ts";
 import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
 
 /** In bytes. Parsing a chunk blocks the event loop, so it must take only a few milliseconds. */
@@ -34,16 +34,17 @@ export interface OpenFile {
  */
 async function openFile(
   name: string,
-  folder: string,
+  where: FilesPlace,
   { settled, checksum }: Checks,
   signal: AbortSignal,
 ): Promise<OpenFile> {
+  const { folder } = where;
   const path = resolve(folder, name);
   const attempt = async <T>(action: () => Promise<T>): Promise<T> => {
     try {
       return await action();
     } catch (error) {
-      throw unreadable(name, path, error);
+      throw unreadable(name, where, error);
     }
   };
   // Before opening: opening a pipe would wait for its writer.
@@ -102,19 +103,27 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: "cannot be read: permission denied; allow the account that runs this program to read it",
 };
 
-function missingHint(path: string): string {
-  const meant = fileLike(path);
-  return meant === undefined
-    ? "check the path, which is relative to the configuration's folder, and the export"
-    : `there is ${meant}`;
+/** Where the files of a source are. */
+export interface FilesPlace {
+  /** Relative names start there. */
+  readonly folder: string;
+  /** Where the configuration names a file: `rollcall.yaml:11`; undefined where that is not known. */
+  readonly placeOf?: ((name: string) => string | undefined) | undefined;
 }
 
-/** Names the file as in the configuration; the system's messages hold the absolute path. */
-function unreadable(name: string, path: string, cause: unknown): RollcallError {
+/** What there is to say of a file, after the place where the configuration names it. */
+function placed(text: string, name: string, { placeOf }: FilesPlace): string {
+  const place = placeOf?.(name);
+  return place === undefined ? text : `${place}: ${text}`;
+}
+
+function unreadable(name: string, where: FilesPlace, cause: unknown): RollcallError {
   const code = codeOf(cause) || messageOf(cause);
-  const reason = code === "ENOENT" ? `does not exist; ${missingHint(path)}` : reasons[code];
-  if (reason !== undefined) return new IncompleteReadError(`${name} ${reason}`, { cause });
-  return new UnavailableError(`${name} cannot be read now (${code})`, { cause });
+  const path = resolve(where.folder, name);
+  const hint = fileLike(path) === undefined ? "; check the path and the export" : "";
+  const reason = code === "ENOENT" ? `does not exist ${lookedIn(path)}${hint}` : reasons[code];
+  if (reason !== undefined) return new IncompleteReadError(placed(`${name} ${reason}`, name, where), { cause });
+  return new UnavailableError(placed(`${name} cannot be read now (${code})`, name, where), { cause });
 }
 
 /** The files of one or several patterns, open for one read. */
@@ -131,18 +140,18 @@ export interface OpenFiles {
  */
 export async function openFiles(
   names: readonly string[],
-  folder: string,
+  where: FilesPlace,
   checks: Checks,
   signal: AbortSignal,
 ): Promise<OpenFiles> {
-  const matching = () => matches(names, folder, checks);
+  const matching = () => matches(names, where, checks);
   const found = await matching();
   const files: OpenFile[] = [];
   const close = async (): Promise<void> => {
     await Promise.all(files.map((file) => file.close()));
   };
   try {
-    for (const name of found) files.push(await openFile(name, folder, checks, signal));
+    for (const name of found) files.push(await openFile(name, where, checks, signal));
   } catch (error) {
     await close();
     throw error;
@@ -155,14 +164,15 @@ export async function openFiles(
       if (now.length === found.length && now.every((name, index) => name === found[index])) return;
       const news = now.find((name) => !found.includes(name)) ?? "a file";
       throw new IncompleteReadError(
-        `${news} came while the others were being read; read them again when nothing writes`,
+        `${news} appeared while the others were being read; read again when nothing writes there`,
       );
     },
     close,
   };
 }
 
-async function matches(names: readonly string[], folder: string, { checksum }: Checks): Promise<readonly string[]> {
+async function matches(names: readonly string[], where: FilesPlace, { checksum }: Checks): Promise<readonly string[]> {
+  const { folder } = where;
   const found: string[] = [];
   for (const name of names) {
     // A file itself may have such a name.
@@ -174,7 +184,7 @@ async function matches(names: readonly string[], folder: string, { checksum }: C
     const matching = all.filter((file) => checksum === undefined || !file.endsWith(`.${checksum}`)).sort();
     if (matching.length === 0) {
       throw new IncompleteReadError(
-        `no file matches ${name}; check the pattern, which is relative to the configuration's folder, and the export`,
+        `${placed(`no file matches ${name}`, name, where)} (looked in ${folder}); check the pattern and the export`,
       );
     }
     found.push(...matching);

@@ -235,7 +235,7 @@ async function* bytesOf(
   const encoding = headers["content-encoding"];
   const isPacked = encoding === "gzip" || encoding === "x-gzip";
   if (!isPacked && encoding !== undefined && encoding !== "identity") {
-    throw unusableAnswer("the answer is packed in a way that was not asked for", "fix");
+    throw unusableAnswer("the answer has a compression that was not requested", "fix");
   }
   try {
     // The pipeline passes the body's errors on to the reader.

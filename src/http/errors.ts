@@ -85,7 +85,7 @@ function certificateProblem(code: string, error: unknown, { host, settings }: Pe
   }
   switch (code) {
     case "OTHER_CERTIFICATE":
-      return `${host} has another certificate than the one it was to have: is it another server?`;
+      return `${host} has a different certificate than expected: is it another server?`;
     case "CERT_HAS_EXPIRED":
     case "CERT_NOT_YET_VALID":
       return `the certificate of ${host} is expired or not valid yet (${code}): renew it, or set this machine's clock`;

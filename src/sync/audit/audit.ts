@@ -139,7 +139,7 @@ function redacted(entry: AuditEntry, redact: (text: string) => string): AuditEnt
 
 function describe(finding: AuditFinding): string {
   if (finding.event === "audit torn")
-    return `the last line of the audit log was incomplete and was cut off; it is stored as ${finding.kept}`;
+    return `the last line of the audit log was incomplete and was removed; it is stored as ${finding.kept}`;
   const { what, line, reason, kept, lastGood } = finding;
   const where = line === undefined ? "" : `, line ${line}`;
   const rest =

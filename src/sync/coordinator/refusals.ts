@@ -80,6 +80,7 @@ export function hasApplied({ state, heldBy, sentAt }: RunRecord): boolean {
  * @throws {InputError} when the run cannot be undone
  */
 export function checkUndoable(run: RunRecord, later: readonly RunRecord[]): void {
+  if (run.state === "no change") throw new InputError(`the run ${run.id} changed nothing, so there is nothing to undo`);
   if (!hasApplied(run))
     throw new InputError(`the run ${run.id} applied nothing (it is ${run.state}), so there is nothing to undo`);
   const lost = later.find(({ kept }) => !kept);

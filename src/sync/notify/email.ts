@@ -51,7 +51,7 @@ export function emailSender(channel: EmailChannel, timeouts: MailTimeouts = usua
     } catch (error) {
       signal.throwIfAborted();
       const { problem, again } = limit.aborted
-        ? { problem: `the server did not take it within ${formatDuration(timeouts.whole)}`, again: true }
+        ? { problem: `the server did not accept it within ${formatDuration(timeouts.whole)}`, again: true }
         : problemOf(error, channel, timeouts);
       return { problem: `${place}: ${redact(problem)}`, again };
     } finally {
@@ -188,7 +188,7 @@ function problemOf(
     case "EMESSAGE":
       if (permanent === true)
         return { problem: `the server refuses the message for good${said}: check from and to`, again: false };
-      return { problem: `the server does not take the message now${said}`, again: true };
+      return { problem: `the server does not accept the message now${said}`, again: true };
     case undefined:
     default:
   }

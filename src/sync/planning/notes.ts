@@ -31,7 +31,7 @@ export function notesOf({
   if (unchangedSince !== undefined)
     notes.push(`sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)`);
   for (const { name, error } of assembly.unread) {
-    notes.push(`source ${name} could not be read, which it may (optional): what came from it stays as it is`);
+    notes.push(`source ${name} could not be read (it is optional): what came from it stays as it is`);
     notes.push(`  ${messageOf(error)}`);
   }
   if (frozen.unread > 0)

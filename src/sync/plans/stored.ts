@@ -121,7 +121,7 @@ export function openStore(daemonFolder: string): Store {
           CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
         return kept;
       } catch (error) {
-        throw new InputError(`what the run ${id} has planned cannot be read (${firstLineOf(error)}): plan again`, {
+        throw new InputError(`the stored plan of run ${id} cannot be read (${firstLineOf(error)}): plan again`, {
           cause: error,
         });
       }

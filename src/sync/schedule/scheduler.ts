@@ -146,7 +146,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
     const { name, slots } = entry.sync;
     reportOverdue(entry.sync, memory, now);
     if (slots !== undefined && entry.done > now + tolerance) {
-      log.warn(`sync ${name}: the clock was put back; the next slot counts from now`);
+      log.warn(`sync ${name}: the clock was set back; the next slot counts from now`);
       setDone(entry, now);
     }
     if (slots !== undefined && entry.next !== undefined && entry.next.due <= now) {

@@ -165,7 +165,7 @@ test("a session that was given is used, not replaced and not ended", async () =>
   await opened.logout(soon());
   const error = await failure(opened.list(destination, soon()));
   expect(error.message).toBe(
-    "target analytics: user/list was refused (401): the session is not valid: the service that gave it has been started again or is another one; try again",
+    "target analytics: user/list was refused (401): the session is not valid any more: the service was restarted, or it is another one; try again",
   );
   expect(server.arrived.map(({ headers }) => headers.cookie)).toEqual([
     "JSESSIONID=s3ss10n-given",
@@ -201,7 +201,7 @@ test.each<[string, Behaviour, RegExp]>([
     /was refused \(404\): there is no such operation at http:.*\/tspublic\/v1: check url and prefix$/,
   ],
   ["405", answer(405), /was refused \(405\): there is no such operation/],
-  ["418", answer(418), /was refused \(418\): the service, or a proxy before it/],
+  ["418", answer(418), /was refused \(418\): the service, or a proxy in front of it/],
   [
     "a redirect",
     answer(302, "", { location: "https://sso.example.com:8443/login?token=s3ss10n#s3ss10n" }),
@@ -221,7 +221,7 @@ test.each<[string, Behaviour, RegExp]>([
   [
     "a body that is packed otherwise",
     answer(200, brotliCompressSync(list), { "content-encoding": "br" }),
-    /packed in a way that was not asked for$/,
+    /a compression that was not requested$/,
   ],
 ])("%s is refused at once and explained", async (_, behaviour, message) => {
   const { serve, client, destination, failure } = await bench();

@@ -147,7 +147,7 @@ test.each<[string, Behaviour]>([
     const error = await failure(opened.sync(apply, destination, soon()));
     expect(error).toBeInstanceOf(UnavailableError);
     expect(error.message).toMatch(
-      /^target analytics: user\/sync \(apply\): .*Whether the changes were made is not known/,
+      /^target analytics: user\/sync \(apply\): .*It is not known whether the changes were made/,
     );
     expect(server.to("user/sync")).toHaveLength(3);
   },
@@ -169,7 +169,7 @@ test.each<[string, Behaviour]>([
   const timeouts = { headers: 1000, body: 1000 };
   const error = await failure(client(server.url, { timeouts }).sync(apply, destination, soon()));
   expect(error).toBeInstanceOf(UnavailableError);
-  expect(error.message).toContain("Whether the changes were made is not known");
+  expect(error.message).toContain("It is not known whether the changes were made");
   expect(server.to("user/sync")).toHaveLength(1);
 });
 

@@ -169,12 +169,12 @@ test("what is refused for now is tried again, what is refused for good is not", 
   const results = [];
   for (let count = 0; count < 5; count += 1) results.push(await sender.send(messageWith(), never));
   expect(results).toEqual([
-    { problem: expect.stringMatching(/does not take the message now .*450 greylisted/), again: true },
+    { problem: expect.stringMatching(/does not accept the message now .*450 greylisted/), again: true },
     {
       problem: expect.stringMatching(/refuses the message for good .*550 no such user\): check from and to$/),
       again: false,
     },
-    { problem: expect.stringMatching(/does not take the message now .*452 disk full/), again: true },
+    { problem: expect.stringMatching(/does not accept the message now .*452 disk full/), again: true },
     { problem: expect.stringMatching(/refuses the message for good .*554 looks like spam/), again: false },
     { accepted: expect.any(String) },
   ]);
@@ -209,7 +209,7 @@ test("a server that hangs, drips or is none is not waited for", async () => {
     again: true,
   });
   expect(await sent(dripping.port, { whole: 700 })).toEqual({
-    problem: `127.0.0.1:${dripping.port}: the server did not take it within 700 ms`,
+    problem: `127.0.0.1:${dripping.port}: the server did not accept it within 700 ms`,
     again: true,
   });
   const checked = await emailSender(emailTo(dripping.port), { ...long, whole: 700 }).check(never);
