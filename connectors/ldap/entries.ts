@@ -160,6 +160,20 @@ export function rangeIn(message: Buffer, name: string, reader: Reader): ValueRan
   return part && { ...part, revision };
 }
 
+/** The first values of the attributes that can be the id, by their rank. */
+export function idsIn(message: Buffer, reader: Reader): ReadonlyMap<number, string> {
+  const cursor = enterEntry(message);
+  const textAt = windowOn(message);
+  const dn = textOf(cursor, textAt);
+  const ids = new Map<number, string>();
+  const next = fieldsOf(cursor, reader.selection);
+  for (let field = next(); field !== undefined; field = next()) {
+    const [value] = field.use.roles.includes("id") ? valuesOf(field, { bytes: message, textAt, dn, reader }) : [];
+    if (value !== undefined) ids.set(field.use.rank, value);
+  }
+  return ids;
+}
+
 /** The members in a list, at most `size` at a time. */
 export function* referencesIn(
   message: Buffer,

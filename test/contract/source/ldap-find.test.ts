@@ -106,6 +106,19 @@ test("asks only for the id attribute that the server has, since others may have 
   expect(unindexed).toBe(0);
 });
 
+test("says that nobody can be looked up where the server finds nothing by an id that it shows", async () => {
+  const directory = await serve(person("ada", north), person("grace", south));
+  directory.answer = ({ matches }, found) => (matches({ objectClass: ["inetOrgPerson"] }) ? found : { entries: [] });
+  const warnings: string[] = [];
+  const context = { signal: new AbortController().signal, warn: (message: string) => void warnings.push(message) };
+  const ids = Array.from({ length: 150 }, (_, index) => user(uuid(`u${index}`)));
+  const found = openSource(options(directory)).find?.([...ids, user(uuid("ada"))], context);
+  expect((await Array.fromAsync(found ?? [])).flat()).toEqual([]);
+  expect(warnings).toEqual(
+    [north, south].map((dn) => expect.stringContaining(`${dn} is not found by its own id: whoever a read misses`)),
+  );
+});
+
 test("finds by objectGUID in Active Directory, whatever bytes it has", async () => {
   const rids = [0x28, 0x29, 0x2a, 0x5c, 0x2a28, 0xabcd];
   const directory = await startActiveDirectory({
