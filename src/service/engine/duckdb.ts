@@ -103,8 +103,11 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
     find: async (name) => {
       const database = databases.find(name.database);
       if (database === undefined) return undefined;
+      // In one transaction: a load may be replacing the table.
       return databases.use(async (connection) =>
-        findTable(connection, { database, schema: schemaOf(name.schema), table: name.table }),
+        connection.transaction(() =>
+          findTable(connection, { database, schema: schemaOf(name.schema), table: name.table }),
+        ),
       );
     },
     openStage: databases.openStage,

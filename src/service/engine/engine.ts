@@ -1,3 +1,4 @@
+import { UnavailableError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 
 /** The type of a column. Only DECIMAL has a width and a scale. */
@@ -84,6 +85,13 @@ export function tookTooLong(timeout: number): string {
   return `the query took longer than ${timeout / 1000} s and was stopped`;
 }
 
+/** A table is no longer what `find` said, and nothing was written to it. */
+export class TableChangedError extends UnavailableError {
+  constructor({ database, schema, name }: Table) {
+    super(`the table ${database}.${schema}.${name} was changed while the load was being read: load it again`);
+  }
+}
+
 /** What to write, and how. */
 export interface Writing {
   /** Empty the table first. */
@@ -120,6 +128,7 @@ export interface Engine {
    *
    * `load` is the load's permanent name. The same transaction records it for at least 30 days, and a recorded load is
    * not written again. So a commit interrupted by a crash can be repeated, however far it got (A.24).
+   * @throws {TableChangedError} when its columns or its key are others now
    */
   write(stage: Stage, table: Table, writing: Writing, signal: AbortSignal): Promise<void>;
   /**

@@ -1,11 +1,13 @@
+import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { rowNumberOf } from "./engine.ts";
+import { rowNumberOf, TableChangedError } from "./engine.ts";
 import type { Table, Writing } from "./engine.ts";
 import { interruptible } from "./query.ts";
 import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
+import { findTable } from "./tables.ts";
 
 /**
  * Writes the rows of `accepted` into the table, all or nothing (A.15, A.21). Deleting from a table with a primary key is
@@ -27,6 +29,9 @@ export async function writeTable(
         if (rows !== undefined) throw new Error("the load was written before");
         return;
       }
+      const { database, schema, name } = table;
+      const now = await findTable(connection, { database, schema, table: name });
+      if (!isDeepStrictEqual(now, table)) throw new TableChangedError(table);
       const count = await writeRows(connection, table, empty);
       if (rows !== undefined && count !== rows) throw new Error(`${count} rows instead of ${rows}`);
       await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [load]);

@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
-import { messageOf, RollcallError } from "#errors.ts";
+import { InputError, messageOf, RollcallError } from "#errors.ts";
+import { TableChangedError } from "#service/engine/engine.ts";
 import type { Engine, Stage, Table } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
 import { dataTexts } from "#wire/errors.ts";
@@ -20,11 +21,24 @@ export interface LoadJob {
   readonly badRecords: string;
 }
 
+/** How often the rows are read when the table changes meanwhile. */
+const mostReadings = 3;
+
 /**
  * Loads a committed cycle: either everything, or nothing and the outcome says why.
  * @throws the signal's reason when it is aborted; then nothing was written
  */
 export async function load(job: LoadJob, engine: Engine, signal: AbortSignal): Promise<Outcome> {
+  for (let reading = 1; ; reading++) {
+    try {
+      return await loadOnce(job, engine, signal);
+    } catch (error) {
+      if (!(error instanceof TableChangedError) || reading === mostReadings) throw error;
+    }
+  }
+}
+
+async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Promise<Outcome> {
   const { parameters, badRecords } = job;
   const { max_ignored_rows: tolerated, empty_target: empty } = parameters.load_options;
   // A crash may have left the file of an unfinished commit.
@@ -46,7 +60,13 @@ export async function load(job: LoadJob, engine: Engine, signal: AbortSignal): P
     const parsed = await parse(stage, input, signal);
     signal.throwIfAborted();
     if (parsed.rejected > tolerated) return failed(tooMany(parsed, tolerated), parsed);
-    await engine.write(stage, table, writing, signal);
+    try {
+      await engine.write(stage, table, writing, signal);
+    } catch (error) {
+      // The rows contradict the table or each other: the whole input was examined all the same (A.10).
+      if (error instanceof InputError) return failed(error.message, parsed);
+      throw error;
+    }
     return loaded(parsed);
   } finally {
     await stage.close();
