@@ -150,6 +150,8 @@ export function createSplitter({ format, columnNames, onRow }: SplitOptions): Sp
       for (let i = fields + 1; i < width; i++) out[position++] = comma;
     } else {
       const text = encoder.encode(`"${flaw.replaceAll('"', '""')}"`);
+      // The names of columns may hold one.
+      if (text.includes(newline)) hasNewline = true;
       position = row;
       reserve(text.length + width + 8);
       out.set(text, position);

@@ -75,10 +75,10 @@ test.each(["keyed", "plain"])(
         expect(bad).toBe(wrong);
       }
     };
-    let isOver = false;
+    const over = new AbortController();
     const reader = async (): Promise<void> => {
       const sql = `SELECT count(*), count(DISTINCT id), count(DISTINCT load) FROM ${table}`;
-      while (!isOver) {
+      while (!over.signal.aborted) {
         const { rows } = await pageOf(engine, { database: "d", sql, limit: 1, timeout: 60_000 }, never);
         expect([[[0, 0, 0]], [[keys, keys, 1]]]).toContainEqual(rows);
         const found = await engine.find({ database: "d", schema: "core_default_schema", table });
@@ -90,7 +90,7 @@ test.each(["keyed", "plain"])(
     };
     const reading = Promise.all([reader(), reader()]);
     const clients = Promise.all([0, 1, 2, 3].map(client)).finally(() => {
-      isOver = true;
+      over.abort();
     });
     await Promise.all([clients, reading]);
   },
