@@ -135,16 +135,17 @@ export interface ValueCounts {
 /**
  * Counts values, since a source that no longer shows an attribute reads like one in which everybody's is empty: a column
  * that was renamed, an account that lost a right.
- * @param optional attributes that may be empty all at once
+ * @param names the attributes to count, as rules write them
+ * @param optional those that may be empty all at once
  */
 export function countValues(
   kind: Entry["kind"],
-  { attributes, required, lastCounts = {}, count }: ReadContext,
+  names: Iterable<string>,
+  { lastCounts = {}, count }: Pick<ReadContext, "lastCounts" | "count">,
   optional: ReadonlySet<string> = new Set(),
 ): ValueCounts {
-  const of = `${kind}s` as const;
-  const counts = new Map([...(required?.[of] ?? []), ...(attributes?.[of] ?? [])].map((name) => [name, 0]));
-  const title = (name: string): string => `${of} with ${name}`;
+  const counts = new Map(Array.from(names, (name) => [name, 0]));
+  const title = (name: string): string => `${kind}s with ${name}`;
   const before = (name: string): number => (optional.has(name) ? 0 : (lastCounts[title(name)] ?? 0));
   return {
     before,

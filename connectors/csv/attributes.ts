@@ -29,11 +29,7 @@ export function namedAttributes(kind: Kind, options: UsersOptions | GroupsOption
   const required = (context.required?.[of] ?? []).map(nfc);
   const attributes = (context.attributes?.[of] ?? []).map(nfc);
   const named = [...new Set([...required, ...attributes])];
-  const values = countValues(
-    kind,
-    { ...context, required: undefined, attributes: { users: [], groups: [], [of]: named } },
-    optional,
-  );
+  const values = countValues(kind, named, context, optional);
   const referenceColumns = [options.memberOf, "members" in options ? options.members : undefined].flatMap((each) =>
     each === undefined ? [] : [nfc(each.column)],
   );

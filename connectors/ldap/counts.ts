@@ -1,3 +1,4 @@
+import { countValues } from "#connector.ts";
 import type { Entry, ReadContext } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -7,9 +8,6 @@ import type { Options } from "./options.ts";
 
 /** Below one base so many containers are counted; with more, only the base is: each may be an entry with entries below. */
 const mostContainers = 2_000;
-
-/** An attribute that fewer had may well be gone. */
-const fewValues = 10;
 
 /**
  * How many entries of one kind there are below each base, and below each container directly under one; and how many have a
@@ -83,26 +81,18 @@ function valuesOf(
   kind: Kind,
   { place, context, options }: CountsOptions,
 ): Pick<Counts, "close"> & { count: (entry: Entry) => void } {
-  const { attributes, count, lastCounts = {} } = context;
-  const counts = new Map(
-    (attributes?.[`${kind}s`] ?? []).filter((name) => !isMembership(name)).map((name) => [name, 0]),
-  );
-  const optional = new Set(partOptions(kind, options).optionalAttributes.map((name) => name.toLowerCase()));
+  const names = (context.attributes?.[`${kind}s`] ?? []).filter((name) => !isMembership(name));
+  const given = new Set(partOptions(kind, options).optionalAttributes.map((name) => name.toLowerCase()));
+  const optional = new Set(names.filter((name) => given.has(name.toLowerCase())));
+  const values = countValues(kind, names, context, optional);
   return {
-    count: (entry) => {
-      for (const [name, seen] of counts) if (entry.attributes[name] !== undefined) counts.set(name, seen + 1);
-    },
+    count: values.add,
     close: () => {
-      for (const [name, seen] of counts) {
-        const title = `${kind}s with ${name}`;
-        const before = optional.has(name.toLowerCase()) ? 0 : (lastCounts[title] ?? 0);
-        if (seen === 0 && before >= fewValues) {
-          throw new IncompleteReadError(
-            `${place}: no ${title}, where the last good read found ${before}: may this login still read the attribute? If nobody has it, list it under ${kind}s.optionalAttributes`,
-          );
-        }
-        count?.(title, seen);
-      }
+      const [name] = values.end();
+      if (name === undefined) return;
+      throw new IncompleteReadError(
+        `${place}: no ${kind}s with ${name}, where the last good read found ${values.before(name)}: may this login still read the attribute? If nobody has it, list it under ${kind}s.optionalAttributes`,
+      );
     },
   };
 }

@@ -1,5 +1,7 @@
+import { countValues } from "#connector.ts";
 import type { ReadContext, ValueCounts } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
+import type { Kind } from "#principals/principal.ts";
 import type { Options } from "./options.ts";
 
 /** What a read counts, and reports as counted. */
@@ -45,6 +47,15 @@ export function assertEnough(
   }
 }
 
+/** What counts the attributes that rules name, of users and of groups. */
+export function valueCountsOf({ users, groups }: Options, context: ReadContext): readonly ValueCounts[] {
+  const of = (kind: Kind, part: Options["users"]): ValueCounts => {
+    const names = [context.required, context.attributes].flatMap((wanted) => wanted?.[`${kind}s`] ?? []);
+    return countValues(kind, names, context, new Set(part.optionalAttributes));
+  };
+  return [of("user", users), ...(groups === false ? [] : [of("group", groups)])];
+}
+
 /**
  * A token that lost a scope may leave an attribute out of every resource.
  * @throws {IncompleteReadError} an attribute that rules read had values at the last good read, and has none
@@ -54,7 +65,7 @@ export function assertValues(values: readonly ValueCounts[], subject: string): v
     const [name] = each.end();
     if (name === undefined) continue;
     throw new IncompleteReadError(
-      `${subject}: nobody has entry.${name}, and ${each.before(name).toLocaleString("en")} had it at the last good read; if that is right, list it under optionalAttributes`,
+      `${subject}: nobody has entry.${name}, and ${each.before(name).toLocaleString("en")} had it at the last good read; if nobody has it, list it under optionalAttributes`,
     );
   }
 }

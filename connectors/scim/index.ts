@@ -1,4 +1,4 @@
-import { countValues, inBatches } from "#connector.ts";
+import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { openFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
@@ -7,7 +7,7 @@ import type { Authorization } from "./client.ts";
 import { find } from "./find.ts";
 import { readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
-import { assertEnough, assertValues, countNames } from "./enough.ts";
+import { assertEnough, assertValues, countNames, valueCountsOf } from "./enough.ts";
 import type { Counts } from "./enough.ts";
 import { pageOf } from "./list.ts";
 import { options } from "./options.ts";
@@ -46,8 +46,7 @@ export async function* read(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const counts: Counts = { users: 0, groups: 0, memberships: 0 };
-  const optional = new Set(options.optionalAttributes);
-  const values = [countValues("user", context, optional), countValues("group", context, optional)];
+  const values = valueCountsOf(options, context);
   for await (const records of recordsOf(options, authorization, open, context)) {
     for (const record of records) {
       if (record.kind === "membership") counts.memberships++;

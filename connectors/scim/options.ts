@@ -92,10 +92,18 @@ const paging = z
 
 const filter = text('a filter, such as userType eq "Employee"').optional().describe("A SCIM filter. Default: all.");
 
+const optionalAttributes = z
+  .array(text("the name of an attribute, such as mail"))
+  .optional()
+  .describe(
+    "Attributes that rules name and that may be missing everywhere. Default: one that ten or more had at the last good read, and nobody has now, fails the read.",
+  );
+
 const users = z
   .strictObject({
     path: text("a path").default("Users").describe("Below the url. Default Users."),
     filter,
+    optionalAttributes,
   })
   .prefault({})
   .describe("Which users to read.");
@@ -115,6 +123,7 @@ const groups = z
       z.strictObject({
         path: text("a path").default("Groups").describe("Below the url. Default Groups."),
         filter,
+        optionalAttributes,
         members: z
           .enum(["list", "each"], { error: "expected list or each" })
           .default("list")
@@ -195,12 +204,6 @@ export const options = z
       .default("auto")
       .describe(
         "Which attributes to request: auto leaves out large ones that no rule uses, all requests everything, a list just these. Default auto.",
-      ),
-    optionalAttributes: z
-      .array(text("the name of an attribute"))
-      .optional()
-      .describe(
-        "Attributes, as rules name them, that nobody needs to have. Default: one that 10 or more had at the last good read, and nobody has now, fails the read.",
       ),
     timeouts,
     minUsers: count(0)
