@@ -16,6 +16,7 @@ const introduction = `# Configuration reference
 This page is generated from the schemas that check the file (\`npm run docs\`). \`config/schema.json\` holds the same for editors.
 
 - The file is YAML. It is checked as a whole before anything starts; unknown keys are errors.
+- Several sections can share keys: write \`&name\` behind the key of one, and \`<<: *name\` in another, whose own keys come first.
 - Where a whole section is left out or empty, all of its defaults apply. A file that holds only \`service:\` is valid.
 - \`\${env:NAME}\`, \`\${env:NAME:-default}\` and \`\${file:/path}\` can stand in any value. A variable that is not set and has no default is an error.
 - The file may have 1 MiB, a file of a secret 64 KiB, and a rule 16 KiB. Pipes and devices are not read.

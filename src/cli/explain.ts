@@ -3,6 +3,10 @@ import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
+import { command } from "#commands.ts";
+import { painter } from "#plan/render/text.ts";
+import type { Paint } from "#plan/render/text.ts";
+import { lastChangeOf } from "./history.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { formatName, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
@@ -28,8 +32,11 @@ export async function explain(context: Context, wanted: string, name: string | u
     try {
       const explanation = await explainOne(context, sync, wanted);
       found ||= explanation.records.length + explanation.outcomes.length > 0;
-      documents.push(explanation);
-      if (!output.json) await output.write(`${linesOf(explanation, wanted).join("\n")}\n`);
+      const history = await historyOf(context, explanation, wanted);
+      documents.push({ ...explanation, history });
+      const paint = painter(output.colour);
+      const lines = [...linesOf(explanation, wanted, paint), ...(history === undefined ? [] : [forCaller(history)])];
+      if (!output.json) await output.write(`${lines.join("\n")}\n`);
     } catch (error) {
       codes.push(exitCodeOf(error));
       documents.push({ sync, error: errorDocument(error) });
@@ -61,16 +68,33 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
   }
 }
 
-function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string): string[] {
+/** Where to look for somebody who was in the target and is no more; undefined: there is nobody like that. */
+async function historyOf(
+  context: Context,
+  { sync, outcomes }: Explanation,
+  wanted: string,
+): Promise<string | undefined> {
+  if (outcomes.some(({ actual }) => actual !== undefined)) return undefined;
+  for (const name of new Set([wanted, ...outcomes.map(({ name }) => name)])) {
+    const last = await lastChangeOf(context, name, sync);
+    if (last === undefined) continue;
+    const { run, change } = last;
+    const did = change.action === "delete" ? "deleted" : "last changed";
+    return `the ${change.kind} ${formatName(name)} was ${did} by run ${run.id} at ${run.endedAt ?? run.startedAt}: \`${command("history", name)}\``;
+  }
+  return undefined;
+}
+
+function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string, paint: Paint): string[] {
   const title = `${sync} → ${target}`;
   if (records.length + outcomes.length === 0) {
     const hint = nearest.length === 0 ? "" : `; similar names: ${nearest.map(formatName).join(", ")}`;
     return [`${title}: nothing is called ${formatName(wanted)}${hint}`];
   }
-  return [title, ...records.flatMap(recordLines), ...outcomes.flatMap(outcomeLines)];
+  return [title, ...records.flatMap((record) => recordLines(record, paint)), ...outcomes.flatMap(outcomeLines)];
 }
 
-function recordLines(record: RecordExplanation): string[] {
+function recordLines(record: RecordExplanation, paint: Paint): string[] {
   const { source, kind, id, origin, rules, verdict, name, reason, memberships } = record;
   return [
     "",
@@ -80,7 +104,7 @@ function recordLines(record: RecordExplanation): string[] {
       ({ group, by, origin, lost }) =>
         `  member of ${formatName(group)}: ${memberSource[by]}${origin === undefined ? "" : ` (${visible(origin)})`}${lost === undefined ? "" : `; left out: ${visible(lost)}`}`,
     ),
-    `  ${verdict}${name === undefined ? "" : ` as ${formatName(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
+    `  ${verdict === "quarantined" ? paint("yellow", verdict) : verdict}${name === undefined ? "" : ` as ${formatName(name)}`}${reason === undefined ? "" : `: ${visible(reason)}`}`,
   ];
 }
 

@@ -64,6 +64,30 @@ export async function history(context: Context, name: string, sync: string | und
   }
 }
 
+/** The newest change of a user or group that a sync is known to have made, and its run. */
+export async function lastChangeOf(
+  context: Context,
+  name: string,
+  sync: string,
+): Promise<{ readonly run: RunRecord; readonly change: Change } | undefined> {
+  const runs = (await knownRuns(context)).filter((run) => run.sync === sync);
+  const stored = await openStoredChanges(context);
+  try {
+    const files: string[] = [];
+    for (const run of runs) {
+      const file = run.kept ? await stored.file(run) : undefined;
+      if (file !== undefined) files.push(file);
+    }
+    for await (const { run, changes } of entriesOf(runs, readPastChanges(stored.connection, files, name), name)) {
+      const [change] = changes;
+      if (change !== undefined && isApplied(run) === true) return { run, change };
+    }
+    return undefined;
+  } finally {
+    await stored.close();
+  }
+}
+
 /**
  * The entries of the runs, newest first, as both `runs` and `traces` are. A note that a run only repeats is left out.
  */

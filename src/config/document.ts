@@ -153,6 +153,17 @@ export function isSecretPath(path: Path): boolean {
 const longestFill = 1024 ** 2;
 
 const limits = { depth: 50, values: 20_000 };
+const tooMuch = "too many values, or nested too deeply; is an alias inside its own anchor?";
+
+/** A mapping of the parsed text. */
+interface Mapping {
+  readonly items: readonly { readonly key: unknown; readonly value: unknown }[];
+}
+
+/** The key of YAML 1.1 that takes over the keys of another mapping; in quotation marks it is a name. */
+function isMergeKey(key: unknown): boolean {
+  return isScalar(key) && key.type === "PLAIN" && key.source === "<<";
+}
 
 /** The document's values as plain objects, lists and scalars: the library's `toJS`, with the place of each value. */
 function plainValue(document: Document, collector: Collector): unknown {
@@ -163,8 +174,7 @@ function plainValue(document: Document, collector: Collector): unknown {
     const offset = alias ?? (node as Node | null)?.range?.[0] ?? from;
     values += 1;
     if (values > limits.values || path.length > limits.depth) {
-      if (values <= limits.values + 1 || path.length > limits.depth)
-        collector.problem([], offset, "too many values, or nested too deeply; is an alias inside its own anchor?");
+      if (values <= limits.values + 1 || path.length > limits.depth) collector.problem([], offset, tooMuch);
       return undefined;
     }
     if (isAlias(node)) {
@@ -188,14 +198,11 @@ function plainValue(document: Document, collector: Collector): unknown {
     return undefined;
   };
 
-  const mapping = (
-    node: { items: readonly { key: unknown; value: unknown }[] },
-    path: Path,
-    offset: number,
-  ): unknown => {
+  const mapping = (node: Mapping, path: Path, offset: number): unknown => {
     const result: Record<string, unknown> = {};
     const lines = new Map<string, number>();
     for (const { key, value } of node.items) {
+      if (isMergeKey(key)) continue;
       const keyOffset = (key as Node | null)?.range?.[0] ?? offset;
       const name = isScalar(key) && key.value !== null ? key.source : undefined;
       if (name === undefined || name === "__proto__") {
@@ -210,8 +217,35 @@ function plainValue(document: Document, collector: Collector): unknown {
       lines.set(name, collector.line(keyOffset));
       result[name] = convert(value, [...path, name], keyOffset, keyOffset);
     }
+    for (const { key, value } of merged(node, path, offset, [])) {
+      const name = isScalar(key) && key.value !== null ? key.source : undefined;
+      const keyOffset = (key as Node | null)?.range?.[0] ?? offset;
+      if (name !== undefined && name !== "__proto__" && !Object.hasOwn(result, name))
+        result[name] = convert(value, [...path, name], keyOffset, keyOffset);
+    }
     return result;
   };
+
+  /** What `<<: *base` or `<<: [*one, *two]` brings into a mapping: the mapping's own keys and earlier ones come first. */
+  const merged = (node: Mapping, path: Path, offset: number, within: readonly Mapping[]): Mapping["items"] =>
+    node.items.flatMap(({ key, value }) => {
+      if (!isMergeKey(key)) return [];
+      return (isSeq(value) ? value.items : [value]).flatMap((each) => {
+        const source = isAlias(each) ? each.resolve(document) : each;
+        const place = (each as Node | null)?.range?.[0] ?? offset;
+        if (!isMap(source)) {
+          collector.problem(path, place, "<< takes a mapping, like *name of one that has &name, or a list of them");
+          return [];
+        }
+        values += 1;
+        const isWithin = within.includes(source);
+        if (isWithin || values === limits.values + 1) collector.problem([], place, tooMuch);
+        if (isWithin || values > limits.values) return [];
+        const own = source.items.filter((item) => !isMergeKey(item.key));
+        const further = merged(source, path, place, within.concat(source));
+        return (own as Mapping["items"]).concat(further);
+      });
+    });
 
   const scalar = (node: unknown, path: Path, key: number | undefined, offset: number): unknown => {
     const found = isScalar(node) ? node : undefined;

@@ -69,17 +69,44 @@ const staticGroup = values.section({
 
 const attempts = "expected a whole number from 0 to 100";
 
-export const cron = values.text('a cron expression like "*/15 * * * *"').refine(isCron, {
-  error: 'expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday)',
+export const cron = values.text('a cron expression like "*/15 * * * *"').superRefine((value, context) => {
+  const problem = cronProblem(value);
+  if (problem !== undefined) context.addIssue({ code: "custom", message: problem, input: value });
 });
 
-/** Five fields, six with seconds first, or a nickname like `@daily`. Not `H`, whose random value changes with every start. */
-function isCron(value: string): boolean {
+const cronFields = [
+  ["second", "0 to 59"],
+  ["minute", "0 to 59"],
+  ["hour", "0 to 23"],
+  ["day", "1 to 31"],
+  ["month", "1 to 12 or jan to dec"],
+  ["weekday", "0 to 7 or sun to sat"],
+] as const;
+
+const anyCron = 'expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday)';
+
+/**
+ * What is wrong with a cron expression: five fields, six with seconds first, or a nickname like `@daily`. Not `H`, whose
+ * random value changes with every start.
+ */
+function cronProblem(value: string): string | undefined {
   const fields = value.trim().split(/\s+/);
-  if (!(fields.length === 1 && value.startsWith("@")) && ![5, 6].includes(fields.length)) return false;
-  if (fields.some((field) => /(?:^|,)H/i.test(field))) return false;
+  const isNickname = fields.length === 1 && value.startsWith("@");
+  if (!isNickname && ![5, 6].includes(fields.length)) return anyCron;
+  if (isSchedule(value) && !fields.some((field) => /(?:^|,)H/i.test(field))) return undefined;
+  if (isNickname) return anyCron;
+  for (const [place, field] of fields.entries()) {
+    const [name, range] = cronFields[place + cronFields.length - fields.length] ?? cronFields[0];
+    const alone = fields.map((_, other) => (other === place ? field : "*")).join(" ");
+    if (/(?:^|,)H/i.test(field) || !isSchedule(alone))
+      return `${JSON.stringify(field)} is not ${name === "hour" ? "an" : "a"} ${name}: expected ${range}, * or */2, also as a list or a range`;
+  }
+  return "expected a day that comes at some time";
+}
+
+function isSchedule(expression: string): boolean {
   try {
-    CronExpressionParser.parse(value).next();
+    CronExpressionParser.parse(expression).next();
     return true;
   } catch {
     return false;

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { chmod, mkdir, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { requireLoaded } from "#client/loads.ts";
 import type { LoadSignals, Loads } from "#client/loads.ts";
 import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { naming, unwritable } from "#files/disk.ts";
+import { codeOf, isFolder, naming, unwritable } from "#files/disk.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import { useThreads } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
@@ -95,12 +95,7 @@ function isMissingTable(error: unknown): boolean {
  * @throws {InputError} when the folder cannot be written to
  */
 export async function exportToFolder(options: ExportOptions, folder: string, style: FileStyle): Promise<TableExport[]> {
-  await mkdir(folder, { recursive: true }).catch((cause: unknown) => {
-    // On a read-only file system Node reports the first of several missing folders as ENOENT.
-    const isReadOnly = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
-    const why = isReadOnly ? "its file system is read-only" : messageOf(cause);
-    throw new InputError(`the folder ${folder} cannot be made: ${why}`, { cause });
-  });
+  await makeLastFolder(folder);
   return withRelations(options, async (connection) => {
     const results: TableExport[] = [];
     for (const table of exportedNames) {
@@ -126,6 +121,29 @@ export async function exportToFolder(options: ExportOptions, folder: string, sty
     return results;
   });
 }
+
+/** Makes the folder, but none above it: a misspelled path is not to become a tree. */
+async function makeLastFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (cause) {
+    if (codeOf(cause) === "EEXIST" && (await isFolder(folder))) return;
+    const above = dirname(folder);
+    const why =
+      codeOf(cause) === "ENOENT" && !(await isFolder(above))
+        ? `there is no folder ${above}; make it first, or check the path`
+        : (reasons[codeOf(cause)] ?? messageOf(cause));
+    throw new InputError(`the folder ${folder} cannot be made: ${why}`, { cause });
+  }
+}
+
+/** By the system's code. */
+const reasons: Readonly<Record<string, string>> = {
+  EACCES: "permission denied (EACCES)",
+  EEXIST: "a file has that name (EEXIST)",
+  ENOTDIR: "part of its path is a file, not a folder (ENOTDIR)",
+  EROFS: "its file system is read-only (EROFS)",
+};
 
 async function timed(table: ExportedTable, work: () => Promise<number>): Promise<TableExport> {
   const started = performance.now();

@@ -73,13 +73,39 @@ export function codeOf(error: unknown): string {
 }
 
 /**
+ * Makes a folder and those above it. Node's own `recursive` never ends where a file system says that nothing is there
+ * (ENOENT) instead of why a folder cannot be made, as below /proc.
+ * @throws the system's error
+ */
+export async function makeFolders(folder: string, mode?: number): Promise<void> {
+  try {
+    await mkdir(folder, { mode });
+  } catch (error) {
+    if (await isFolder(folder)) return;
+    const parent = dirname(folder);
+    if (codeOf(error) !== "ENOENT" || parent === folder || (await isFolder(parent))) throw error;
+    await makeFolders(parent, mode);
+    await mkdir(folder, { mode }).catch(async (again: unknown) => {
+      if (!(await isFolder(folder))) throw again;
+    });
+  }
+}
+
+export function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+/**
  * Makes a folder that only its owner may look into, and those above it.
  * @param what what it is, for the message
  * @throws {InputError} naming the folder and what keeps it from being made
  */
 export async function makeFolder(folder: string, what: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolders(folder, 0o700);
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
     throw new InputError(`${what}, ${folder}, cannot be made: ${folderReasons[code] ?? code}`, { cause: error });

@@ -28,17 +28,28 @@ const bound = z.union(
 );
 type BoundInput = z.infer<typeof bound>;
 
+/** A bound on what can be at most everything: a greater share would never be reached. */
+const share = bound.refine((value) => !(percentOf(value) > 100), {
+  error: "expected at most 100% (`none` sets no limit)",
+});
+
+/** NaN where there is none. Checked with the rest, so that the value may be anything. */
+function percentOf(value: unknown): number {
+  const given = typeof value === "object" && value !== null && "percent" in value ? String(value.percent) : value;
+  return Number.parseFloat(typeof given === "string" && (given.endsWith("%") || given !== value) ? given : "");
+}
+
 /** `syncs.NAME.limits`. The defaults let a day's ordinary changes pass, and hold what looks like an accident. */
 export const limits = values.section({
-  deletes: bound.prefault("10%").describe("How many users, and how many groups, may be deleted."),
-  updates: bound.prefault("50%").describe("How many users, and how many groups, may be changed."),
+  deletes: share.prefault("10%").describe("How many users, and how many groups, may be deleted."),
+  updates: share.prefault("50%").describe("How many users, and how many groups, may be changed."),
   creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),
-  membershipsLost: bound.prefault("25%").describe("How many memberships the remaining users and groups may lose."),
-  blanked: bound.prefault("10%").describe("How many mail addresses and descriptions may become empty."),
-  shrink: bound
+  membershipsLost: share.prefault("25%").describe("How many memberships the remaining users and groups may lose."),
+  blanked: share.prefault("10%").describe("How many mail addresses and descriptions may become empty."),
+  shrink: share
     .prefault("20%")
     .describe("By how many users, and how many groups, a source may shrink since its last good read."),
-  quarantined: bound.prefault("20%").describe("How many users, and how many groups, of a source may be quarantined."),
+  quarantined: share.prefault("20%").describe("How many users, and how many groups, of a source may be quarantined."),
   minUsers: values.atLeastOne.exactOptional().describe("The fewest users all sources together must have in scope."),
   minGroups: values.atLeastOne.exactOptional().describe("The fewest groups all sources together must have in scope."),
   floor: wholeNumber.prefault(10).describe("A percentage never trips on this many changes or fewer."),

@@ -1,10 +1,10 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { InputError, firstLineOf, messageOf } from "#errors.ts";
+import { InputError, firstLineOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
-import { obstacleOf, unwritable } from "#files/disk.ts";
+import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 
 /** The service's files. */
 export interface Storage {
@@ -26,9 +26,7 @@ export interface Storage {
 export async function openStorage(data: string, memory: number): Promise<Storage> {
   const folder = join(data, "service");
   const uploads = join(folder, "uploads");
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
-    throw new InputError(`service.data: the folder ${folder} cannot be made: ${messageOf(cause)}`, { cause });
-  });
+  await makeFolder(folder, "the service's folder");
   const path = join(folder, "service.duckdb");
   const database = await openDatabase({ path, memory, spill: join(folder, "spill") }).catch((cause: unknown) => {
     const holder = lockHolder(cause);

@@ -188,6 +188,14 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
       }
     },
   });
+  perSync(
+    "rollcall_quarantined_records",
+    "Records in doubt in a sync's last run that read the sources: what the target has of them stays as it is.",
+    ({ sync }) =>
+      observed()
+        ?.runs()
+        .find((run) => run.sync === sync && run.quarantined !== undefined)?.quarantined,
+  );
   const pending = new prometheus.Gauge({
     name: "rollcall_pending_changes",
     help: "Users and groups that pending runs would change.",

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, open, rm } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { makeFolders } from "#files/disk.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { syncArrays } from "#plan/lists.ts";
@@ -27,7 +28,7 @@ const chunk = 128 * 1024;
 /** Opens `folder` for answers and removes what a killed process left there. */
 export async function openAnswers(folder: string): Promise<Answers> {
   await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolders(folder, 0o700);
   return {
     compute: async (connection, query) => {
       const path = join(folder, randomUUID());

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
+import { readdir, rename, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { makeFolders } from "#files/disk.ts";
 import { InputError, messageOf } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
@@ -48,7 +49,7 @@ export async function openDatabases(options: {
 }): Promise<Databases> {
   const folder = resolve(options.folder);
   const spill = join(folder, ".spill");
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolders(folder, 0o700);
   // Leftovers of a killed process: spilled rows, and databases that were never finished.
   await rm(spill, { recursive: true, force: true });
   for (const file of await readdir(folder)) {

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Database } from "#duckdb/database.ts";
+import { makeFolders } from "#files/disk.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Table } from "#service/engine/engine.ts";
@@ -247,7 +248,7 @@ async function recoverCycles(
   ended: EndedCycles,
   log: Logger,
 ): Promise<Cycle[]> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolders(folder, 0o700);
   const cycles: Cycle[] = [];
   const known = await ended.ids();
   for (const name of await readdir(folder)) {

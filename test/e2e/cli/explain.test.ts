@@ -155,6 +155,7 @@ test("a name that nothing has gives those that are near, and fails", async () =>
   const { code, stdout } = await explain("gracie");
   expect(code).toBe(1);
   expect(stdout).toContain("staff → analytics: nothing is called gracie; similar names: grace");
+  expect(stdout).not.toContain("history");
   const wrong = await explain("ada", "--sync", "stuff");
   expect(wrong.code).toBe(1);
   expect(wrong.stderr).toContain("no sync is called stuff");
@@ -172,4 +173,22 @@ test("a name is found however its characters are put together, and in whatever c
   const found = { records: [], outcomes: [{ name: decomposed, action: "nothing" }] };
   expect(await explained("ZOË BY HAND")).toMatchObject(found);
   expect(await explained(decomposed)).toMatchObject(found);
+});
+
+test("whoever was deleted leads to the history, whether or not a record is left", async () => {
+  await company.applied();
+  const active = "2,grace,Grace Hopper,grace@example.com,active,staff";
+  for (const rest of ["", active.replace("active", "left")]) {
+    await company.write("people.csv", people.replace(active, rest).replaceAll("\n\n", "\n"));
+    expect((await company.command("apply")).code).toBe(0);
+    const { stdout } = await company.command("explain", "grace");
+    const [, next = ""] = /the user grace was deleted by run \S+ at \S+: `.* (history --config \S+ grace)`\n$/.exec(
+      stdout,
+    ) ?? [stdout];
+    expect(next, stdout).not.toBe("");
+    expect((await company.command("history", "grace")).stdout).toContain("user deleted: − grace");
+    await company.write("people.csv", people);
+    expect((await company.command("apply")).code).toBe(0);
+    expect((await company.command("explain", "grace")).stdout).not.toContain("was deleted by run");
+  }
 });

@@ -1,4 +1,4 @@
-import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "csv-parse/sync";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
@@ -350,6 +350,12 @@ describe("--to writes CSV files", () => {
     await writeFile(join(exporting.company.folder, "file"), "");
     const onFile = await command("export", "--to", join(exporting.company.folder, "file"));
     expect(onFile).toMatchObject({ code: 1, stderr: expect.stringMatching(/file cannot be made/) });
+    const misspelled = join(exporting.company.folder, "exprots");
+    expect(await command("export", "--to", join(misspelled, "today"))).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`cannot be made: there is no folder ${misspelled}; make it first`),
+    });
+    await expect(stat(misspelled)).rejects.toThrow("ENOENT");
     await mkdir(join(exporting.company.folder, "taken", "users.csv"), { recursive: true });
     const taken = await command("export", "--to", join(exporting.company.folder, "taken"));
     expect(taken).toMatchObject({ code: 1, stderr: expect.stringMatching(/users\.csv cannot be written/) });

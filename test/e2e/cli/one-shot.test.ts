@@ -172,6 +172,14 @@ describe("wrong input", () => {
   });
 });
 
+test.each(["plan", "start"])("%s ends at once where the data folder cannot be made", async (name) => {
+  // Node's own recursive mkdir never ends there.
+  await company.configure((yaml) => yaml.replace("data: data", "data: /proc/nowhere/data"));
+  const { code, stderr } = await command(name);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/folder, \/proc\/nowhere\/data\/\w+, cannot be made: nothing can be made there \(ENOENT\)/);
+});
+
 test("an attribute that no record has is pointed out: a rule that asks for it may mean another", async () => {
   await company.configure((yaml) => yaml.replace("mail: entry.mail", "mail: entry.mial"));
   for (const name of ["plan", "check"]) {

@@ -189,20 +189,25 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ],
   [
     'schedule: "H * * * *"',
-    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "H * * * *"',
+    '14:15: syncs.staff.schedule: "H" is not a minute: expected 0 to 59, * or */2, also as a list or a range',
   ],
-  [
-    'schedule: "0 0 31 2 *"',
-    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "0 0 31 2 *"',
-  ],
+  ['schedule: "0 0 31 2 *"', '14:15: syncs.staff.schedule: expected a day that comes at some time, not "0 0 31 2 *"'],
   ["catchUp: once", '14:14: syncs.staff.catchUp: expected true or false, not "once"'],
   [
     "retries: { attempts: 1000 }",
     "14:26: syncs.staff.retries.attempts: expected a whole number from 0 to 100, not 1000",
   ],
   [
+    'schedule: "0 0 1 13 *"',
+    '14:15: syncs.staff.schedule: "13" is not a month: expected 1 to 12 or jan to dec, * or */2, also as a list or a range',
+  ],
+  [
+    'schedule: "30 5-25 * * *"',
+    '14:15: syncs.staff.schedule: "5-25" is not an hour: expected 0 to 23, * or */2, also as a list or a range',
+  ],
+  [
     'schedule: "99 * * * *"',
-    '14:15: syncs.staff.schedule: expected a cron expression like "*/15 * * * *" (minute, hour, day, month, weekday), not "99 * * * *"',
+    '14:15: syncs.staff.schedule: "99" is not a minute: expected 0 to 59, * or */2, also as a list or a range',
   ],
   [
     "timezone: Europe/Amsterdan",
@@ -224,6 +229,14 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   [
     "limits: { deletes: 5 percent }",
     '14:24: syncs.staff.limits.deletes: expected a percentage like 5% or 0.5%, a number, or none, not "5 percent"',
+  ],
+  [
+    "limits: { deletes: 110% }",
+    '14:24: syncs.staff.limits.deletes: expected at most 100% (`none` sets no limit), not "110%"',
+  ],
+  [
+    "limits: { shrink: { percent: 101 } }",
+    "14:23: syncs.staff.limits.shrink: expected at most 100% (`none` sets no limit), not keys with values",
   ],
   ["limits: { delete: 5% }", '14:15: syncs.staff.limits.delete: unknown key; did you mean "deletes"?'],
   [

@@ -150,3 +150,61 @@ test("a file that is not there, or is a folder", async () => {
     `${dirname(nowhere)} cannot be read: it is a folder; name the configuration with --config FILE`,
   );
 });
+
+const merging = `service: { listen: "127.0.0.1:0", data: data, administrator: { password: secret } }
+targets: { here: embedded }
+sources: { corp: { connector: list, token: x } }
+syncs:
+  staff: &base
+    from: [corp]
+    to: here
+    schedule: "0 4 * * *"
+    users: { name: entry.uid, displayName: entry.cn }
+  guests:
+    <<: *base
+    schedule: "0 5 * * *"
+    manage: owned
+`;
+
+test("a merge key takes over the keys of a mapping; its own keys come first, then those of earlier mappings", async () => {
+  const { syncs } = (await load(merging)).configuration;
+  expect(syncs["guests"]).toMatchObject({ from: ["corp"], to: "here", schedule: "0 5 * * *" });
+  const both = (
+    await load(`${merging.replace("users: {", "users: &rules {")}  more:
+    <<: [{ schedule: "0 6 * * *" }, *base]
+    users:
+      <<: *rules
+      displayName: entry.sn
+`)
+  ).configuration;
+  expect(both.syncs["more"]).toMatchObject({
+    schedule: "0 6 * * *",
+    rules: { users: { name: "entry.uid", displayName: "entry.sn" } },
+  });
+});
+
+test("what is wrong with a merged value is said where it stands; what cannot be merged, at the merge key", async () => {
+  const where = (await problemsOf(merging.replace("to: here", "to: there"))).join("\n");
+  expect(where).toContain("7:9: syncs.guests.to: ");
+  expect(where).toContain("7:9: syncs.staff.to: ");
+  expect(await problemsOf(merging.replace("<<: *base", "<<: base"))).toContain(
+    "rollcall.yaml:11:9: syncs.guests: << takes a mapping, like *name of one that has &name, or a list of them",
+  );
+  expect((await problemsOf(merging.replace("<<: *base", '"<<": *base'))).join()).toContain(
+    `syncs.guests["<<"]: unknown key`,
+  );
+});
+
+test("merge keys that multiply, or merge themselves, are refused at once", async () => {
+  expect((await problemsOf("service: &a\n  <<: *a\n")).join()).toContain("is an alias inside its own anchor?");
+  const levels = Array.from({ length: 12 }, (_, i) => {
+    const aliases =
+      i === 0
+        ? "{ x: 1 }"
+        : Array(12)
+            .fill(`*l${i - 1}`)
+            .join(", ");
+    return `  l${i}: &l${i} { <<: [${aliases}] }`;
+  });
+  expect((await problemsOf(`service:\n${levels.join("\n")}\n`)).join()).toContain("too many values");
+});

@@ -123,7 +123,7 @@ test("how a sync stands is looked up when somebody asks", async () => {
   ];
   state.runs = [
     { ...run, id: "3", state: "failed" },
-    { ...run, id: "2", state: "applied", counts },
+    { ...run, id: "2", state: "applied", counts, quarantined: 4 },
     { ...run, id: "1", state: "no change", counts: { ...counts, users: { ...counts.users, after: 99 } } },
     { ...run, sync: "guests", state: "pending", counts },
   ];
@@ -136,6 +136,8 @@ test("how a sync stands is looked up when somebody asks", async () => {
   expect(value("rollcall_sync_running", { sync: "staff" })).toBe(1);
   expect(value("rollcall_principals", { sync: "staff", kind: "user" })).toBe(11);
   expect(value("rollcall_principals", { sync: "guests", kind: "user" })).toBe(10);
+  expect(value("rollcall_quarantined_records", { sync: "staff" })).toBe(4);
+  expect(value("rollcall_quarantined_records", { sync: "guests" })).toBeUndefined();
   expect(value("rollcall_pending_changes", { sync: "guests", kind: "user", action: "update" })).toBe(3);
   expect(value("rollcall_pending_changes", { sync: "staff", kind: "user", action: "update" })).toBe(0);
   state.syncs = [];
