@@ -146,6 +146,18 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
           return apply(withNotifyOption(context, options), sync, { limit: limitOf(options), overrides, digest, yes });
         }),
     );
+  common(program.command("drift"))
+    .argument("[sync]", "the sync (default: all)")
+    .description(
+      "show what somebody changed in the target since the last applied run (exit code 2: there is something)",
+    )
+    .action((sync: string | undefined, options: CommonOptions) =>
+      runWithContext(
+        options,
+        async (context) => (await import("./drift.ts")).drift(context, sync),
+        interruptMessages.read,
+      ),
+    );
   common(program.command("explain"))
     .description("show where a user or group was found, what the rules make of it, and what a run would do with it")
     .argument("<name>", "a name, a mail address, or the id of a record")

@@ -1,5 +1,6 @@
 import { command } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
+import type { DriftRules } from "#plan/limits.ts";
 import { errorDocument } from "#errors.ts";
 import type { Overridable } from "#plan/limits.ts";
 import { run } from "#sync/run.ts";
@@ -59,6 +60,8 @@ const doing: Record<Stage, string> = {
 export interface DryRunOptions {
   readonly digest?: string | undefined;
   readonly overrides?: readonly Overridable[];
+  /** Plans as if the sync had this policy. */
+  readonly drift?: DriftRules["policy"];
   readonly report?: (report: Report) => Promise<void>;
   readonly warn: (message: string) => void;
 }
@@ -70,14 +73,18 @@ export async function dryRun(context: Context, name: string, options: DryRunOpti
   const folder = daemonFolder(configuration);
   const { memory } = configuration;
   try {
-    return await run(sync, {
-      ...options,
-      apply: false,
-      folder,
-      memory,
-      interruption,
-      progress: progressOf(context, name),
-    });
+    const { drift: policy = sync.drift.policy } = options;
+    return await run(
+      { ...sync, drift: { ...sync.drift, policy } },
+      {
+        ...options,
+        apply: false,
+        folder,
+        memory,
+        interruption,
+        progress: progressOf(context, name),
+      },
+    );
   } finally {
     output.progress();
     await sync.target.close();

@@ -56,6 +56,7 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
     },
     limits: sync.limits,
     causes: sync.causes,
+    drift: sync.drift,
     settings: settingsOf(configuration, name, sync),
     defaultPassword: sync.defaultPassword,
   };

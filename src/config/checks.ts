@@ -27,6 +27,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
     ...sharedTargets(document),
+    ...driftWithoutCauses(document),
     ...(await checkPaths(document, folder, "file", [
       ["service", "tls", "cert"],
       ["service", "tls", "key"],
@@ -173,6 +174,16 @@ function sharedTargets(document: ConfigurationDocument): Problem[] {
         `would delete what the sync ${other} writes to the same target; use manage: owned`,
       ),
     ];
+  });
+}
+
+/** Drift is found by the causes. */
+function driftWithoutCauses(document: ConfigurationDocument): Problem[] {
+  return keysOf(document, ["syncs"]).flatMap((name) => {
+    const path = ["syncs", name, "drift"];
+    const drift = document.at(path);
+    if (document.at(["syncs", name, "causes"]) !== false || drift === undefined || drift === "revert") return [];
+    return [document.problem(path, "value", "needs causes; remove `causes: false`")];
   });
 }
 

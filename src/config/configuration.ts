@@ -1,4 +1,5 @@
 import type { Connector } from "#connector.ts";
+import type { DriftRules } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/options.ts";
@@ -95,6 +96,8 @@ export interface SyncConfiguration {
   readonly reusedNames: "hold" | "apply";
   /** Whether plans name the causes of their changes. */
   readonly causes: boolean;
+  /** What happens to what somebody changed in the target. */
+  readonly drift: DriftRules;
   /** Bounds on what a run may change. */
   readonly limits: Limits;
   /** Who approves a plan: a person, nobody, or a person only when a limit is tripped. */

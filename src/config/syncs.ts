@@ -1,7 +1,7 @@
 import { CronExpressionParser } from "cron-parser";
 import { z } from "zod";
 import * as values from "#values.ts";
-import { limits } from "#plan/limit-options.ts";
+import { drift, limits } from "#plan/limit-options.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
@@ -194,6 +194,9 @@ export const sync = z.strictObject({
     .describe(
       "Whether plans say why each change is there. For that, what the rules read of every record is stored with the last applied run.",
     ),
+  drift: drift.describe(
+    "What to do with what somebody changed in the target while the source says what it said before. revert: take it back. leave: let it stay until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
+  ),
   protect: values
     .section({
       users: patterns.prefault([]).describe("Names of users to leave alone; * stands for any characters."),

@@ -80,6 +80,9 @@ export async function findCauses(connection: Connection, options: CauseOptions):
       CREATE OR REPLACE TEMP TABLE explained AS
       SELECT *, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was, NULL::VARCHAR AS became
       FROM item`);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE drift_item AS
+    SELECT action, kind, name, aspect, grp FROM explained WHERE cause = 'drift'`);
   const causes = await rollUp(connection);
   await connection.run(ownTables.map((table) => `DROP TABLE IF EXISTS ${table};`).join(" "));
   return causes;

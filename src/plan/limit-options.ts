@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Bound, Limits } from "./limits.ts";
+import type { Bound, DriftRules, Limits } from "./limits.ts";
 import * as values from "#values.ts";
 
 const wholeNumber = z
@@ -87,3 +87,30 @@ function boundOf(value: BoundInput, usual: "run" | "day"): Bound | undefined {
   const { count, percent, per = usual } = value;
   return { count, percent: percent === undefined ? undefined : Number(String(percent).replace("%", "")), per };
 }
+
+/** The parts of `users.svc-*.mail`: names may contain dots. */
+export const driftPattern = /^(users|groups)\.(.+)\.(\*|displayName|description|mail|memberships|existence)$/;
+
+const patternOfDrift = "users or groups, a name, and displayName, description, mail, memberships, existence or *";
+
+const driftPolicy = z.enum(["revert", "leave", "hold"]);
+const driftIgnore = z
+  .array(values.text("a pattern like users.svc-*.mail").regex(driftPattern, { error: `expected ${patternOfDrift}` }), {
+    error: 'expected a list like ["users.svc-*.mail"]',
+  })
+  .prefault([])
+  .describe("What stays and is no drift, such as users.svc-*.mail or groups.*.memberships.");
+/** `syncs.NAME.drift`. */
+export const drift = z
+  .union(
+    [
+      driftPolicy,
+      z.strictObject({
+        policy: driftPolicy.prefault("revert").describe("The same as naming it alone."),
+        ignore: driftIgnore,
+      }),
+    ],
+    { error: "expected revert, leave, hold or { policy, ignore }" },
+  )
+  .prefault("revert")
+  .transform((value): DriftRules => (typeof value === "string" ? { policy: value, ignore: [] } : value));

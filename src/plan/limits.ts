@@ -11,6 +11,7 @@ export const limitNames = [
   "blanked",
   "shrink",
   "quarantined",
+  "drift",
   "minUsers",
   "minGroups",
 ] as const;
@@ -44,6 +45,17 @@ export interface Limits extends Readonly<Partial<Record<Measure | "shrink" | "qu
   readonly floor: number;
   /** `hold`: a tripped limit stops the run. `apply-the-rest`: the changes it counts wait, and the rest is applied. */
   readonly action: "hold" | "apply-the-rest";
+}
+
+/** What happens to what somebody changed in the target while the source says what it said before. */
+export interface DriftRules {
+  /**
+   * `revert`: the run takes it back. `leave`: it stays until the source changes that value. `hold`: the run is held, as by
+   * a limit.
+   */
+  readonly policy: "revert" | "leave" | "hold";
+  /** What stays and is no drift: `users.svc-*.mail`; `*` stands for any characters. */
+  readonly ignore: readonly string[];
 }
 
 /** What limits need to know of earlier runs. */
@@ -159,6 +171,8 @@ export interface Facts {
   readonly sizes: readonly SourceSize[];
   /** Users and groups in scope, quarantined ones included; absent where a source could not be read. */
   readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
+  /** How many principals somebody has changed in the target, where that holds a run. */
+  readonly drift?: number | undefined;
   readonly history: Pick<History, "applied" | "reads">;
   readonly overrides: readonly Overridable[];
 }
@@ -170,6 +184,7 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
     ...shrinkChecks(limits, facts),
     ...quarantineChecks(limits, facts),
     ...minimumChecks(limits, facts),
+    ...driftChecks(facts),
   ];
   return checks
     .map((check) => Object.assign(check, { overridden: check.tripped && facts.overrides.includes(check.limit) }))
@@ -224,6 +239,12 @@ function quarantineChecks({ quarantined: bound, floor }: Limits, { sizes }: Fact
       ? []
       : [{ limit: "quarantined" as const, of, value, earlier: 0, bound: most, basis, tripped: value > most }];
   });
+}
+
+function driftChecks({ drift: value }: Facts): Unjudged[] {
+  if (value === undefined) return [];
+  const rest = { of: "principals that somebody changed in the target", earlier: 0, bound: 0, basis: "drift: hold" };
+  return [{ limit: "drift", value, ...rest, tripped: value > 0 }];
 }
 
 function minimumChecks(limits: Limits, { sizes, inScope }: Facts): Unjudged[] {

@@ -86,6 +86,12 @@ export const tables = {
 
   /** What of a plan is not applied with the rest: limits or a selection leave it out. Made before they do, read by `storeBaseline`. */
   left_out: identity,
+  /** The parts of changes that take back what somebody changed in the target. Made by `findCauses`, read by `leaveDrift`. */
+  drift_item: `${change}, aspect VARCHAR, grp VARCHAR`,
+  /** Those that stay. Made by `leaveDrift`, read by `storeBaseline`. */
+  drift_left: `${change}, aspect VARCHAR, grp VARCHAR, is_ignored BOOLEAN`,
+  /** Their principals as the sources want them. Made by `leaveDrift`, read by `storeBaseline`. */
+  drift_wanted: principalDdl,
   /** The records that the last applied run read, as in `record`; `scope` may be `left out`. Made by `loadBaseline`, read by `findCauses`. */
   baseline_record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, attributes VARCHAR`,
   /** The memberships that rules made then. Made by `loadBaseline`, read by `findCauses`. */

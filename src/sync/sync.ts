@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Source } from "#connector.ts";
+import type { DriftRules } from "#plan/limits.ts";
 import type { DepartureRules } from "#plan/departures.ts";
 import type { Limits } from "#plan/limits.ts";
 import type { Protection } from "#plan/protect.ts";
@@ -21,6 +22,7 @@ export interface Sync {
   readonly limits: Limits;
   /** Whether the causes of changes are found: what the rules read is stored with the last applied run then. */
   readonly causes: boolean;
+  readonly drift: DriftRules;
   /** What the sync is configured to do, without secrets: changes of it are causes. */
   readonly settings: Readonly<Record<string, unknown>>;
   /** The password of every created user; absent: a random one for the run, known to nobody. */

@@ -51,7 +51,14 @@ export async function storeBaseline(
   baseline: Baseline,
   undone = false,
 ): Promise<void> {
-  const target = "SELECT kind, name, display_name, description, mail, group_names FROM desired ORDER BY kind, name";
+  if (!undone && !(await wasRecorded(connection))) return forgetBaseline(daemonFolder, sync);
+  const columns = "kind, name, display_name, description, mail, group_names";
+  // Drift that stays is drift the next time, too.
+  const target = `
+    FROM (
+      SELECT ${columns} FROM desired ANTI JOIN drift_left USING (kind, name)
+      UNION ALL SELECT ${columns} FROM drift_wanted)
+    ORDER BY kind, name`;
   const kept = `
     SELECT * FROM baseline_record WHERE (kind, source, source_id) IN (
       SELECT (kind, source, source_id) FROM ledger SEMI JOIN left_out USING (kind, name)
@@ -72,6 +79,14 @@ export async function storeBaseline(
     },
     baseline,
   );
+}
+
+/** Whether it is known what the run read: not if a release planned it that did not store that. */
+async function wasRecorded(connection: Connection): Promise<boolean> {
+  const [row] = await connection.rows<{ known: boolean }>(
+    "SELECT EXISTS (FROM record WHERE scope = 'in') OR NOT EXISTS (FROM assembled) AS known",
+  );
+  return row?.known === true;
 }
 
 /** After a run of which it is not known what it read: the next plan has nothing to compare with. */

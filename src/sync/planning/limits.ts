@@ -3,7 +3,7 @@ import { HeldError } from "#errors.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
-import type { Amount, History, LimitCheck, Overridable, Measure, SourceSize } from "#plan/limits.ts";
+import type { Amount, Facts, LimitCheck, Measure, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { tables } from "#plan/tables.ts";
@@ -49,13 +49,16 @@ export async function scopeOfSources(
 export async function planWithinLimits(
   connection: Connection,
   { limits }: Sync,
-  options: { readonly scope: Scope; readonly history: History; readonly overrides: readonly Overridable[] },
+  options: Pick<Facts, "history" | "overrides" | "drift"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
-  const { scope, history, overrides } = options;
-  await connection.run(`CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out})`);
+  const { scope, history, overrides, drift } = options;
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+    CREATE TEMP TABLE IF NOT EXISTS drift_left (${tables.drift_left});
+    CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
   const plan = await createPlan(connection);
   const amounts = await measure(connection);
-  const checks = checkLimits(limits, { amounts, ...scope, history, overrides });
+  const checks = checkLimits(limits, { amounts, ...scope, history, overrides, drift });
   const waiting = limits.action === "hold" ? new Set<Measure>() : waitingFor(checks);
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope };
   await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
@@ -73,9 +76,11 @@ export async function findLeftOut(connection: Connection, whole: "whole" | "show
     SELECT DISTINCT kind, name FROM (SELECT ${columns} FROM ${whole} EXCEPT SELECT ${columns} FROM change_sides)`);
 }
 
-/** The limits that hold a plan: tripped, and not overridden. None where the rest is applied. */
+/** The limits that hold a plan: tripped, and not overridden. Where the rest is applied, only drift does. */
 export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">): readonly LimitCheck[] {
-  return sync.limits.action === "hold" ? checks.filter(({ tripped, overridden }) => tripped && !overridden) : [];
+  return checks.filter(
+    ({ limit, tripped, overridden }) => tripped && !overridden && (sync.limits.action === "hold" || limit === "drift"),
+  );
 }
 
 /**

@@ -1,6 +1,7 @@
 import { command } from "#commands.ts";
 import { messageOf } from "#errors.ts";
 import type { Departures } from "#plan/departures.ts";
+import type { DriftLeft } from "#plan/drift.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -14,6 +15,8 @@ interface Limited {
   readonly sync: string;
   readonly limits: readonly LimitCheck[];
   readonly waiting: readonly Measure[];
+  /** What stays as somebody made it in the target. */
+  readonly drift?: DriftLeft | undefined;
 }
 
 /** What a person should know besides the changes: what was left out, left alone or not understood. One line each. */
@@ -25,6 +28,7 @@ export function notesOf({
   sync = "",
   limits = [],
   waiting = [],
+  drift = { left: 0, ignored: 0 },
 }: Desired & Partial<Limited>): Note[] {
   const notes: Note[] = [];
   if (waiting.length > 0) notes.push(waitingNote({ sync, limits, waiting }));
@@ -40,6 +44,10 @@ export function notesOf({
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   notes.push(...unresolvedNotes(assembly.unresolved));
   notes.push(...departureNotes(departures, sync));
+  if (drift.left > 0)
+    notes.push(`${pluralize(drift.left, "principal")} left as somebody changed them in the target (drift: leave)`);
+  if (drift.ignored > 0)
+    notes.push(`${pluralize(drift.ignored, "principal")} left as somebody changed them in the target (drift.ignore)`);
   if (frozen.withheld > 0)
     notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)

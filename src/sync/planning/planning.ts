@@ -4,6 +4,9 @@ import type { Workbench } from "#duckdb/workbench.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { findCauses } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
+import { createPlan } from "#plan/diff.ts";
+import { leaveDrift } from "#plan/drift.ts";
+import type { DriftLeft } from "#plan/drift.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
@@ -69,29 +72,50 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const desired = await makeDesired(sync, workbench, { ...options, reads, keepAttributes });
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
-  const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
+  const explain = async (): Promise<readonly Cause[]> =>
+    findCauses(connection, {
+      reads: sync.rules.reads(),
+      hasGrace: sync.departures.after > 0,
+      hasBaseline: options.baseline !== undefined,
+      changedKeys: options.baseline === undefined ? [] : differingKeys(options.baseline.settings, sync.settings),
+    });
+  const drift = await judgeDrift(connection, sync, explain);
+  const limited = await planWithinLimits(connection, sync, { scope, history, overrides, drift: drift?.held });
   const read = sync.sources.filter(({ name }) => !unread.includes(name));
   await refuseTorn(connection, read, { ...options, attributes: sync.rules.attributes() });
   await desired.storeRead();
-  const { baseline } = options;
-  const causes = sync.causes
-    ? await findCauses(connection, {
-        reads: sync.rules.reads(),
-        hasGrace: sync.departures.after > 0,
-        hasBaseline: baseline !== undefined,
-        changedKeys: baseline === undefined ? [] : differingKeys(baseline.settings, sync.settings),
-      })
-    : undefined;
-  const { checks: limits, waiting } = limited;
+  const causes = sync.causes ? await explain() : undefined;
   return {
     ...limited,
-    ...withSubjects(notesOf({ ...desired, sync: sync.name, limits, waiting })),
+    ...withSubjects(notesOf({ ...desired, sync: sync.name, limits: limited.checks, waiting: limited.waiting, drift })),
     causes,
     departures: desired.departures,
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
   };
 };
+
+/** What is done about drift before the limits are checked. */
+export interface DriftFound extends DriftLeft {
+  /** How many principals hold the run, if they are to. */
+  readonly held?: number | undefined;
+}
+
+/** Leaves what is to stay as somebody made it. Does nothing where everything is taken back. */
+async function judgeDrift(
+  connection: Connection,
+  { causes, drift }: Sync,
+  explain: () => Promise<unknown>,
+): Promise<DriftFound | undefined> {
+  if (!causes || (drift.policy === "revert" && drift.ignore.length === 0)) return undefined;
+  await createPlan(connection);
+  await explain();
+  const left = await leaveDrift(connection, drift);
+  if (drift.policy !== "hold") return left;
+  const [row] = await connection.rows<{ held: bigint }>(`
+    SELECT count(DISTINCT (kind, name)) AS held FROM drift_item ANTI JOIN drift_left USING (action, kind, name, aspect)`);
+  return { ...left, held: Number(row?.held ?? 0) };
+}
 
 /**
  * Compares the plan with the service's answer to the same list (the object of 2.8). The two are computed independently and

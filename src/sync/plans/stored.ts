@@ -8,6 +8,7 @@ import { syncFolder, writeDurably } from "#files/durable.ts";
 import { changes } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
+import { tables as planTables } from "#plan/tables.ts";
 import type { Selection } from "#plan/selection.ts";
 import { changesIn } from "#plan/stored.ts";
 import { listTarget } from "#sync/planning/desired.ts";
@@ -35,10 +36,15 @@ const tables = {
   frozen: "SELECT kind, name, reason FROM frozen",
   record: "SELECT kind, name, source, source_id, scope, attributes FROM record",
   rule_membership: "SELECT kind, name, grp FROM rule_membership",
+  drift_left: "FROM drift_left",
+  drift_wanted: "FROM drift_wanted",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
-const applied = ["assembled", "contributor", "managed", "gone", "frozen", "record", "rule_membership"] as const;
+const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
+
+/** Further ones, which plans of 0.1.0 do not have. */
+const explaining = ["record", "rule_membership", "drift_left", "drift_wanted"] as const;
 
 /** The part of a plan that is in no table. */
 interface StoredPlan extends Omit<LimitedPlan, "plan"> {
@@ -114,6 +120,14 @@ export function openStore(daemonFolder: string): Store {
         const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;
         const read = (table: string): string => `read_parquet(${literal(file(id, table))})`;
         for (const table of applied) await connection.run(`CREATE OR REPLACE TABLE ${table} AS FROM ${read(table)}`);
+        for (const table of explaining) {
+          const isStored = await exists(file(id, table));
+          await connection.run(
+            isStored
+              ? `CREATE OR REPLACE TEMP TABLE ${table} AS FROM ${read(table)}`
+              : `CREATE OR REPLACE TEMP TABLE ${table} (${planTables[table]})`,
+          );
+        }
         await connection.run(`
           CREATE OR REPLACE TABLE shown AS
           SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import type { Entry, Source } from "#connector.ts";
 import { describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
@@ -8,6 +8,7 @@ import { compileRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { Sync } from "#sync/sync.ts";
 import { byHand, coordinated } from "./coordinated.ts";
+import { call, login, post } from "../../support/rollcall/service.ts";
 import { useStaff } from "./staff.ts";
 
 /** The causes of plans, against a real service. */
@@ -27,8 +28,10 @@ let people: Map<string, Person>;
 let members: Map<string, readonly string[]>;
 let rules: Rules;
 let settings: Readonly<Record<string, unknown>>;
+let drift: Sync["drift"];
 beforeEach(() => {
   people = new Map();
+  drift = { policy: "revert", ignore: [] };
   members = new Map([
     ["Finance", ["p1", "p2", "p3"]],
     ["Everyone", []],
@@ -84,6 +87,7 @@ const partOfSync = (): Partial<Sync> => ({
   sources: [{ name: "corp", source }],
   rules: compileRules(rules),
   settings,
+  drift,
   protection: { manage: "owned", makesGroups: true, users: ["admin"], groups: ["Administrator", "All"] },
   limits: { sources: {}, floor: 10, action: "hold" },
 });
@@ -192,6 +196,88 @@ test("a change in the target is drift whether it was made by hand or takes somet
     "1 somebody changed the target: mail",
     "1 somebody changed the target: memberships",
   ]);
+});
+
+describe("drift", () => {
+  const url = (): string => staff.syncOf().place;
+  interface Listed {
+    readonly name: string;
+    readonly mail?: string;
+    readonly [field: string]: unknown;
+  }
+  const list = async (): Promise<Listed[]> => {
+    const { text } = await call(`${url()}/tspublic/v1/user/list`, { session: await login(url()) });
+    return (JSON.parse(text) as Listed[]).map(({ name, displayName, principalTypeEnum, groupNames, mail }) => ({
+      name,
+      displayName,
+      principalTypeEnum,
+      groupNames,
+      ...(mail === undefined ? {} : { mail }),
+    }));
+  };
+  const principal = async (name: string): Promise<Listed | undefined> =>
+    (await list()).find((each) => each.name === name);
+  const mailOf = async (name: string): Promise<string | undefined> => (await principal(name))?.mail;
+  const remove = async (name: string): Promise<void> => {
+    const rest = (await list()).filter((each) => each.name !== name);
+    const form = { applyChanges: "true", remoteDeleted: "true", principals: JSON.stringify(rest) };
+    const { status } = await post(`${url()}/tspublic/v1/user/sync`, form, { session: await login(url()) });
+    expect(status).toBe(200);
+  };
+  const meddle = async (...names: readonly string[]): Promise<void> => {
+    const there = names.map((name) => ({
+      name,
+      displayName: `${name} of uid=${name},ou=${people.get(name)?.ou},dc=example,dc=com`,
+      principalTypeEnum: "LOCAL_USER",
+      mail: "mine@example.net",
+      groupNames: [`dep-${people.get(name)?.department}`],
+    }));
+    await byHand(url(), ...there);
+  };
+
+  test("that is left stays, run after run, until the source changes that value", async () => {
+    drift = { policy: "leave", ignore: [] };
+    await apply();
+    await meddle("p13");
+    expect(await apply()).toEqual([]);
+    change("p13", { login: "p13", ou: "Works" });
+    expect(await apply()).toEqual(['1 dn changed from "ou=Research" to "ou=Works" (corp)']);
+    expect(await mailOf("p13")).toBe("mine@example.net");
+    expect(await apply()).toEqual([]);
+    change("p13", { mail: "new@example.com" });
+    expect(await apply()).toEqual(['1 mail changed from "p13" to "new" (corp)']);
+    expect(await mailOf("p13")).toBe("new@example.com");
+    drift = { policy: "revert", ignore: [] };
+    expect(await apply()).toEqual([]);
+  });
+
+  test("that is left includes who was deleted by hand, and memberships", async () => {
+    drift = { policy: "leave", ignore: [] };
+    await apply();
+    await remove("p20");
+    await byHand(url(), { ...(await principal("p1")), groupNames: ["Everyone", "Finance", "dep-Sales"] });
+    expect(await apply()).toEqual([]);
+    expect(await staff.users()).not.toContain("p20");
+  });
+
+  test("holds the run where it is to, until a person overrides that", async () => {
+    drift = { policy: "hold", ignore: [] };
+    await apply();
+    await meddle("p13");
+    await expect(apply()).rejects.toThrow("held by the limit drift");
+    expect(await mailOf("p13")).toBe("mine@example.net");
+    const sync = staff.syncOf({}, partOfSync());
+    expect(await staff.runIt(sync, true, { overrides: ["drift"] })).toMatchObject({ outcome: "applied" });
+    expect(await mailOf("p13")).toBe("p13@example.com");
+  });
+
+  test("that is ignored stays, and only that", async () => {
+    drift = { policy: "revert", ignore: ["users.p1?.mail", "users.p*4.mail"] };
+    await apply();
+    await meddle("p13", "p14");
+    expect(await apply()).toEqual(["1 somebody changed the target: mail"]);
+    expect([await mailOf("p13"), await mailOf("p14")]).toEqual(["p13@example.com", "mine@example.net"]);
+  });
 });
 
 test("without causes nothing of the records is stored", async () => {

@@ -68,6 +68,7 @@ export function useStaff(): Staff {
         protection: { manage: "owned", makesGroups: false, users: ["admin"], groups: ["Administrator", "All"] },
         departures: { after: 0, renames: "apply", reusedNames: "hold", administrators: ["Administrator"] },
         causes: true,
+        drift: { policy: "revert", ignore: [] },
         settings: {},
         limits: { sources: {}, floor: 10, action: "hold", deletes: { percent: 10, per: "run" } },
         ...rest,

@@ -9,6 +9,7 @@ import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
 import { assembledTables, assemblyTables, stagedTables } from "#principals/tables.ts";
 import { findCauses } from "#plan/causes.ts";
+import { leaveDrift } from "#plan/drift.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
 import { refuseTorn } from "#sync/planning/torn.ts";
 import { useConnection } from "../../support/duckdb.ts";
@@ -84,6 +85,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
   await loadBaseline(connection(), "/nowhere", "staff");
   await findCauses(connection(), { reads: rules.reads(), hasBaseline: true, hasGrace: false, changedKeys: [] });
+  await leaveDrift(connection(), { policy: "leave", ignore: [] });
   await connection().run(`CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out})`);
   const hr = { read: () => batches(), find: () => batches() };
   await refuseTorn(connection(), [{ name: "hr", source: hr }], {

@@ -1,0 +1,79 @@
+import { errorDocument } from "#errors.ts";
+import type { Cause } from "#plan/causes.ts";
+import type { Change } from "#plan/change.ts";
+import { changeLine, painter } from "#plan/render/text.ts";
+import type { Report } from "#sync/run.ts";
+import { pluralize, visible } from "#text.ts";
+import { chosenSyncs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { dryRun } from "./plan.ts";
+
+/**
+ * `rollcall drift [sync]`: what somebody changed in the target while the sources say what they said before, and what a
+ * run would do about it; changes nothing. With `--json`: `{"drift": [{"sync", "target", "causes", "changes"} | {"sync", "error"}]}`.
+ * Exit code 2 when there is any.
+ */
+export async function drift(context: Context, name: string | undefined): Promise<ExitCode> {
+  const { configuration, output } = context;
+  const codes: ExitCode[] = [];
+  const documents: object[] = [];
+  for (const sync of chosenSyncs(configuration, name)) {
+    try {
+      let any = false;
+      const warn = (message: string): void => {
+        output.say(`${sync}: ${message}`);
+      };
+      // A plan that a limit holds is shown all the same.
+      await dryRun(context, sync, {
+        warn,
+        // Whatever a run would do about it.
+        drift: "revert",
+        report: async (report) => {
+          const causes = (report.causes ?? []).filter(({ kind }) => kind === "drift");
+          const changes = await changesOf(report, causes);
+          any = changes.length > 0;
+          if (output.json) documents.push({ sync, target: report.target, causes, changes });
+          else await output.write(textOf(context, report, changes, configuration.syncs[sync]?.drift.policy));
+        },
+      }).catch((error: unknown) => {
+        if (exitCodeOf(error) !== exitCodes.held) throw error;
+      });
+      codes.push(any ? exitCodes.changes : exitCodes.done);
+    } catch (error) {
+      if (output.json) documents.push({ sync, error: errorDocument(error) });
+      else output.say(`${sync}: ${describeError(error)}`);
+      codes.push(exitCodeOf(error));
+      if (context.interruption.stop.aborted) break;
+    }
+  }
+  if (output.json) await output.write(`${JSON.stringify({ drift: documents })}\n`, "json");
+  return worstOf(codes);
+}
+
+/** The changes with a cause among these. */
+async function changesOf({ plan }: Report, causes: readonly Cause[]): Promise<Change[]> {
+  if (causes.length === 0) return [];
+  const ids = new Set(causes.map(({ id }) => id));
+  const found: Change[] = [];
+  for await (const change of plan.changes()) if (change.causes?.some((id) => ids.has(id))) found.push(change);
+  return found;
+}
+
+const willBe = { revert: "a run takes it back", leave: "a run leaves it", hold: "it holds every run" } as const;
+
+function textOf(
+  { output }: Context,
+  { sync, target, notes }: Report,
+  changes: readonly Change[],
+  policy: keyof typeof willBe = "revert",
+): string {
+  const paint = painter(output.colour);
+  const title = paint("bold", visible(`${sync} → ${target}`));
+  const left = notes.filter((note) => note.includes("as somebody changed them in the target"));
+  const rest = left.map((note) => `${visible(note)}\n`).join("");
+  if (changes.length === 0) return `${title}: no drift\n${rest}`;
+  const lines = changes.map((change) => `  ${changeLine(change, paint, (output.width ?? 100) - 2)}\n`).join("");
+  return `${title}: ${pluralize(changes.length, "principal")} changed in the target by somebody else; ${willBe[policy]}\n${lines}${rest}`;
+}
