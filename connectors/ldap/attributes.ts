@@ -116,9 +116,9 @@ function rolesOf(
   add(revision, "revision");
   if (groups !== undefined) {
     if (membership.includes("memberOf")) add("memberOf", "memberOf");
+    add("objectSid", "sid");
     if (kind === "user") {
       if (membership.includes("memberUid")) add(users.login, "login");
-      add("objectSid", "sid");
       add("primaryGroupID", "primaryGroup");
     } else {
       for (const name of ["member", "uniqueMember"] as const) if (membership.includes(name)) add(name, "member");

@@ -18,6 +18,8 @@ export interface ParsedEntry {
   readonly rest: readonly RemainingValues[];
   /** Differs after every change of the entry, for values that come in ranges (Active Directory). */
   readonly revision?: string | undefined;
+  /** The security identifier (Active Directory). */
+  readonly sid?: string | undefined;
   /** The SID of the user's primary group, which does not list its members (Active Directory). */
   readonly primaryGroup?: string | undefined;
 }
@@ -117,6 +119,7 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
     lists,
     rest,
     revision,
+    sid: sid === "" ? undefined : sid,
     primaryGroup: sid === "" || primary === "" ? undefined : sid.replace(/\d+$/, primary),
   };
 }

@@ -229,10 +229,13 @@ function memberships(group: Entry, references: readonly MemberReference[], group
 export interface PrimaryGroups {
   /** The key of the group; undefined when it is not among the source's groups. */
   keyOf(session: Session, sid: string): Promise<string | undefined>;
+  /** Whether it was looked for at this server, and not found. */
+  isMissing(session: Session, sid: string): boolean;
 }
 
 export function primaryGroups(options: Options, warn: (message: string) => void): PrimaryGroups {
   const known = new Map<string, string | undefined>();
+  const missing = new Map<string, Session>();
   const find = async (session: Session, sid: string): Promise<string | undefined> => {
     const { groups } = options;
     if (groups === undefined) return undefined;
@@ -254,10 +257,12 @@ export function primaryGroups(options: Options, warn: (message: string) => void)
       const found = await find(session, sid);
       known.set(sid, found);
       if (found === undefined) {
+        missing.set(sid, session);
         warn(`the primary group ${sid} of users is not among the groups that are read; being in it does not count`);
       }
       return found;
     },
+    isMissing: (session, sid) => missing.get(sid) === session,
   };
 }
 

@@ -13,7 +13,7 @@ import { connectionError, warningsTo } from "./errors.ts";
 import type { Warnings } from "./errors.ts";
 import { find, isGivenByServer } from "./find.ts";
 import { placementOf, primaryGroups, readNesting, recordsOfPartialEntry } from "./groups.ts";
-import type { Nesting } from "./groups.ts";
+import type { Nesting, PrimaryGroups } from "./groups.ts";
 import { MalformedError } from "./message.ts";
 import { options, partOptions, placesOf } from "./options.ts";
 import type { Options } from "./options.ts";
@@ -45,6 +45,7 @@ interface Reading extends CountsOptions {
   readonly session: Session;
   readonly warnings: Warnings;
   readonly nesting: Nesting | undefined;
+  readonly groups: PrimaryGroups;
   readonly dnKey: (dn: string) => string;
 }
 
@@ -66,7 +67,8 @@ export async function* read(
   try {
     const nesting =
       options.flatten && options.groups !== undefined ? await readNesting(session, context.warn) : undefined;
-    const reading: Reading = { session, options, place, context, warnings, nesting, dnKey: dnKeys() };
+    const groups = primaryGroups(options, context.warn);
+    const reading: Reading = { session, options, place, context, warnings, nesting, groups, dnKey: dnKeys() };
     let memberships = 0;
     const kinds: readonly Kind[] = options.groups === undefined ? ["user"] : ["user", "group"];
     for (const kind of kinds) {
@@ -92,10 +94,9 @@ function membershipsIn(record: SourceRecord): number {
 }
 
 async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly SourceRecord[]> {
-  const { options, context, warnings, dnKey, place } = reading;
+  const { options, context, warnings, dnKey, place, groups } = reading;
   const selection = selectionOf(kind, options, context.attributes);
   const reader: Reader = { kind, selection, dnKey, options, warn: warnings.add };
-  const groups = primaryGroups(options, context.warn);
   const part = partOptions(kind, options);
   const placement = placementOf(reading.nesting, warnings);
   const yielder = createYielder();
@@ -114,6 +115,12 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
         if (inner.some((base) => isWithin(key, base))) continue;
         count += 1;
         countEntry(found.entry);
+        if (kind === "group" && groups.isMissing(session, found.sid ?? "")) {
+          throw new IncompleteReadError(
+            `${place}: the primary group ${found.entry.origin} was not there when its users were read; try again`,
+            { torn: true },
+          );
+        }
         if (isWhole(found)) for (const record of placement.place(found.entry)) records.push(record);
         else yield* recordsOfPartialEntry(message, found, { session, reader, primaryGroups: groups, placement });
         if (!yielder.isDue()) continue;

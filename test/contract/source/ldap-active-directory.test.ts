@@ -127,6 +127,19 @@ test("puts primary groups into the groups they are in", async () => {
   expect(memberships(flat, "cn")).toEqual(["Domain Users: Ada", "Users: Ada"]);
 });
 
+test("fails when a primary group that was not there for its users is there after all", async () => {
+  const group = adGroup("Domain Users", domainUsers, []);
+  const directory = await serve([adUser({ name: "Ada", rid: 5_001 }), group]);
+  directory.before = ({ scope, matches }) => {
+    // The group is looked for by its identifier: a group with another one does not match.
+    const isLookedFor = scope === "sub" && !matches({ objectClass: ["group", "user"], objectCategory: ["person"] });
+    if (isLookedFor) directory.entries.splice(directory.entries.indexOf(group), 1);
+    else if (!directory.entries.includes(group)) directory.entries.push(group);
+  };
+  const failure = await failureOf(readAll(options(directory)));
+  expect(failure).toMatchObject({ torn: true, message: expect.stringContaining("CN=Domain Users,") });
+});
+
 test("says which primary group is not among the groups", async () => {
   const directory = await serve([adUser({ name: "Ada", rid: 5_001 }), adGroup("Staff", 6_000, [])]);
   const reading = await readAll(options(directory));
