@@ -26,6 +26,8 @@ export function assertEnough(
   for (const name of countNames) {
     const setting = settings[name];
     const configured = options[setting];
+    // Without groups, and that is right, nobody can be in one.
+    if (name === "memberships" && !hasGroups && configured === undefined) continue;
     const found = counts[name];
     const before = last[name] ?? 0;
     const least = configured ?? Math.max(first[name], leastAfter(before));

@@ -3,7 +3,7 @@ import type { Kind } from "#principals/principal.ts";
 import type { Authorization, Server } from "./client.ts";
 import { openServer } from "./client.ts";
 import { pageOf } from "./list.ts";
-import { entryIn, resourceById } from "./lookup.ts";
+import { entryIn, gone, resourceById } from "./lookup.ts";
 import type { Resource } from "./resource.ts";
 import { idOf } from "./resource.ts";
 import { entryOptionsOf } from "./server.ts";
@@ -12,8 +12,6 @@ import type { ServerOptions } from "./server.ts";
 /** How many are looked up before those found are delivered. */
 const batchSize = 100;
 
-/** There is no such resource. */
-const gone = new Set([404, 410]);
 /** There is no such request. */
 const unsupported = new Set([405, 501]);
 

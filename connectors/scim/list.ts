@@ -93,7 +93,7 @@ async function* byIndex(server: Server, list: List, progress: Progress): Pass {
       );
     }
     if (total !== undefined && totalResults !== total) {
-      return `the total was ${total} and is now ${totalResults}: it changed while it was read`;
+      return changedTotal(total, totalResults);
     }
     total = totalResults;
     const advance: number = received - (next - startIndex);
@@ -155,6 +155,9 @@ async function* byCursor(server: Server, { path, parameters, paging }: List, pro
     }
     if (step.value === lostCursor) return lostCursor;
     const { nextCursor, totalResults } = step.value;
+    // A cursor may be a mere offset: then a deletion moves somebody past it.
+    if (paging.totals === "exact" && total !== undefined && totalResults !== undefined && totalResults !== total)
+      return changedTotal(total, totalResults);
     total = totalResults ?? total;
     if (nextCursor === undefined) break;
     idle = progress.seen.size === before ? idle + 1 : 0;
@@ -167,6 +170,10 @@ async function* byCursor(server: Server, { path, parameters, paging }: List, pro
   }
   if (total === progress.seen.size) return undefined;
   return `${mismatch(progress.seen.size, total)} (where the server only estimates it: paging: { totals: estimated })`;
+}
+
+function changedTotal(before: number, now: number): string {
+  return `the total was ${before} and is now ${now}: it changed while it was read`;
 }
 
 function mismatch(received: number, total: number): string {

@@ -19,6 +19,9 @@ export interface Lookup {
   readonly isTyped: boolean;
 }
 
+/** Statuses that say that there is no such resource. */
+export const gone: ReadonlySet<number> = new Set([404, 410]);
+
 /** The path of one resource, and how messages name it. */
 function pathOf({ path, id }: Pick<Lookup, "path" | "id">): string {
   return `${path.replace(/^\/+|\/+$/g, "")}/${encodeURIComponent(id)}`;

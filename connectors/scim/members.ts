@@ -2,7 +2,7 @@ import type { MemberReference } from "#connector.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Server } from "./client.ts";
 import { createSeen } from "./list.ts";
-import { resourceById, titleOfLookup } from "./lookup.ts";
+import { gone, resourceById, titleOfLookup } from "./lookup.ts";
 import type { Lookup } from "./lookup.ts";
 import type { GroupsOptions } from "./options.ts";
 import { membersOf } from "./resource.ts";
@@ -63,7 +63,10 @@ async function memberPage(
   isWhole: boolean,
 ): Promise<readonly MemberReference[]> {
   const title = titleOfLookup(server, group);
-  const page = await resourceById(server, { ...group, parameters: { attributes: "members", ...paging } });
+  const isGone = (status: number) => (gone.has(status) ? { value: undefined } : undefined);
+  const page = await resourceById(server, { ...group, parameters: { attributes: "members", ...paging } }, isGone);
+  if (page === undefined)
+    throw new IncompleteReadError(`${title}: it is in the list, and gone now; the list changed`, { torn: true });
   if (!isWhole || "members" in page) return membersOf(page, title);
   // Some servers leave out what is empty, some what they did not understand: asked for everything, a server shows it.
   return membersOf(await resourceById(server, { ...group, parameters: paging }), title);
