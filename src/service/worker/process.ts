@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { getCompileCacheDir } from "node:module";
 import { fileURLToPath } from "node:url";
+import { UnavailableError } from "#errors.ts";
 import { received, sent } from "./messages.ts";
 import type { FromWorker, Results, Task, ToWorker, WorkerSettings } from "./messages.ts";
 
@@ -24,7 +25,7 @@ export interface WorkerProcess {
    * @throws {LostError} when the process ends before the task; the signal's reason; what the task throws
    */
   run<T extends Task>(task: T, signal: AbortSignal, options?: RunOptions): Promise<Results[T["kind"]]>;
-  /** Ends the process. What is still under way is stopped. */
+  /** Ends the process for good. What is still under way is stopped. */
   close(): Promise<void>;
 }
 
@@ -90,8 +91,10 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
   let active = 0;
   let lastId = 0;
   let rest: NodeJS.Timeout | undefined;
+  let isClosed = false;
 
   async function start(): Promise<Running> {
+    if (isClosed) throw new UnavailableError("the service is stopping");
     if (current === undefined) {
       const starting = ending.then(() =>
         spawn(options.settings, (lost) => {
@@ -151,7 +154,10 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
         }
       }
     },
-    close: stop,
+    close: () => {
+      isClosed = true;
+      return stop();
+    },
   };
 }
 

@@ -67,6 +67,20 @@ describe("sql, where no service runs", () => {
     );
   });
 
+  test("what takes too much memory is stopped with the reason, and what was complete stays", async () => {
+    const config = `service: { listen: "127.0.0.1:0", data: data, tables: tables.sql, memory: 64MiB }`;
+    await writeFile(join(folder, "rollcall.yaml"), config);
+    const greedy = await sql(
+      "CREATE TABLE d.kept AS SELECT 1 AS a; CREATE TABLE d.large AS SELECT range(1000000000) AS a",
+    );
+    expect(greedy.code).toBe(1);
+    expect(greedy.stderr).toMatch(
+      /^rollcall: the SQL did not end: it (?:took more than the 608 MiB that queries may have|needs more memory)[^.]*\. What was not complete is undone; look at the tables/m,
+    );
+    expect((await sql("FROM d.kept", "--csv")).stdout).toBe("a\n1\n");
+    expect((await sql("FROM d.large")).stderr).toMatch(/^rollcall: Catalog Error/);
+  });
+
   test("what is wrong is said with its position; files and other databases stay out of reach", async () => {
     for (const [statements, message] of [
       ["SELECT * FRO t", /^rollcall: Parser Error: syntax error at or near "t"\s+LINE 1: SELECT \* FRO t\n +\^$/m],

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -152,6 +153,21 @@ test("the process ends when it has nothing to do, and gives the databases' files
   database.close();
   const name = { database: "own", schema: "core_default_schema", table: "t" };
   expect(await resting.find(name)).toBeUndefined();
+});
+
+test("closing ends also what does not let itself be stopped", async () => {
+  const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
+  onTestFinished(() => rm(place, { recursive: true }));
+  const others = processes();
+  const closing = await openWorker(optionsOf(place));
+  await closing.define("CREATE DATABASE IF NOT EXISTS own", "t.sql");
+  const sql = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000))";
+  const query = { database: "own", sql, limit: 1, timeout: 600_000 };
+  const asked = closing.query(query, "COMPACT", never).catch((error: Error) => error.name);
+  await delay(1000);
+  await closing.close();
+  expect(await asked).toBe("UnavailableError");
+  expect(processes()).toEqual(others);
 });
 
 test("a process that is killed from outside is started again for the next task", async () => {
