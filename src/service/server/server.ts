@@ -61,7 +61,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       const server =
         tls === undefined
           ? createPlainServer(limits, handler)
-          : createTlsServer({ ...limits, ...serverTls, ...tls }, handler);
+          : createTlsServer({ ...limits, ...serverTls, ...tls, allowHalfOpen: true }, handler);
       server.setTimeout(stall);
       // A client that has sent everything may close its side and wait; `watch` finds out whether it still does.
       Object.assign(server, { httpAllowHalfOpen: true });

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { Readable } from "node:stream";
+import { connect as connectTls } from "node:tls";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import pino from "pino";
@@ -12,6 +13,7 @@ import { addDataRoutes } from "#service/server/data-routes.ts";
 import { createServer } from "#service/server/server.ts";
 import type { ServerOptions } from "#service/server/server.ts";
 import { disconnectOf, readBody } from "#service/server/request.ts";
+import { makeCertificate } from "../../support/certificates.ts";
 
 const root = "/tspublic/v1";
 let app: FastifyInstance;
@@ -224,10 +226,11 @@ test("a body that nobody read does not hold up the next request on the connectio
 });
 
 describe("a client that closes its side once it has sent everything", () => {
-  async function halfClose(path: string): Promise<{ socket: Socket; text: Promise<string> }> {
+  async function halfClose(path: string, isTls = false): Promise<{ socket: Socket; text: Promise<string> }> {
     await app.listen({ host: "127.0.0.1", port: 0 });
     const { port } = app.server.address() as AddressInfo;
-    const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    const options = { port, host: "127.0.0.1", allowHalfOpen: true, rejectUnauthorized: false };
+    const socket = isTls ? connectTls(options) : connect(options);
     let text = "";
     socket.on("data", (piece) => (text += String(piece)));
     const ended = once(socket, "end").then(() => text);
@@ -235,15 +238,15 @@ describe("a client that closes its side once it has sent everything", () => {
     return { socket, text: ended };
   }
 
-  test("gets its answer, and the connection is closed after it", async () => {
-    await setUp();
+  test.each(["plain HTTP", "TLS"])("gets its answer, and the connection is closed after it (%s)", async (kind) => {
+    await setUp(kind === "TLS" ? { tls: await makeCertificate({ ip: ["127.0.0.1"] }) } : {});
     const handler = async (request: FastifyRequest): Promise<string> => {
       const body = await readBody(request);
       await delay(300);
       return `${body} read`;
     };
     app.route({ method: "POST", url: "/slow", handler });
-    const { text } = await halfClose("/slow");
+    const { text } = await halfClose("/slow", kind === "TLS");
     expect(await text).toMatch(/^HTTP\/1\.1 200 .*body read$/s);
   });
 
