@@ -63,8 +63,9 @@ async function memberPage(
   isWhole: boolean,
 ): Promise<readonly MemberReference[]> {
   const title = titleOfLookup(server, group);
-  const isGone = (status: number) => (gone.has(status) ? { value: undefined } : undefined);
-  const page = await resourceById(server, { ...group, parameters: { attributes: "members", ...paging } }, isGone);
+  const page = await resourceById(server, { ...group, parameters: { attributes: "members", ...paging } }, (status) =>
+    gone.has(status) ? { value: undefined } : undefined,
+  );
   if (page === undefined)
     throw new IncompleteReadError(`${title}: it is in the list, and gone now; the list changed`, { torn: true });
   if (!isWhole || "members" in page) return membersOf(page, title);
