@@ -1,6 +1,6 @@
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { makeCompany } from "../../support/rollcall/company.ts";
 import type { CompanyFolder } from "../../support/rollcall/company.ts";
 import { startRollcall, stopRollcall } from "../../support/rollcall/rollcall.ts";
@@ -33,6 +33,7 @@ async function open(): Promise<readonly string[]> {
 
 test("what is in the data folder is for its owner alone, whatever the umask; what a person asks for is as they want it", async () => {
   const daemon = begin(["start"], "0");
+  onTestFinished(() => void daemon.process.kill("SIGKILL"));
   await daemon.wrote("applied and verified");
   // While it runs, there are logs beside the databases.
   expect(await open()).toEqual([]);

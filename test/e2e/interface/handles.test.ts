@@ -1,13 +1,14 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Socket } from "node:net";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { login } from "../../support/rollcall/service.ts";
 import { into, loadingOf, startLoadService } from "./loading.ts";
 import { list, sync, user } from "./principals.ts";
 
 test("idle connections do not take the handles that uploads, commits and syncs need", async () => {
   const loads = await startLoadService({ shell: "ulimit -n 256" });
+  onTestFinished(() => loads.end());
   const { hostname, port } = new URL(loads.url);
   const idle: Socket[] = [];
   const open = async (): Promise<void> => {
@@ -30,5 +31,4 @@ test("idle connections do not take the handles that uploads, commits and syncs n
     expect((await list(loads.url, session)).status).toBe(200);
   }
   for (const socket of idle) socket.destroy();
-  await loads.end();
 });
