@@ -40,10 +40,10 @@ export async function guessFormat(
 ): Promise<Guess> {
   const whole = isWhole ? sample : sample.subarray(0, sample.lastIndexOf("\n") + 1);
   if (whole.length === 0) throw new InputError(`${name} is empty`);
-  if (!isUtf8(whole))
-    throw new InputError(
-      `${name} is not UTF-8; convert it, for instance: iconv -f latin1 -t utf-8 ${name} > utf-8.csv`,
-    );
+  if (!isUtf8(whole)) {
+    const encoding = whole[0] === 0xff || whole[0] === 0xfe ? "utf-16" : "latin1";
+    throw new InputError(`${name} is not UTF-8; convert it, for instance: iconv -f ${encoding} -t utf-8`);
+  }
   const path = file("sample.csv");
   await writeFile(path, whole, { mode: 0o600 });
   const { field_separator: separator, enclosing_character: enclosing } = given;
@@ -67,15 +67,7 @@ export async function guessFormat(
   if (found === undefined) throw new InputError(`${name} has no rows`);
   const delimiter = separator ?? found.d;
   const quoting = enclosing ?? (found.q === "(empty)" ? '"' : found.q);
-  const rows: readonly (readonly string[])[] = parse(whole, {
-    delimiter,
-    quote: quoting === "" ? false : quoting,
-    bom: true,
-    relax_column_count: true,
-    relax_quotes: true,
-    skip_empty_lines: true,
-    to: looked,
-  });
+  const rows = rowsOf(name, whole, delimiter, quoting);
   const types = table?.map(({ type }) => type) ?? (JSON.parse(found.t) as string[]);
   const header = given.has_header_row ?? hasHeader(rows, types, table, found.h);
   const data = header ? rows.slice(1) : rows;
@@ -111,6 +103,30 @@ export async function guessFormat(
     notes,
     doubts,
   };
+}
+
+/** The first rows. The sample may end within a quoted field: then those before it. */
+function rowsOf(name: string, sample: Buffer, delimiter: string, quoting: string): readonly (readonly string[])[] {
+  const rows: string[][] = [];
+  try {
+    parse(sample, {
+      delimiter,
+      quote: quoting === "" ? false : quoting,
+      bom: true,
+      relax_column_count: true,
+      relax_quotes: true,
+      skip_empty_lines: true,
+      to: looked,
+      on_record: (row: string[]) => {
+        rows.push(row);
+        return row;
+      },
+    });
+  } catch (error) {
+    if (rows.length === 0)
+      throw new InputError(`${name}: ${firstLineOf(error)}; is a quote never closed?`, { cause: error });
+  }
+  return rows;
 }
 
 /** Where the table is known: names of its columns, or something that is not of its types above rows that are. */

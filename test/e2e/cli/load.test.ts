@@ -104,6 +104,8 @@ describe("load", () => {
       ["team,login\nx,ada\n", "d.texts", "columns are loaded by position, and in the file team, login are elsewhere"],
       ["01/02/2024\n03/04/2024\n", "d.days", "dates may be %d/%m/%Y or %m/%d/%Y; give --date_format with one of them"],
       [Buffer.from("Zo\u00eb,x\n", "latin1"), "d.texts", "is not UTF-8; convert it, for instance: iconv"],
+      [Buffer.from("\uFEFFa,b\n", "utf16le"), "d.texts", "iconv -f utf-16 -t utf-8"],
+      ['"ada,x\n', "d.texts", "rows.csv: Quote Not Closed"],
       ["", "d.texts", "rows.csv is empty"],
     ] as const) {
       await write("rows.csv", content);
