@@ -12,6 +12,7 @@ import type { Verification } from "#sync/audit/verify.ts";
 import type { Actor } from "#sync/record.ts";
 import { pluralize, formatNumber, visible } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
+import { exactly } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
@@ -102,9 +103,8 @@ async function headInJournal(folder: string): Promise<Head | undefined> {
 /** An entry for a person: a line, with details indented below. */
 function describeEntry({ sequence, at, event, facts }: Sealed): string {
   const [first, ...rest] = wordsOf({ event, ...facts } as AuditEntry);
-  const time = `${at.slice(0, 19).replace("T", " ")}Z`;
   const by = "by" in facts ? ` ${actor(facts["by"] as Actor)}:` : "";
-  return [`${sequence}  ${time} ${by} ${first ?? event}`, ...rest.map((line) => `      ${line}`)]
+  return [`${sequence}  ${exactly(at)} ${by} ${first ?? event}`, ...rest.map((line) => `      ${line}`)]
     .map((line) => `${visible(line)}\n`)
     .join("");
 }

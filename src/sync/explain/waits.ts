@@ -1,4 +1,5 @@
 import { command } from "#commands.ts";
+import { shortDigest } from "#plan/change.ts";
 import type { Action, Change } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
@@ -113,7 +114,7 @@ function commandsOf(run: RunRecord): string[] {
 
 /** The commands if no open run has the change. */
 function laterCommands(sync: string, override: readonly string[], digest: string): string[] {
-  return [command("plan", sync, ...override), command("apply", sync, ...override, "--digest", digest)];
+  return [command("plan", sync, ...override), command("apply", sync, ...override, "--digest", shortDigest(digest))];
 }
 
 /** When the unbroken series of the newest runs that count began. Failed runs are ignored. */

@@ -1,5 +1,6 @@
 import { command } from "#commands.ts";
 import { HeldError } from "#errors.ts";
+import { shortDigest } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
@@ -96,7 +97,7 @@ export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string)
   const override = ["--override", names.join(",")];
   const next =
     run === undefined
-      ? command("apply", sync.name, ...override, "--digest", plan.digest)
+      ? command("apply", sync.name, ...override, "--digest", shortDigest(plan.digest))
       : command("approve", run, ...override);
   throw new HeldError(
     `target ${sync.target.name}: held by ${holding.length === 1 ? "the limit" : "the limits"} ${holding.join(", ")}; nothing was applied`,

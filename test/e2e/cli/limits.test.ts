@@ -13,11 +13,11 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
   expect(plan.code).toBe(3);
   expect(plan.stdout).toContain("− zoe");
   expect(plan.stdout).toMatch(/Limits\n {2}✗ deletes: 1 user, at most 0 \(as configured\): tripped\n/);
-  const digest = /--override deletes --digest ([0-9a-f]{64})/.exec(plan.stderr)?.[1] ?? "";
+  const digest = /--override deletes --digest ([0-9a-f]{12})`/.exec(plan.stderr)?.[1] ?? "";
   const json = await command("plan", "--json");
   expect(json.code).toBe(3);
   const [run] = JSON.parse(json.stdout).runs;
-  expect(run.plan.digest).toBe(digest);
+  expect(run.plan.digest.slice(0, 12)).toBe(digest);
   expect(run.plan.limits).toContainEqual({
     limit: "deletes",
     of: "users",
@@ -47,7 +47,7 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
   const [, next = ""] = /apply exactly this: `.* apply --config \S+ (staff --override deletes --digest \S+)`\n$/.exec(
     within.stdout,
   ) ?? [within.stdout];
-  expect(digest.startsWith(next.split(" ").at(-1) ?? "-")).toBe(true);
+  expect(next.split(" ").at(-1)).toBe(digest);
   expect((await command("apply", ...next.replace(/\w{12}$/, "0123456789ab").split(" "))).stderr).toContain(
     "the changes are no longer those that were shown; nothing was applied",
   );
@@ -60,7 +60,7 @@ test("a limit that is tripped: exit code 3, what it says in text and JSON, and a
 test("where nobody's name can be made any more, nothing is left to do; the run is held instead of succeeding so", async () => {
   await company.configure((yaml) => yaml.replace("deletes: 0", "quarantined: 1"));
   expect(await command("apply")).toMatchObject({ code: 0 });
-  await company.write("people.csv", people.replace("login", "logon"));
+  await company.write("people.csv", people.replaceAll(/(?<=^[123],)\w+/gm, ""));
   const held = await command("apply", "--yes");
   expect(held).toMatchObject({ code: 3 });
   expect(held.stderr).toMatch(/quarantined: 3 users of company, at most 1 \(as configured\)\n/);
