@@ -92,7 +92,6 @@ export async function findCauses(connection: Connection, options: CauseOptions):
 const ownTables = [
   "item",
   "concerned",
-  "altered",
   "stood",
   "judged",
   "evidence",
@@ -144,19 +143,26 @@ const rulesOf = {
   name: ["name", "join"],
 } as const;
 
-/** SQL of `(kind, aspect, attribute)`: what decides about each aspect; a NULL attribute stands for any. */
+/**
+ * SQL of `(kind, aspect, attribute, pointer)`: what decides about each aspect, and its JSON pointer. A NULL attribute stands
+ * for any.
+ */
 function relevance({ reads }: CauseOptions): string {
   const rows = (["user", "group"] as const).flatMap((kind) =>
     Object.entries(rulesOf).flatMap(([aspect, rules]) =>
       rules.flatMap((rule) => {
         const of = reads[`${kind}s`];
         if (!of.has(rule)) return [];
-        const names = of.get(rule)?.map(literal) ?? ["NULL"];
+        const names = of.get(rule)?.map((name) => `${literal(name)}, ${literal(pointerTo(name))}`) ?? ["NULL, NULL"];
         return names.map((name) => `('${kind}', '${aspect}', ${name})`);
       }),
     ),
   );
-  return `(VALUES ${rows.join(", ") || "(NULL, NULL, NULL)"}) relevant(kind, aspect, attribute)`;
+  return `(VALUES ${rows.join(", ") || "(NULL, NULL, NULL, NULL)"}) relevant(kind, aspect, attribute, pointer)`;
+}
+
+function pointerTo(name: string): string {
+  return `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
 /** Makes `explained`: the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`. */
@@ -176,16 +182,6 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
       UNION
       SELECT kind, name, source, source_id FROM ledger SEMI JOIN involved USING (kind, name)) o
     LEFT JOIN record r USING (kind, source, source_id) LEFT JOIN baseline_record b USING (kind, source, source_id);
-    CREATE OR REPLACE TEMP TABLE altered AS
-    WITH differing AS (
-      FROM concerned WHERE is_said IS NOT NULL AND was_said IS NOT NULL AND is_said <> was_said),
-    now AS (
-      SELECT d.kind, d.name, d.source, d.source_id, e.key, e.value FROM differing d, json_each(d.is_said) e),
-    before AS (
-      SELECT d.kind, d.name, d.source, d.source_id, e.key, e.value FROM differing d, json_each(d.was_said) e)
-    SELECT kind, name, source, key AS attribute, before.value ->> '$' AS was, now.value ->> '$' AS became
-    FROM before FULL JOIN now USING (kind, name, source, source_id, key)
-    WHERE before.value IS DISTINCT FROM now.value;
     CREATE OR REPLACE TEMP TABLE stood AS
     SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope = 'excluded') AS was_out,
       bool_or(was_scope = 'quarantined') AS was_doubted, bool_or(was_scope = 'in' AND was_name = name) AS was_it,
@@ -240,17 +236,38 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     LEFT JOIN rule_membership n ON i.aspect = 'joined' AND n.kind = i.kind AND n.name = i.name AND n.grp = i.grp
     LEFT JOIN baseline_membership p ON i.aspect = 'left' AND p.kind = i.kind AND p.name = i.name AND p.grp = i.grp;
     CREATE OR REPLACE TEMP TABLE evidence AS
-    SELECT DISTINCT j.action, j.kind, j.name, j.aspect, j.grp, a.source, a.attribute, a.was, a.became
-    FROM judged j JOIN altered a ON a.kind = j.kind AND a.name = j.name
-    JOIN ${relevance(options)} ON relevant.kind = j.kind AND (relevant.attribute IS NULL OR relevant.attribute = a.attribute)
-      AND relevant.aspect = CASE WHEN j.aspect <> 'existence' THEN j.aspect WHEN j.guess = 'rename' THEN 'name' ELSE 'scope' END
-    WHERE j.guess IN ('attribute', 'rename', 'into scope', 'out of scope');
+    WITH asked AS (
+      SELECT j.action, j.kind, j.name, j.aspect, j.grp, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer
+      FROM judged j
+      JOIN (FROM concerned WHERE is_said <> was_said) c ON c.kind = j.kind AND c.name = j.name
+      JOIN ${relevance(options)} ON relevant.kind = j.kind AND relevant.aspect =
+        CASE WHEN j.aspect <> 'existence' THEN j.aspect WHEN j.guess = 'rename' THEN 'name' ELSE 'scope' END
+      WHERE j.guess IN ('attribute', 'rename', 'into scope', 'out of scope')),
+    named AS (
+      SELECT * FROM asked WHERE attribute IS NOT NULL
+      UNION ALL
+      SELECT * EXCLUDE (key) REPLACE (key AS attribute, '/' || replace(replace(key, '~', '~0'), '/', '~1') AS pointer)
+      FROM (SELECT *, unnest(list_distinct(json_keys(was_said) || json_keys(is_said))) AS key FROM asked WHERE attribute IS NULL)),
+    said AS (
+      SELECT DISTINCT action, kind, name, aspect, grp, source, attribute,
+        json_extract_string(was_said, pointer) AS was, json_extract_string(is_said, pointer) AS became
+      FROM named),
+    -- Every value with the parts it consists of: how many of them both begin with, and how many of the rest they end with.
+    part AS MATERIALIZED (
+      SELECT *, ${partsOf("was")} AS a, ${partsOf("became")} AS b FROM said WHERE was IS DISTINCT FROM became),
+    headed AS MATERIALIZED (SELECT *, ${sameParts("a", "b")} AS head FROM part),
+    tailed AS MATERIALIZED (
+      SELECT *, least(${sameParts("list_reverse(a)", "list_reverse(b)")}, len(a) - head, len(b) - head) AS tail FROM headed)
+    SELECT action, kind, name, aspect, grp, source, attribute,
+      CASE WHEN was IS NULL OR became IS NULL OR was = '' OR became = '' THEN struct_pack(was := was, became := became)
+        ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core
+    FROM tailed;
     CREATE OR REPLACE TEMP TABLE explained AS
-    WITH core AS (SELECT *, ${core("was", "became")} AS core FROM evidence),
-    often AS (SELECT source, attribute, core, count(*) AS times FROM core GROUP BY ALL),
+    WITH often AS (SELECT source, attribute, core, count(*) AS times FROM evidence GROUP BY ALL),
     best AS (
-      SELECT core.* FROM core JOIN often ON often.source = core.source AND often.attribute = core.attribute AND often.core IS NOT DISTINCT FROM core.core
-      QUALIFY row_number() OVER (PARTITION BY action, kind, name, aspect, grp ORDER BY times DESC, core.attribute) = 1),
+      SELECT e.* FROM evidence e
+      JOIN often o ON o.source = e.source AND o.attribute = e.attribute AND o.core IS NOT DISTINCT FROM e.core
+      QUALIFY row_number() OVER (PARTITION BY e.action, e.kind, e.name, e.aspect, e.grp ORDER BY o.times DESC, e.attribute) = 1),
     alone AS (
       SELECT j.action, j.kind, j.name, j.aspect, j.grp, j.was, j.wanted,
         CASE
@@ -272,20 +289,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     FROM alone a LEFT JOIN alone g ON a.cause = 'of group' AND g.kind = 'group' AND g.aspect = 'existence' AND g.name = a.grp`);
 }
 
-/**
- * SQL of a struct `(was, became)`: what differs between two values, without the parts that they begin and end with in
- * common. Parts are what stands between the signs that DNs, paths, addresses and names are made of.
- */
-function core(was: string, became: string): string {
-  const [a, b] = [partsOf(was), partsOf(became)];
-  const head = sameParts(a, b);
-  const tail = `least(${sameParts(`list_reverse(${a})`, `list_reverse(${b})`)}, len(${a}) - (${head}), len(${b}) - (${head}))`;
-  const cut = (list: string): string =>
-    `array_to_string(list_slice(${list}, (${head}) + 1, len(${list}) - (${tail})), '')`;
-  return `CASE WHEN ${was} IS NULL OR ${became} IS NULL OR ${was} = '' OR ${became} = '' THEN struct_pack(was := ${was}, became := ${became})
-    ELSE struct_pack(was := ${cut(a)}, became := ${cut(b)}) END`;
-}
-
+/** SQL of the parts of a value: what stands between the signs that DNs, paths, addresses and names are made of, and these. */
 function partsOf(value: string): string {
   return `regexp_extract_all(${value}, '[^,;@/\\s]+|[,;@/\\s]')`;
 }
@@ -294,6 +298,11 @@ function partsOf(value: string): string {
 function sameParts(a: string, b: string): string {
   const first = `list_position(list_transform(list_zip(${a}, ${b}), lambda p: p[1] IS NOT DISTINCT FROM p[2]), false)`;
   return `coalesce(${first}::BIGINT - 1, len(${a}))`;
+}
+
+/** SQL of a value without the parts that it has in common with the other one. */
+function middleOf(parts: string): string {
+  return `array_to_string(list_slice(${parts}, head + 1, len(${parts}) - tail), '')`;
 }
 
 interface CauseRow {

@@ -242,6 +242,8 @@ test("a plan names exactly the causes that there are, and they explain all of it
         CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
         CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
         CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+        CREATE OR REPLACE TEMP TABLE drift_left (${tables.drift_left});
+        CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});
         CREATE OR REPLACE TABLE actual (${tables.actual})`);
       await plan(company);
       await loadBaseline(connection(), join(folder, "none"), "staff");
