@@ -69,7 +69,7 @@ export async function startService(
   return {
     ...presence,
     watch: async (work) => {
-      await writeFile(`/proc/${child.pid}/clear_refs`, "5");
+      for (const pid of await withChildren(child.pid ?? 0)) await writeFile(`/proc/${pid}/clear_refs`, "5");
       await delays();
       const before = await cpuTime(child.pid ?? 0);
       const probing = probe(presence.url);
@@ -101,17 +101,32 @@ async function present(file: string, child: ChildProcess): Promise<{ url: string
   throw new Error("the service did not start");
 }
 
-/** The highest resident memory since `clear_refs`, in bytes. */
-async function peak(pid: number): Promise<number> {
-  const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, "utf8")) ?? [];
-  return Number(kibibytes) * 1024;
+/** The service's process, and that of its databases while there is one. */
+async function withChildren(pid: number): Promise<number[]> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return [pid, ...children.split(" ").filter(Boolean).map(Number)];
 }
 
-/** The time that the processors have spent on a process, in milliseconds; the kernel counts it in hundredths of a second. */
+/** The highest resident memory since `clear_refs`, of both processes, in bytes. */
+async function peak(pid: number): Promise<number> {
+  let sum = 0;
+  for (const each of await withChildren(pid)) {
+    const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${each}/status`, "utf8")) ?? [];
+    sum += Number(kibibytes) * 1024;
+  }
+  return sum;
+}
+
+/** The time that the processors have spent on both, in milliseconds; the kernel counts it in hundredths of a second. */
 async function cpuTime(pid: number): Promise<number> {
-  const [, fields = ""] = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ");
-  const [user, system] = fields.split(" ").slice(11, 13).map(Number);
-  return ((user ?? 0) + (system ?? 0)) * 10;
+  let sum = 0;
+  for (const each of await withChildren(pid)) {
+    const [, fields = ""] = (await readFile(`/proc/${each}/stat`, "utf8")).split(") ");
+    // Its own, and that of children that have ended.
+    const times = fields.split(" ").slice(11, 15).map(Number);
+    sum += times.reduce((total, time) => total + time, 0) * 10;
+  }
+  return sum;
 }
 
 /** Asks for the service's health, one request after the other, until `end`. */

@@ -14,7 +14,7 @@ export interface AnswerWriter extends RowSink {
 }
 
 /** The size of a piece, in characters: what stays in memory, or is written at a time. */
-const pieceLength = 64 * 1024;
+const pieceLength = 128 * 1024;
 
 /** How much room is asked for at a time, in bytes. */
 const stride = 4 * 2 ** 20;

@@ -177,7 +177,9 @@ test.each(["plan", "start"])("%s ends at once where the data folder cannot be ma
   await company.configure((yaml) => yaml.replace("data: data", "data: /proc/nowhere/data"));
   const { code, stderr } = await command(name);
   expect(code).toBe(1);
-  expect(stderr).toMatch(/folder, \/proc\/nowhere\/data\/\w+, cannot be made: nothing can be made there \(ENOENT\)/);
+  expect(stderr).toMatch(
+    /folder, \/proc\/nowhere\/data\/\w+, cannot be made: no folder can be created there \(ENOENT\)/,
+  );
 });
 
 test("an attribute that no record has is pointed out: a rule that asks for it may mean another", async () => {
