@@ -46,7 +46,7 @@ async function readElements(connection: Connection, file: string, into: string):
 
 /**
  * Refuses what DuckDB's reader accepts and JSON forbids: an empty file, a byte
- * order mark, a comma before a closing bracket, `NaN` and `Infinity`, other white
+ * order mark, a comma before a closing bracket, an element behind the array, `NaN` and `Infinity`, other white
  * space. Also finds where a list is cut off: DuckDB does not say at which byte.
  * @returns the length of the longest element, including its separators, in bytes
  */
@@ -80,6 +80,7 @@ async function checkStrictly(file: string): Promise<number> {
         isString = byte !== quote;
       } else if (byte > space) {
         if (!isBegun && byte !== openBracket) throw notJsonAt(offset + at, "an array in [ ]");
+        if (isBegun && depth === 0) throw notJsonAt(offset + at, "nothing after the end of the array");
         isBegun = true;
         if (byte === quote) {
           isString = true;
@@ -136,8 +137,6 @@ function notJsonAt(byte: number, expected: string): InputError {
 /** An error without the list, which DuckDB quotes in some messages. DuckDB counts elements from 2. */
 function notJson(error: unknown): unknown {
   const message = messageOf(error);
-  if (message.includes("Empty array with trailing data"))
-    return new InputError("principals: not valid JSON: something follows the array", { cause: error });
   const [, record, reason] = /Malformed JSON in file .* in record\/value (\d+): ([^.]*)\./.exec(message) ?? [];
   if (reason === undefined) return error;
   return new InputError(`principals: not valid JSON at principals[${Number(record) - 2}]: ${reason}`);

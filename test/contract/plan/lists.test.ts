@@ -143,7 +143,7 @@ test.each([
   ['[{},{"groupNames":[],"mail":"a","groupNames":[]}]', "principals[1].groupNames: is given twice"],
   ["\ufeff[]", "principals: not valid JSON at byte 0: expected an array in [ ]"],
   ["", "principals: not valid JSON at byte 0: expected an array in [ ]"],
-  ["[] []", "principals: not valid JSON: something follows the array"],
+  ["[] []", "principals: not valid JSON at byte 3: expected nothing after the end of the array"],
 ])("B.5 %s is refused with its place", async (text, message) => {
   expect(await read(text)).toBe(message);
 });
