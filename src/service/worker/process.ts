@@ -71,6 +71,9 @@ interface Pending {
 /** Between two looks at the memory of the process, in milliseconds: it can grow by two gigabytes a second. */
 const watchInterval = 25;
 
+/** Beyond this share of its limit, the process is ended when it has nothing to do. DuckDB's own cache takes less. */
+const restartShare = 0.75;
+
 /** How long the process may take to close the databases, and to stop what is still under way then, in milliseconds. */
 const longestClose = { idle: 5_000, busy: 2_000 };
 
@@ -148,7 +151,7 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
         active -= 1;
         if (active === 0 && current !== undefined) {
           // What large results leave fragmented is given back by a new process, which takes a fifth of a second.
-          const isLarge = running !== undefined && memoryOf(running.child) > limit / 2;
+          const isLarge = running !== undefined && memoryOf(running.child) > limit * restartShare;
           rest = setTimeout(() => void stop(), isLarge ? 0 : idle);
           rest.unref();
         }
