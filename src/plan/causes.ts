@@ -374,7 +374,7 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
 }
 
 /** The cause in words: `department changed from "Sales" to "Revenue" (corp)`. */
-export function describeCause({ kind, source, attribute = "", from, to }: Cause): string {
+export function describeCause({ kind, source, attribute = "", from, to }: Omit<Cause, "example">): string {
   const of = source === undefined ? "" : ` (${source})`;
   const step =
     from === undefined && to === undefined
@@ -420,7 +420,7 @@ export function describeCause({ kind, source, attribute = "", from, to }: Cause)
 }
 
 /** How much a cause explains: `387 users and 2 groups`. */
-export function amountOf({ users, groups }: Cause): string {
+export function amountOf({ users, groups }: Pick<Cause, "users" | "groups">): string {
   const parts = [...(users > 0 ? [pluralize(users, "user")] : []), ...(groups > 0 ? [pluralize(groups, "group")] : [])];
   return parts.join(" and ") || formatNumber(0);
 }

@@ -41,6 +41,17 @@ export const heldRun = appliedRun({
     trippedLimit({ value: 40, earlier: 5, bound: 10, basis: "10% of 100" }),
     trippedLimit({ limit: "updates", value: 1, bound: 50, basis: "50% of 100", tripped: false }),
   ],
+  causes: [
+    { id: "c1", kind: "gone", source: "corp", users: 39, groups: 0, example: { kind: "user", name: "zoe" } },
+    {
+      id: "c2",
+      kind: "membership",
+      attribute: "Tigers",
+      users: 1,
+      groups: 0,
+      example: { kind: "user", name: "zoe" },
+    },
+  ],
   notes: [
     "2 records quarantined: what the target has of them stays as it is",
     "  user zoe (people.csv:4): <two> @here",

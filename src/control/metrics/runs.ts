@@ -1,5 +1,6 @@
 import prometheus from "prom-client";
 import type { Counter, Histogram, Registry } from "prom-client";
+import { causeKinds } from "#plan/causes.ts";
 import type { Coordinator, SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 
@@ -170,6 +171,24 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
     (status) => seconds(status.nextSlotAt),
   );
 
+  const explained = new prometheus.Gauge({
+    name: "rollcall_plan_changes",
+    help: "Users and groups that the sync's last plan changes, by the kind of cause. One with several causes counts at each.",
+    labelNames: ["sync", "cause"],
+    registers,
+    collect: () => {
+      explained.reset();
+      const coordinator = observed();
+      const runs = coordinator?.runs() ?? [];
+      for (const { sync } of coordinator?.syncs() ?? []) {
+        const causes = runs.find((each) => each.sync === sync && each.causes !== undefined)?.causes;
+        if (causes === undefined) continue;
+        for (const kind of causeKinds) explained.set({ sync, cause: kind.replaceAll(" ", "_") }, 0);
+        for (const { kind, users, groups } of causes)
+          explained.inc({ sync, cause: kind.replaceAll(" ", "_") }, users + groups);
+      }
+    },
+  });
   const principals = new prometheus.Gauge({
     name: "rollcall_principals",
     help: "Users and groups in a sync's target, as of its last run that listed them.",

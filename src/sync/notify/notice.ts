@@ -2,6 +2,7 @@ import { command } from "#commands.ts";
 import { randomUUID } from "node:crypto";
 import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
+import type { Cause } from "#plan/causes.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatNumber } from "#text.ts";
@@ -21,6 +22,8 @@ export interface Notice {
   readonly counts?: Counts;
   /** The tripped ones. */
   readonly limits: readonly LimitCheck[];
+  /** Why the changes are there, those that explain most first. Absent in notices of 0.1.0. */
+  readonly causes?: readonly NoticeCause[] | undefined;
   /** Notes of the plan, a line each. Lines that begin with two spaces hold names. */
   readonly notes: readonly string[];
   /** The details of an error; they may hold names. */
@@ -33,10 +36,25 @@ export interface Notice {
   readonly next: readonly string[];
 }
 
+/** A cause, without an example. */
+export type NoticeCause = Omit<Cause, "example">;
+
 /** A notice with only what every notice has. */
 function basic(event: NoticeEvent, sync: string, summary: string, next: readonly string[]): Notice {
   const at = new Date().toISOString();
-  return { id: randomUUID(), event, at, sync, summary, limits: [], notes: [], problems: [], names: [], next };
+  return {
+    id: randomUUID(),
+    event,
+    at,
+    sync,
+    summary,
+    limits: [],
+    causes: [],
+    notes: [],
+    problems: [],
+    names: [],
+    next,
+  };
 }
 
 /** What a notice says besides the run's record. */
@@ -51,13 +69,23 @@ export interface Circumstances {
 
 /** The notice of a run that ended or waits. */
 export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: Circumstances = {}): Notice {
-  const { sync, target, id, counts, digest, expiresAt, error, limits, notes } = run;
+  const { sync, target, id, counts, digest, expiresAt, error, limits, causes = [], notes } = run;
   return {
     ...basic(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
     target,
     run: id,
     counts,
     limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    causes: causes.map(({ id, kind, source, attribute, from, to, users, groups }) => ({
+      id,
+      kind,
+      source,
+      attribute,
+      from,
+      to,
+      users,
+      groups,
+    })),
     notes,
     problems: error?.problems ?? [],
     names: circumstances.names ?? [],
@@ -83,7 +111,12 @@ export function noticeOfTest(): Notice {
 /** The notice without everything that may name principals. */
 export function withoutNames(notice: Notice): Notice {
   const notes = notice.notes.filter((note) => !note.startsWith("  "));
-  return { ...notice, notes, problems: [], names: [] };
+  // Values are those of persons, and a membership's attribute is the name of a group.
+  const causes = notice.causes?.map(({ id, kind, source, attribute, users, groups }): NoticeCause => {
+    const named = kind === "membership" ? undefined : attribute;
+    return { id, kind, source, attribute: named, users, groups };
+  });
+  return { ...notice, causes, notes, problems: [], names: [] };
 }
 
 function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {

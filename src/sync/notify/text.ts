@@ -1,4 +1,5 @@
 import { asCalledAnywhere, command } from "#commands.ts";
+import { amountOf, describeCause } from "#plan/causes.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { visible } from "#text.ts";
 import type { Message, Notice } from "./notice.ts";
@@ -31,7 +32,7 @@ function headline({ sync, summary }: Notice): string {
 }
 
 function linesOf(notice: Notice): string[] {
-  const { at, target, run, limits, notes, problems, names, digest, expiresAt, next } = notice;
+  const { at, target, run, limits, causes = [], notes, problems, names, digest, expiresAt, next } = notice;
   const facts = [
     ["When", moment(at)],
     ["Target", target],
@@ -44,6 +45,10 @@ function linesOf(notice: Notice): string[] {
     "",
     ...facts,
     ...section("Limits that are tripped", limits.map(describeCheck)),
+    ...section(
+      "Causes",
+      causes.filter(({ kind }) => kind !== "first").map((cause) => `${amountOf(cause)}: ${describeCause(cause)}`),
+    ),
     ...section("Changes, among others", names),
     ...section("In detail", problems),
     ...section("Notes", notes),

@@ -77,6 +77,10 @@ Expires: 2026-11-22 10:12 UTC
 Limits that are tripped:
   deletes: 40 users in 24 hours, 5 of them already, at most 10 (10% of 100)
 
+Causes:
+  39 users: gone from corp
+  1 user: members of Tigers changed in the source
+
 Changes, among others:
   - user zoe
 

@@ -61,6 +61,10 @@ test("a notice is posted as JSON, with a signature that whoever knows the secret
         summary: expect.stringMatching(/^held by the limit deletes/),
         counts: heldRun.counts,
         limits: [heldRun.limits[0]],
+        causes: [
+          { id: "c1", kind: "gone", source: "corp", users: 39, groups: 0 },
+          { id: "c2", kind: "membership", attribute: "Tigers", users: 1, groups: 0 },
+        ],
         notes: heldRun.notes,
         problems: [],
         names: ["- user zoe"],

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createMetrics } from "#control/metrics/metrics.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import type { SyncEvent, SyncStatus } from "#sync/coordinator/coordinator.ts";
+import type { Cause } from "#plan/causes.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { parseExposition } from "../../../support/exposition.ts";
 import type { Exposition } from "../../../support/exposition.ts";
@@ -27,6 +28,15 @@ function limit(limit: RunRecord["limits"][number]["limit"], of: string, tripped:
 }
 
 /** Follows a coordinator that is what a test makes of it. */
+const drift = (id: string, users: number): Cause => ({
+  id,
+  kind: "drift",
+  attribute: "mail",
+  users,
+  groups: 0,
+  example: { kind: "user", name: "zoe" },
+});
+
 function follow(): {
   metrics: Metrics;
   state: { runs: RunRecord[]; syncs: SyncStatus[] };
@@ -123,7 +133,7 @@ test("how a sync stands is looked up when somebody asks", async () => {
   ];
   state.runs = [
     { ...run, id: "3", state: "failed" },
-    { ...run, id: "2", state: "applied", counts, quarantined: 4 },
+    { ...run, id: "2", state: "applied", counts, quarantined: 4, causes: [drift("c1", 2), drift("c2", 1)] },
     { ...run, id: "1", state: "no change", counts: { ...counts, users: { ...counts.users, after: 99 } } },
     { ...run, sync: "guests", state: "pending", counts },
   ];
@@ -140,6 +150,9 @@ test("how a sync stands is looked up when somebody asks", async () => {
   expect(value("rollcall_quarantined_records", { sync: "guests" })).toBeUndefined();
   expect(value("rollcall_pending_changes", { sync: "guests", kind: "user", action: "update" })).toBe(3);
   expect(value("rollcall_pending_changes", { sync: "staff", kind: "user", action: "update" })).toBe(0);
+  expect(value("rollcall_plan_changes", { sync: "staff", cause: "drift" })).toBe(3);
+  expect(value("rollcall_plan_changes", { sync: "staff", cause: "into_scope" })).toBe(0);
+  expect(value("rollcall_plan_changes", { sync: "guests", cause: "drift" })).toBeUndefined();
   state.syncs = [];
   expect((await read()).value("rollcall_sync_overdue")).toBeUndefined();
 });
