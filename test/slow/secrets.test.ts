@@ -344,6 +344,9 @@ test("no secret is written anywhere, whatever happens to a run", { skip, timeout
       ["notify", "test", "--json"],
     ],
     [
+      ["validate", "--verbose"],
+      ["status"],
+      ["status", "--json", "--verbose"],
       ["check", "--verbose"],
       ["check", "--json"],
       ["explain", "u1", "--sync", "elsewhere", "--json"],

@@ -4,6 +4,7 @@ import type { ExportDocument } from "#cli/export.ts";
 import { describeFailure } from "#cli/output.ts";
 import { shortCounts } from "#cli/run-text.ts";
 import { asCalled, command } from "#commands.ts";
+import { leavingCounts } from "#plan/departures.ts";
 import { renderText } from "#plan/render/text.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -71,11 +72,13 @@ export async function logPlan({ output, log }: Context, report: Report, run: str
   if (output.interactive) return;
   const title = `${report.sync} → ${report.target}`;
   const { colour, width } = output;
-  const { limits } = report;
+  const { limits, departures } = report;
+  const leaving = departures && leavingCounts(departures);
   const notes = report.notes.map(asCalled);
   const rest = asCalled(command("show", run, "--all"));
   const parts: string[] = [];
-  for await (const part of renderText(report.plan, { title, colour, width, limits, notes, rest })) parts.push(part);
+  for await (const part of renderText(report.plan, { title, colour, width, limits, notes, leaving, rest }))
+    parts.push(part);
   log.info(
     { sync: report.sync, run, digest: report.plan.digest, counts: report.plan.counts, report: parts.join("") },
     `sync ${report.sync}: plan`,
