@@ -61,7 +61,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       const server =
         tls === undefined
           ? createPlainServer(limits, handler)
-          : createTlsServer({ ...limits, ...serverTls, ...tls, allowHalfOpen: true }, handler);
+          : createTlsServer({ ...limits, ...serverTls, ...tls, allowHalfOpen: true, handshakeTimeout }, handler);
       server.setTimeout(stall);
       // A client that has sent everything may close its side and wait; `watch` finds out whether it still does.
       Object.assign(server, { httpAllowHalfOpen: true });
@@ -324,6 +324,12 @@ export function createWork(): Work {
     },
   };
 }
+
+/**
+ * How long TLS may take to begin, in milliseconds. Whoever leaves before is not noticed earlier, since half-closed
+ * connections stay open; a stop waits for all connections, and must not wait longer than it may take.
+ */
+const handshakeTimeout = 8000;
 
 /** Stops listening, waits for the requests in flight, and cuts off those that take too long (0.9). */
 export async function closeServer(app: FastifyInstance, work: Work): Promise<void> {
