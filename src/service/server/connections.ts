@@ -6,6 +6,8 @@ import type { Socket } from "node:net";
 export interface Connections {
   /** Whether there is one connection too many, and the request came over it: it is told so, and ends. */
   isSurplus(request: IncomingMessage): boolean;
+  /** Closes those over which no request has come: a stop would wait for them. */
+  closeUnused(): void;
 }
 
 /** Handles that are not for connections: databases, the daemon's reads and requests, what the system itself opens. */
@@ -91,7 +93,12 @@ export function limitConnections(server: Server, most: number): Connections {
       open.set(key, entry);
     });
   });
-  return { isSurplus: ({ socket }) => open.get(keyOf(socket))?.isSurplus === true };
+  return {
+    isSurplus: ({ socket }) => open.get(keyOf(socket))?.isSurplus === true,
+    closeUnused: () => {
+      for (const { socket, isUsed } of open.values()) if (!isUsed) socket.destroy();
+    },
+  };
 }
 
 function keyOf({ remoteAddress, remotePort }: Socket): string {

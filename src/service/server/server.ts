@@ -83,6 +83,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     exposeHeadRoutes: false,
   });
   const connections = limitConnections(app.server, most);
+  app.addHook("preClose", (done) => {
+    connections.closeUnused();
+    done();
+  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _body, done) => {
     done(null);
@@ -327,9 +331,9 @@ export function createWork(): Work {
 
 /**
  * How long TLS may take to begin, in milliseconds. Whoever leaves before is not noticed earlier, since half-closed
- * connections stay open; a stop waits for all connections, and must not wait longer than it may take.
+ * connections stay open.
  */
-const handshakeTimeout = 8000;
+const handshakeTimeout = 20_000;
 
 /** Stops listening, waits for the requests in flight, and cuts off those that take too long (0.9). */
 export async function closeServer(app: FastifyInstance, work: Work): Promise<void> {

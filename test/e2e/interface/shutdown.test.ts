@@ -1,10 +1,11 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
+import { makeCertificate } from "../../support/certificates.ts";
 import { login, startService } from "../../support/rollcall/service.ts";
 import type { TestService } from "../../support/rollcall/service.ts";
 import { list, sync, user } from "./principals.ts";
@@ -106,4 +107,21 @@ describe("0.9", () => {
     service.running.process.kill("SIGINT");
     expect(await service.stop()).toMatchObject({ code: 0, signal: null });
   });
+});
+
+test("0.9 connections over which nothing has come do not hold up a stop, also where TLS has not begun", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-tls-"));
+  try {
+    const { cert, key } = await makeCertificate({ ip: ["127.0.0.1"] });
+    const tls = { cert: join(folder, "cert.pem"), key: join(folder, "key.pem") };
+    await writeFile(tls.cert, cert);
+    await writeFile(tls.key, key);
+    await using service = await startService({ service: { tls } });
+    await open(service);
+    (await open(service)).end();
+    const { code } = await service.stop();
+    expect(code).toBe(0);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });
