@@ -313,7 +313,7 @@ describe("undo", () => {
     await staff.people("ada");
     const first = await run();
     const nothing = await run();
-    await expect(undo(nothing.id)).rejects.toThrow(/applied nothing \(it is no change\)/);
+    await expect(undo(nothing.id)).rejects.toThrow(/changed nothing, so there is nothing to undo/);
     await staff.people("ada", "grace");
     await run();
     await expect(undo(first.id)).rejects.toThrow(/are no longer stored \(see journal\.lists in the configuration\)/);
