@@ -159,7 +159,7 @@ async function outcomeOf(
     });
     try {
       if (ledger.settled === run.id) return "settled";
-      const { digest, scope, checks, amounts } = await store.load(storedAs, connection);
+      const { digest, scope, amounts } = await store.load(storedAs, connection);
       const list = async (): Promise<void> => {
         await listTarget(sync.target, workbench, "actual", signal);
         await carryOver(connection);
@@ -170,7 +170,8 @@ async function outcomeOf(
       const left = await createPlan(connection);
       if (left.digest === digest) return "nothing";
       if (changes(left.counts) > 0) return "neither";
-      await ledger.settle({ run: run.id, now: sentAt, amounts, checks, scope });
+      // Those of the stored plan do not know what was overridden when it was approved.
+      await ledger.settle({ run: run.id, now: sentAt, amounts, checks: run.limits, scope });
       return "arrived";
     } finally {
       await ledger.close().catch(() => undefined);

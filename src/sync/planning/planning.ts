@@ -7,6 +7,7 @@ import type { Cause } from "#plan/causes.ts";
 import { createPlan } from "#plan/diff.ts";
 import { leaveDrift } from "#plan/drift.ts";
 import type { DriftLeft } from "#plan/drift.ts";
+import { changes } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
@@ -84,7 +85,8 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const read = sync.sources.filter(({ name }) => !unread.includes(name));
   await refuseTorn(connection, read, { ...options, attributes: sync.rules.attributes() });
   await desired.storeRead();
-  const causes = sync.causes ? await explain() : undefined;
+  const isChange = changes(limited.plan.counts) > 0;
+  const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
   return {
     ...limited,
     ...withSubjects(notesOf({ ...desired, sync: sync.name, limits: limited.checks, waiting: limited.waiting, drift })),
