@@ -292,6 +292,6 @@ test("a plan names exactly the causes that there are, and they explain all of it
       );
       expect(unexplained?.n).toBe(0n);
     }),
-    { numRuns: cases(20) },
+    { numRuns: cases(10) },
   );
 });

@@ -5,9 +5,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
-import { rollcall } from "../../support/rollcall/command.ts";
-import { startRollcall, stopRollcall } from "../../support/rollcall/rollcall.ts";
-import { atTerminal } from "../../support/rollcall/terminal.ts";
+import { rollcall } from "../support/rollcall/command.ts";
+import { startRollcall, stopRollcall } from "../support/rollcall/rollcall.ts";
+import { atTerminal } from "../support/rollcall/terminal.ts";
 
 /** Clears the screen, sets the title (also as one C1 character), and turns the direction of the text round. */
 const hostile = "\u001B[2J\u001B]0;owned\u0007\u009B2J\u202E";

@@ -8,19 +8,12 @@ import {
   result,
   resultCode,
   encode,
-} from "../../support/ldap/message.ts";
-import {
-  hasMore,
-  type LdapFault,
-  type LdapProxy,
-  type Place,
-  refuse,
-  startLdapProxy,
-} from "../../support/ldap/proxy.ts";
-import { ldifEntry } from "../../support/ldap/ldif.ts";
-import { noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
-import { groups, organizationalUnit, people } from "./ldap-medium.ts";
-import { failureOf, openSource, readAll, type Reading } from "./ldap-reading.ts";
+} from "../support/ldap/message.ts";
+import { hasMore, type LdapFault, type LdapProxy, type Place, refuse, startLdapProxy } from "../support/ldap/proxy.ts";
+import { ldifEntry } from "../support/ldap/ldif.ts";
+import { noOpenLdap, type OpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
+import { groups, organizationalUnit, people } from "../contract/source/ldap-medium.ts";
+import { failureOf, openSource, readAll, type Reading } from "../contract/source/ldap-reading.ts";
 
 const skip = (await noOpenLdap()) !== undefined;
 

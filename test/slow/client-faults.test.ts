@@ -8,12 +8,12 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { openLoads } from "#client/loads.ts";
 import type { LoadsOptions } from "#client/loads.ts";
 import type { RollcallError } from "#errors.ts";
-import { startProxy } from "../../support/proxy.ts";
-import type { Proxy } from "../../support/proxy.ts";
-import { answer, startScripted } from "../../support/scripted-server.ts";
-import { administrator } from "../../support/rollcall/service.ts";
-import { startLoadService } from "../interface/loading.ts";
-import type { LoadService } from "../interface/loading.ts";
+import { startProxy } from "../support/proxy.ts";
+import type { Proxy } from "../support/proxy.ts";
+import { answer, startScripted } from "../support/scripted-server.ts";
+import { administrator } from "../support/rollcall/service.ts";
+import { startLoadService } from "../e2e/interface/loading.ts";
+import type { LoadService } from "../e2e/interface/loading.ts";
 
 let service: LoadService;
 let proxy: Proxy;

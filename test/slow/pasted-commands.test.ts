@@ -2,10 +2,10 @@ import { execFile } from "node:child_process";
 import { mkdir, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startRollcall } from "../../support/rollcall/rollcall.ts";
-import type { Ended } from "../../support/rollcall/rollcall.ts";
-import { makeCompany, people } from "../../support/rollcall/company.ts";
-import type { CompanyFolder } from "../../support/rollcall/company.ts";
+import { startRollcall } from "../support/rollcall/rollcall.ts";
+import type { Ended } from "../support/rollcall/rollcall.ts";
+import { makeCompany, people } from "../support/rollcall/company.ts";
+import type { CompanyFolder } from "../support/rollcall/company.ts";
 
 let company: CompanyFolder;
 /** A folder whose name a shell would take apart. */

@@ -2,9 +2,9 @@ import { beforeEach, expect, test } from "vitest";
 import ldap from "#connectors/ldap/index.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { RunResult } from "#sync/run.ts";
-import { type Directory, groupOf, person, startDirectory, unit } from "../../support/ldap/directory.ts";
-import { call, login } from "../../support/rollcall/service.ts";
-import { useStaff } from "./staff.ts";
+import { type Directory, groupOf, person, startDirectory, unit } from "../support/ldap/directory.ts";
+import { call, login } from "../support/rollcall/service.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 /** Runs with a directory that says success and means less, against a real service: nobody is lost. */
 

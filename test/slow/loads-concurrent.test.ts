@@ -7,7 +7,7 @@ import type { Engine } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
 import { loadParameters } from "#wire/loads.ts";
-import { executed, pageOf } from "../../engine/stage.ts";
+import { executed, pageOf } from "../contract/engine/stage.ts";
 
 const never = new AbortController().signal;
 /** Every load writes these keys, so that a table always has the rows of one load, whole. */

@@ -5,10 +5,10 @@ import csv from "#connectors/csv/index.ts";
 import scim from "#connectors/scim/index.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { RunResult } from "#sync/run.ts";
-import { call, login } from "../../support/rollcall/service.ts";
-import { startPagedScim } from "../../support/scim.ts";
-import type { ScimResource, ScimServer } from "../../support/scim.ts";
-import { useStaff } from "./staff.ts";
+import { call, login } from "../support/rollcall/service.ts";
+import { startPagedScim } from "../support/scim.ts";
+import type { ScimResource, ScimServer } from "../support/scim.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 /** Runs with SCIM servers and CSV files that say success and hold less, against a real service: nobody is lost. */
 

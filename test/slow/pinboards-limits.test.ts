@@ -5,9 +5,9 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { errorBody } from "#wire/errors.ts";
-import { call } from "../../support/rollcall/service.ts";
-import { pinboard, startPinboardService, visualization } from "./pinboards.ts";
-import type { PinboardService } from "./pinboards.ts";
+import { call } from "../support/rollcall/service.ts";
+import { pinboard, startPinboardService, visualization } from "../e2e/interface/pinboards.ts";
+import type { PinboardService } from "../e2e/interface/pinboards.ts";
 
 const queries = [
   // 190 MiB, each number another answer.

@@ -179,7 +179,7 @@ test("a process that is killed from outside is started again for the next task",
 test("when the service is killed, its process ends too, whatever it is doing: the next one gets the files", async () => {
   const place = await mkdtemp(join(tmpdir(), "rollcall-worker-"));
   onTestFinished(() => rm(place, { recursive: true }));
-  const service = fork(fileURLToPath(new URL("busy.ts", import.meta.url)), [place], { execArgv: [] });
+  const service = fork(fileURLToPath(new URL("busy-worker.ts", import.meta.url)), [place], { execArgv: [] });
   await once(service, "message");
   service.kill("SIGKILL");
   await once(service, "exit");
