@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { rollcall } from "../../support/rollcall/command.ts";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
-import { startRollcall } from "../../support/rollcall/rollcall.ts";
+import { rollcall } from "../support/rollcall/command.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
+import { startRollcall } from "../support/rollcall/rollcall.ts";
 
 let yaml: string;
 const company = companyOfEachTest((text) => (yaml = text));

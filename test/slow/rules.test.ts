@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 
 let yaml: string;
 const company = companyOfEachTest((text) => (yaml = text));

@@ -6,14 +6,14 @@ import { RollcallError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { withCoordinatorIn } from "../../support/rollcall/local-coordinator.ts";
-import type { Wrapping } from "../../support/rollcall/local-coordinator.ts";
-import { startService } from "../../support/rollcall/service.ts";
-import type { TestService } from "../../support/rollcall/service.ts";
-import { canMount, mountSmallDisk } from "../../support/small-disk.ts";
-import type { SmallDisk } from "../../support/small-disk.ts";
-import { by, createInstallation, versionOf } from "../../support/rollcall/installation.ts";
-import type { Installation } from "../../support/rollcall/installation.ts";
+import { withCoordinatorIn } from "../support/rollcall/local-coordinator.ts";
+import type { Wrapping } from "../support/rollcall/local-coordinator.ts";
+import { startService } from "../support/rollcall/service.ts";
+import type { TestService } from "../support/rollcall/service.ts";
+import { canMount, mountSmallDisk } from "../support/small-disk.ts";
+import type { SmallDisk } from "../support/small-disk.ts";
+import { by, createInstallation, versionOf } from "../support/rollcall/installation.ts";
+import type { Installation } from "../support/rollcall/installation.ts";
 
 /** When the disk becomes full. */
 type Moment =

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Agent } from "undici";
 import { describe, expect, test } from "vitest";
-import { administrator, call, post, startService } from "../../support/rollcall/service.ts";
-import type { Answer, TestService } from "../../support/rollcall/service.ts";
+import { administrator, call, post, startService } from "../support/rollcall/service.ts";
+import type { Answer, TestService } from "../support/rollcall/service.ts";
 
 /** Logs in from one of this machine's loopback addresses. */
 function logIn(service: TestService, from: string, name: string, password: string): Promise<Answer> {

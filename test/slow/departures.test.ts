@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 
 const company = companyOfEachTest();
 const { command, run } = company;

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { defaultParameters } from "../../fixtures/load-parameters.ts";
-import { into, startLoadService } from "./loading.ts";
-import type { LoadService } from "./loading.ts";
+import { defaultParameters } from "../fixtures/load-parameters.ts";
+import { into, startLoadService } from "../e2e/interface/loading.ts";
+import type { LoadService } from "../e2e/interface/loading.ts";
 
 const plainText = { "content-type": "text/plain; charset=utf-8" };
 

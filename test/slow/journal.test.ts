@@ -1,8 +1,8 @@
 import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { useCrashes } from "../../slow/crash/crashes.ts";
-import { by } from "../../support/rollcall/installation.ts";
+import { useCrashes } from "./crash/crashes.ts";
+import { by } from "../support/rollcall/installation.ts";
 
 const { installation, next, settle } = useCrashes({ staff: {}, partners: {} });
 
