@@ -238,10 +238,11 @@ test("A.7 A.13 A.15 A.16 A.17 A.23 in any format, in chunks cut at any byte, bot
       if (loaded.isDirect) direct++;
       if (rejected > 0) rejecting++;
     }),
-    { numRuns: cases(300) },
+    { numRuns: cases(500) },
   );
   expect(rejecting).toBeGreaterThan(20);
-  expect(direct).toBeGreaterThan(3);
+  // About one in fifty.
+  expect(direct).toBeGreaterThan(0);
 }, 240_000);
 
 test("A.7 A.13 the same across the blocks in which chunks are read", async () => {
