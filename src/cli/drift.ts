@@ -2,6 +2,7 @@ import { errorDocument } from "#errors.ts";
 import type { Cause } from "#plan/causes.ts";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
+import { driftNotes } from "#sync/planning/notes.ts";
 import type { Report } from "#sync/run.ts";
 import { pluralize, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
@@ -65,14 +66,15 @@ const willBe = { revert: "a run takes it back", leave: "a run leaves it", hold: 
 
 function textOf(
   { output }: Context,
-  { sync, target, notes }: Report,
+  { sync, target, drift }: Report,
   changes: readonly Change[],
   policy: keyof typeof willBe = "revert",
 ): string {
   const paint = painter(output.colour);
   const title = paint("bold", visible(`${sync} → ${target}`));
-  const left = notes.filter((note) => note.includes("as somebody changed them in the target"));
-  const rest = left.map((note) => `${visible(note)}\n`).join("");
+  const rest = driftNotes(drift)
+    .map((note) => `${note}\n`)
+    .join("");
   if (changes.length === 0) return `${title}: no drift\n${rest}`;
   const lines = changes.map((change) => `  ${changeLine(change, paint, (output.width ?? 100) - 2)}\n`).join("");
   return `${title}: ${pluralize(changes.length, "principal")} changed in the target by somebody else; ${willBe[policy]}\n${lines}${rest}`;

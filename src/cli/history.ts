@@ -9,6 +9,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { openStoredChanges } from "./stored-runs.ts";
+import type { StoredChanges } from "./stored-runs.ts";
 import { exactly, relatively } from "./format.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -39,11 +40,7 @@ export async function history(context: Context, name: string, sync: string | und
   const runs = known.filter((run) => sync === undefined || run.sync === sync);
   const stored = await openStoredChanges(context);
   try {
-    const files: string[] = [];
-    for (const run of runs) {
-      const file = run.kept ? await stored.file(run) : undefined;
-      if (file !== undefined) files.push(file);
-    }
+    const files = await filesOf(runs, stored);
     let found = 0;
     const now = Date.now();
     if (output.json) await output.write(`{"name":${JSON.stringify(name)},"entries":[`);
@@ -64,6 +61,16 @@ export async function history(context: Context, name: string, sync: string | und
   }
 }
 
+/** The stored changes of runs, of those that have any. */
+async function filesOf(runs: readonly RunRecord[], stored: StoredChanges): Promise<string[]> {
+  const files: string[] = [];
+  for (const run of runs) {
+    const file = run.kept ? await stored.file(run) : undefined;
+    if (file !== undefined) files.push(file);
+  }
+  return files;
+}
+
 /** The newest change of a user or group that a sync is known to have made, and its run. */
 export async function lastChangeOf(
   context: Context,
@@ -73,11 +80,7 @@ export async function lastChangeOf(
   const runs = (await knownRuns(context)).filter((run) => run.sync === sync);
   const stored = await openStoredChanges(context);
   try {
-    const files: string[] = [];
-    for (const run of runs) {
-      const file = run.kept ? await stored.file(run) : undefined;
-      if (file !== undefined) files.push(file);
-    }
+    const files = await filesOf(runs, stored);
     for await (const { run, changes } of entriesOf(runs, readPastChanges(stored.connection, files, name), name)) {
       const [change] = changes;
       if (change !== undefined && isApplied(run) === true) return { run, change };

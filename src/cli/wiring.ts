@@ -73,33 +73,40 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
 }
 
 /** The digest of everything in the configuration that reading the sources depends on, without secrets. */
-function digestOf(
-  { sources, folder, secrets }: Configuration,
-  { from, optional, rules, causes }: SyncConfiguration,
-): string {
+function digestOf(configuration: Configuration, { from, optional, rules, causes }: SyncConfiguration): string {
+  const { sources, folder } = configuration;
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
-  const text = JSON.stringify([edition, folder, read, optional, rules, causes]);
-  return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
+  return sha256(redacted(configuration, [edition, folder, read, optional, rules, causes]));
+}
+
+/** A part of the configuration as JSON, without secrets. */
+function redacted({ secrets }: Configuration, part: unknown): string {
+  return redactor(secrets)(JSON.stringify(part));
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }
 
 /** What a sync is configured to do, without secrets. */
 function settingsOf(
-  { sources, secrets }: Configuration,
+  configuration: Configuration,
   name: string,
   sync: SyncConfiguration,
 ): Readonly<Record<string, unknown>> {
+  const { sources } = configuration;
   const { from, rules, manage, protect, deletions, renames, reusedNames } = sync;
   const all = {
     sources: Object.fromEntries(from.map((source) => [source, sources[source]?.options])),
     syncs: { [name]: { from, ...rules, manage, protect, deletions, renames, reusedNames } },
   };
-  return JSON.parse(redactor(secrets)(JSON.stringify(all))) as Record<string, unknown>;
+  return JSON.parse(redacted(configuration, all)) as Record<string, unknown>;
 }
 
 /** The digest of the options of a source, without secrets. */
-function digestOfSource({ sources, folder, secrets }: Configuration, name: string): string {
-  const text = JSON.stringify([folder, sources[name]?.connector.name, sources[name]?.options]);
-  return createHash("sha256").update(redactor(secrets)(text)).digest("hex");
+function digestOfSource(configuration: Configuration, name: string): string {
+  const { sources, folder } = configuration;
+  return sha256(redacted(configuration, [folder, sources[name]?.connector.name, sources[name]?.options]));
 }
 
 function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {

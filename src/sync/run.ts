@@ -7,6 +7,7 @@ import { naming } from "#files/disk.ts";
 import type { Cause } from "#plan/causes.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts, Plan } from "#plan/change.ts";
+import type { DriftLeft } from "#plan/drift.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
@@ -73,6 +74,8 @@ export interface Report {
   readonly subjects?: readonly NoteSubject[] | undefined;
   /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
   readonly causes?: readonly Cause[] | undefined;
+  /** What stays as somebody made it in the target. */
+  readonly drift?: DriftLeft | undefined;
   /** Who leaves later or never. Absent for a stored plan. */
   readonly departures?: Departures | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
@@ -183,7 +186,7 @@ async function storeState(
   const baseline = { run: id, at: new Date(now).toISOString(), settings: sync.settings };
   try {
     if (changed || known === undefined) await storeBaseline(connection, folder, sync.name, baseline, undoes);
-    else await renewSettings(folder, sync.name, sync.settings);
+    else await renewSettings(folder, sync.name, known, sync.settings);
   } catch (error) {
     warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${folder}`, error))}`);
   }

@@ -1,8 +1,7 @@
-import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { Transform } from "node:stream";
-import { stop, track } from "./scripted-server.ts";
+import { listen, stop, track } from "./scripted-server.ts";
 
 /** A TCP proxy between a client and a server that can break connections. */
 export interface Proxy {
@@ -67,10 +66,9 @@ export async function startProxy(
     onward.pipe(client);
   });
   const open = track(server);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     get broken() {
       return broken;
     },

@@ -1,12 +1,11 @@
-import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
-import type { AddressInfo, Server, Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import express from "express";
 import SCIMMY from "scimmy";
 import { SCIMMYRouters } from "scimmy-routers";
-import { stop, track } from "./scripted-server.ts";
+import { listen, stop, track } from "./scripted-server.ts";
 
 /** The resources of a SCIM server in its order. They can be changed while it runs. */
 export interface ScimDirectory {
@@ -79,9 +78,7 @@ async function serve(
   };
   const server: Server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tls, listener);
   const open = track(server);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}/scim/v2`,
     directory,

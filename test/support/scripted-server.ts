@@ -75,9 +75,7 @@ export async function startScripted(
   };
   const server: Server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tls, listener);
   const open = track(server);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}`,
     arrived,
@@ -85,6 +83,12 @@ export async function startScripted(
     open,
     close: () => stop(server, open),
   };
+}
+
+/** Makes a server listen on this machine alone. @returns its port, which the system chooses */
+export async function listen(server: Server): Promise<number> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return (server.address() as AddressInfo).port;
 }
 
 /** The open connections of a server. */

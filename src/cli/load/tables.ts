@@ -48,11 +48,9 @@ function missingTable(wanted: string, tables: readonly string[]): InputError {
       : meant === undefined
         ? didYouMean(wanted, tables.slice(0, 20))
         : `did you mean ${JSON.stringify(meant)}?`;
+  const end = hint.endsWith("?") ? "" : ".";
   return new InputError(
-    `there is no table ${wanted}; ${hint} To make it, add it to the file of \`service.tables\`, or use \`rollcall sql "CREATE TABLE …"\``.replace(
-      /([^?]) To make/,
-      "$1. To make",
-    ),
+    `there is no table ${wanted}; ${hint}${end} To make it, add it to the file of \`service.tables\`, or use \`rollcall sql "CREATE TABLE …"\``,
   );
 }
 

@@ -94,10 +94,16 @@ export async function forgetBaseline(daemonFolder: string, sync: string): Promis
   await rm(join(daemonFolder, "baselines", `${sync}.json`), { force: true });
 }
 
-/** Stores that the configuration has changed, and nothing else had to. */
-export async function renewSettings(daemonFolder: string, sync: string, settings: Baseline["settings"]): Promise<void> {
-  const folder = join(daemonFolder, "baselines");
-  const snapshot = await findSnapshot<Baseline>(folder, sync);
-  if (snapshot === undefined || isDeepStrictEqual(snapshot.document.settings, settings)) return;
-  await replaceDocument(folder, sync, { ...snapshot.document, settings });
+/**
+ * Stores that the configuration has changed, and nothing else had to.
+ * @param known as `loadBaseline` returned it: it names the folder of its tables, too
+ */
+export async function renewSettings(
+  daemonFolder: string,
+  sync: string,
+  known: Baseline,
+  settings: Baseline["settings"],
+): Promise<void> {
+  if (isDeepStrictEqual(known.settings, settings)) return;
+  await replaceDocument(join(daemonFolder, "baselines"), sync, { ...known, settings });
 }

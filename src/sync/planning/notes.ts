@@ -28,7 +28,7 @@ export function notesOf({
   sync = "",
   limits = [],
   waiting = [],
-  drift = { left: 0, ignored: 0 },
+  drift,
 }: Desired & Partial<Limited>): Note[] {
   const notes: Note[] = [];
   if (waiting.length > 0) notes.push(waitingNote({ sync, limits, waiting }));
@@ -44,15 +44,23 @@ export function notesOf({
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   notes.push(...unresolvedNotes(assembly.unresolved));
   notes.push(...departureNotes(departures, sync));
-  if (drift.left > 0)
-    notes.push(`${pluralize(drift.left, "principal")} left as somebody changed them in the target (drift: leave)`);
-  if (drift.ignored > 0)
-    notes.push(`${pluralize(drift.ignored, "principal")} left as somebody changed them in the target (drift.ignore)`);
+  notes.push(...driftNotes(drift));
   if (frozen.withheld > 0)
     notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)
     notes.push(`${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
   return notes;
+}
+
+/** What stays as somebody made it in the target, and why. */
+export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 }): string[] {
+  const found = [
+    [left, "drift: leave"],
+    [ignored, "drift.ignore"],
+  ] as const;
+  return found.flatMap(([count, why]) =>
+    count === 0 ? [] : [`${pluralize(count, "principal")} left as somebody changed them in the target (${why})`],
+  );
 }
 
 /** Why records are quarantined, the most frequent reasons first. */

@@ -32,6 +32,8 @@ export interface Planned extends LimitedPlan {
   readonly departures?: Departures | undefined;
   /** Why the changes are there, those that explain most first. Absent: not asked for, or an undo. */
   readonly causes?: readonly Cause[] | undefined;
+  /** What stays as somebody made it in the target. Absent where everything is taken back. */
+  readonly drift?: DriftLeft | undefined;
   /** What the sources counted while they were read. */
   readonly counts?: readonly SourceCounts[] | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
@@ -83,7 +85,8 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const drift = await judgeDrift(connection, sync, explain);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides, drift: drift?.held });
   const read = sync.sources.filter(({ name }) => !unread.includes(name));
-  await refuseTorn(connection, read, { ...options, attributes: sync.rules.attributes() });
+  const { signal, warn } = options;
+  await refuseTorn(connection, read, { signal, warn, attributes: sync.rules.attributes() });
   await desired.storeRead();
   const isChange = changes(limited.plan.counts) > 0;
   const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
@@ -91,6 +94,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
     ...limited,
     ...withSubjects(notesOf({ ...desired, sync: sync.name, limits: limited.checks, waiting: limited.waiting, drift })),
     causes,
+    drift,
     departures: desired.departures,
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
@@ -98,7 +102,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
 };
 
 /** What is done about drift before the limits are checked. */
-export interface DriftFound extends DriftLeft {
+interface DriftFound extends DriftLeft {
   /** How many principals hold the run, if they are to. */
   readonly held?: number | undefined;
 }

@@ -1,30 +1,25 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import {
-  type Directory,
-  type DirectoryEntry,
-  groupOf,
-  person,
-  startDirectory,
-  unit,
-} from "../../support/ldap/directory.ts";
+import { type DirectoryEntry, groupOf, person, unit } from "../../support/ldap/directory.ts";
 import { ldifChange, ldifEntry } from "../../support/ldap/ldif.ts";
 import { resultCode } from "../../support/ldap/message.ts";
 import { admin, noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 import { organizationalUnit } from "./ldap-medium.ts";
-import { failureOf, openSource, readAll, type ReadOptions } from "./ldap-reading.ts";
+import {
+  base,
+  failureOf,
+  groups,
+  north,
+  openSource,
+  optionsOfBranches as options,
+  readAll,
+  type ReadOptions,
+  serveBranches as serve,
+  south,
+} from "./ldap-reading.ts";
 
 /** What a server answers with success, although there is less than there was. */
-
-const base = "dc=example,dc=com";
-const [north, south, groups] = [`ou=north,${base}`, `ou=south,${base}`, `ou=groups,${base}`];
-
-async function serve(entries: readonly DirectoryEntry[]): Promise<Directory> {
-  const directory = await startDirectory([unit(base), unit(north), unit(south), unit(groups), ...entries]);
-  onTestFinished(() => directory[Symbol.asyncDispose]());
-  return directory;
-}
 
 const people = (count: number, container: string, prefix = "u"): DirectoryEntry[] =>
   Array.from({ length: count }, (_, index) => person(`${prefix}${index}`, container));
@@ -34,13 +29,6 @@ const company = (): DirectoryEntry[] => [
   ...people(100, south, "s"),
   groupOf("staff", groups, [`uid=n0,${north}`, `uid=s0,${south}`]),
 ];
-
-const options = ({ url }: Directory, more: object = {}): object => ({
-  url,
-  users: { base: [north, south] },
-  groups: { base: groups },
-  ...more,
-});
 
 /** A read, and what it counted. */
 async function count(of: object, context: ReadOptions = {}): Promise<Record<string, number>> {

@@ -8,32 +8,26 @@ import {
   groupOf,
   person,
   startDirectory,
-  unit,
   uuid,
 } from "../../support/ldap/directory.ts";
 import { resultCode } from "../../support/ldap/message.ts";
 import { ldifEntry, ldifRename } from "../../support/ldap/ldif.ts";
 import { noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
 import { organizationalUnit } from "./ldap-medium.ts";
-import { openSource, readAll } from "./ldap-reading.ts";
+import {
+  base,
+  groups,
+  north,
+  openSource,
+  optionsOfBranches as options,
+  readAll,
+  serveBranches,
+  south,
+} from "./ldap-reading.ts";
 
 /** Looking up records by their ids, wherever they are now. */
 
-const base = "dc=example,dc=com";
-const [north, south, groups] = [`ou=north,${base}`, `ou=south,${base}`, `ou=groups,${base}`];
-
-async function serve(...entries: readonly DirectoryEntry[]): Promise<Directory> {
-  const directory = await startDirectory([unit(base), unit(north), unit(south), unit(groups), ...entries]);
-  onTestFinished(() => directory[Symbol.asyncDispose]());
-  return directory;
-}
-
-const options = ({ url }: Directory, more: object = {}): object => ({
-  url,
-  users: { base: [north, south] },
-  groups: { base: groups },
-  ...more,
-});
+const serve = (...entries: readonly DirectoryEntry[]): Promise<Directory> => serveBranches(entries);
 
 const user = (id: string): RecordId => ({ kind: "user", id });
 

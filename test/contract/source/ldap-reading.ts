@@ -2,6 +2,8 @@ import type { ReadContext, Source, SourceRecord, WantedAttributes } from "#conne
 import { RollcallError } from "#errors.ts";
 import ldap from "#connectors/ldap/index.ts";
 import type { Entry } from "#principals/entry.ts";
+import { onTestFinished } from "vitest";
+import { type Directory, type DirectoryEntry, startDirectory, unit } from "../../support/ldap/directory.ts";
 
 /** What a read of everything gave. */
 export interface Reading {
@@ -68,3 +70,22 @@ export function memberships({ users, groups, records }: Reading, user = "uid", g
   });
   return [...new Set(lines)].sort();
 }
+
+/** A directory with people in two branches, and groups in a third. */
+export const base = "dc=example,dc=com";
+export const [north, south, groups] = [`ou=north,${base}`, `ou=south,${base}`, `ou=groups,${base}`];
+
+/** Serves the branches with these entries until the test ends. */
+export async function serveBranches(entries: readonly DirectoryEntry[]): Promise<Directory> {
+  const directory = await startDirectory([unit(base), unit(north), unit(south), unit(groups), ...entries]);
+  onTestFinished(() => directory[Symbol.asyncDispose]());
+  return directory;
+}
+
+/** The options of a source that reads all of them. */
+export const optionsOfBranches = ({ url }: Directory, more: object = {}): object => ({
+  url,
+  users: { base: [north, south] },
+  groups: { base: groups },
+  ...more,
+});

@@ -1,5 +1,4 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { BerReader } from "ldapts";
 import { type AdEntry } from "./active-directory-entries.ts";
 import { parseSearch, type Search } from "./search.ts";
@@ -16,7 +15,7 @@ import {
   result,
   resultCode,
 } from "./message.ts";
-import { stop, track } from "../scripted-server.ts";
+import { listen, stop, track } from "../scripted-server.ts";
 
 /**
  * An LDAP server with the behaviour of Active Directory: values in ranges, names with `CNF:`, binary identifiers, its
@@ -103,9 +102,7 @@ export async function startActiveDirectory(options: ActiveDirectoryOptions): Pro
     done(result(resultCode.success), [page(0, cookie)]);
   };
 
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   const directory: ActiveDirectory = {
     url: `ldap://127.0.0.1:${port}`,
     port,

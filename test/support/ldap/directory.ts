@@ -1,7 +1,6 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { dnKey, isWithin } from "#principals/dn.ts";
-import { stop, track } from "../scripted-server.ts";
+import { listen, stop, track } from "../scripted-server.ts";
 import {
   encode,
   entry as entryBody,
@@ -92,10 +91,9 @@ export async function startDirectory(
     yield encode(message.id, operation.searchResultDone, done, controls);
   }
 
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listen(server);
   const directory: Directory = {
-    url: `ldap://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `ldap://127.0.0.1:${port}`,
     entries: [...entries],
     offline: [],
     answer: undefined,

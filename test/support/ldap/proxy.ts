@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { encode, type LdapMessage, messagesOf, operation, pageOf, result } from "./message.ts";
-import { track } from "../scripted-server.ts";
+import { listen, track } from "../scripted-server.ts";
 
 /** What a proxy does to a conversation. It is called for every message and decides which ones to act on. */
 export interface LdapFault {
@@ -83,9 +83,7 @@ export async function startLdapProxy(target: number): Promise<LdapProxy> {
     if (!stalled) upstream.destroy();
   };
 
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     url: `ldap://127.0.0.1:${port}`,
     port,
