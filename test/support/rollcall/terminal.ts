@@ -22,9 +22,10 @@ export function atTerminal(
   args: readonly string[],
   options: { cwd: string; env?: NodeJS.ProcessEnv; columns?: number },
 ): Terminal {
-  const quoted = [process.execPath, main, ...args].map((each) => `'${each}'`).join(" ");
+  // A shell that stayed between would receive Ctrl-C too, and some then report 130 whatever the command's exit code was.
+  const rollcall = `exec ${[process.execPath, main, ...args].map((each) => `'${each}'`).join(" ")}`;
   const { columns } = options;
-  const command = columns === undefined ? quoted : `stty cols ${columns}; exec ${quoted}`;
+  const command = columns === undefined ? rollcall : `stty cols ${columns}; ${rollcall}`;
   const child = spawn("script", ["-qefc", command, "/dev/null"], {
     cwd: options.cwd,
     env: { ...process.env, ROLLCALL_CONFIG: undefined, TERM: "xterm", COLUMNS: "200", CI: undefined, ...options.env },
