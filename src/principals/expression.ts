@@ -83,8 +83,8 @@ registerFunctions(environment);
 export function compileExpression(source: string, now: Date): Expression | Fault {
   if (Buffer.byteLength(source) > longest)
     return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
+  const text = nfc(source);
   try {
-    const text = nfc(source);
     const original = environment.parse(text).ast;
     const parsed = environment.parse(withOwnFunctions(text, original));
     const checked = parsed.check();
@@ -117,7 +117,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
       asksTime: nodes.some((node) => node.op === "id" && node.args === "Now"),
     };
   } catch (error) {
-    if (error instanceof ParseError) return fault(error);
+    if (error instanceof ParseError) return fault(error, undefined, text);
     // The library calls itself once for each operator of a long chain.
     if (error instanceof RangeError)
       return { message: 'too many operators in one expression; split it, or use a list: entry.x in ["a", "b"]' };
@@ -170,8 +170,19 @@ function fault(error: TypeCheckResult["error"], ast?: ASTNode, text = ""): Fault
   const { code, range, summary } = error;
   const node = [...nodesOf(ast)].find(({ start, end }) => start === range?.start && end === range.end);
   const hint = hints[code];
-  const message = `${plain(summary, node, text)}${hint === undefined ? "" : `; ${hint}`}`;
+  const message =
+    attributeMeant(text, range?.start) ?? `${plain(summary, node, text)}${hint === undefined ? "" : `; ${hint}`}`;
   return range === undefined ? { message } : { message, offset: range.start };
+}
+
+const dotted = /\bentry\.([\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*)/gu;
+
+/** What to write for an attribute whose name is no identifier, if the offset is in such a name: `entry.E-Mail`. */
+function attributeMeant(text: string, offset = 0): string | undefined {
+  for (const { 0: found, 1: name = "", index } of text.matchAll(dotted))
+    if (offset > index && offset <= index + found.length && !/^[A-Za-z_]\w*$/.test(name))
+      return `for the attribute ${name} write \`entry[${JSON.stringify(name)}]\``;
+  return undefined;
 }
 
 function explain(error: unknown, ast: ASTNode, attributes: Attributes, text: string): string {
@@ -199,7 +210,7 @@ const wording: readonly (readonly [RegExp, string])[] = [
 function plain(summary: string, node?: ASTNode, text = ""): string {
   const words = wording.reduce((message, [pattern, replacement]) => message.replace(pattern, replacement), summary);
   const call = /^found no matching overload for '(.*)'$/s.exec(words)?.[1];
-  if (call !== undefined) return wrongCall(call);
+  if (call !== undefined) return wrongCall(call, node, text);
   const operation = /^no such overload: (.*)$/s.exec(words)?.[1];
   return operation === undefined ? words : wrongOperation(operation, node, text);
 }
@@ -207,18 +218,65 @@ function plain(summary: string, node?: ASTNode, text = ""): string {
 /** Functions of CEL's optional values, which rules have no use for. */
 const optionalFunctions = new Set(["bind", "hasValue", "none", "of", "or", "orValue", "value"]);
 
-const knownFunctions = new Set(
-  ["now", ...environment.getDefinitions().functions.map(({ name }) => name)].filter(
-    (name) => /^[a-z]/.test(name) && !optionalFunctions.has(name),
-  ),
-);
+/** By name: whether it is called as a function, `f(x)`, as a method, `x.f()`, or both. */
+const knownFunctions = new Map<string, { isFunction: boolean; isMethod: boolean }>([
+  ["now", { isFunction: true, isMethod: false }],
+]);
+for (const { name, receiverType } of environment.getDefinitions().functions) {
+  if (!/^[a-z]/.test(name) || optionalFunctions.has(name)) continue;
+  const known = knownFunctions.get(name) ?? { isFunction: false, isMethod: false };
+  knownFunctions.set(name, {
+    isFunction: known.isFunction || receiverType === null,
+    isMethod: known.isMethod || receiverType !== null,
+  });
+}
+
+/** What other languages call them. */
+const otherNames: Readonly<Record<string, string>> = {
+  default: "coalesce",
+  ifnull: "coalesce",
+  length: "size",
+  nvl: "coalesce",
+  replaceall: "replace",
+  strip: "trim",
+  substr: "truncate",
+  tolower: "lower",
+  tolowercase: "lower",
+  tostring: "string",
+  toupper: "upper",
+  touppercase: "upper",
+};
 
 /** @param call the function with the types of its arguments: `lowr(dyn)`, `null.contains(string)` */
-function wrongCall(call: string): string {
+function wrongCall(call: string, node: ASTNode | undefined, text: string): string {
   const name = /([A-Za-z_]\w*)\([^()]*\)$/.exec(call)?.[1] ?? call;
-  if (knownFunctions.has(name)) return `cannot call ${call}`;
-  const meant = nearest(name, [...knownFunctions]);
-  return `unknown function \`${name}\`${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
+  const known = knownFunctions.has(name);
+  const meant = known ? name : (otherNames[name.toLowerCase()] ?? nearest(name, [...knownFunctions.keys()]));
+  const said = known ? `cannot call ${call}` : `unknown function \`${name}\``;
+  if (meant === undefined) return said;
+  const instead = calledDifferently(meant, node, text);
+  if (instead !== undefined)
+    return `${known ? `\`${name}\` ${isMethodOnly(name) ? "is a method" : "is a function"}` : said}; write \`${instead}\``;
+  return known ? said : `${said}; did you mean \`${meant}\`?`;
+}
+
+function isMethodOnly(name: string): boolean {
+  return knownFunctions.get(name)?.isFunction === false;
+}
+
+/** The call in the form that the function has: `entry.a.lower()` as `lower(entry.a)`, `endsWith(entry.a, "b")` as a method. */
+function calledDifferently(name: string, node: ASTNode | undefined, text: string): string | undefined {
+  const { isFunction = false, isMethod = false } = knownFunctions.get(name) ?? {};
+  const written = ({ start, end }: ASTNode): string => text.slice(start, end).trim();
+  if (node?.op === "rcall" && isFunction && !isMethod) {
+    const [, receiver, rest] = node.args;
+    return `${name}(${[receiver, ...rest].map(written).join(", ")})`;
+  }
+  if (node?.op === "call" && isMethod && !isFunction) {
+    const [receiver, ...rest] = node.args[1];
+    return receiver === undefined ? undefined : `${written(receiver)}.${name}(${rest.map(written).join(", ")})`;
+  }
+  return undefined;
 }
 
 const typeNames: Readonly<Record<string, string>> = {
@@ -242,7 +300,8 @@ function wrongOperation(operation: string, node: ASTNode | undefined, text: stri
   if (left === undefined || right === undefined)
     return operation.replace(
       /^([!-])(\S+)$/,
-      (_, sign: string, type: string) => `cannot apply ${sign} to ${typeName(type)}`,
+      (_, sign: string, type: string) =>
+        `cannot apply ${sign} to ${typeName(type)}${insteadOfNot(sign, type, node, text)}`,
     );
   const compared = comparedWithNumber(left, right);
   const operands = node?.op === operator && Array.isArray(node.args) ? (node.args as unknown[]).filter(isNode) : [];
@@ -253,6 +312,12 @@ function wrongOperation(operation: string, node: ASTNode | undefined, text: stri
   const converted = `${compared}(${written})`;
   const instead = left === "string" ? `${converted} ${operator} ${second}` : `${first} ${operator} ${converted}`;
   return `\`${written}\` is text; write \`${instead}\``;
+}
+
+/** Where a flag is a text, as in CSV: the comparison to write. */
+function insteadOfNot(sign: string, type: string, node: ASTNode | undefined, text: string): string {
+  if (sign !== "!" || type !== "string" || node?.op !== "!_" || namedBy(node.args) === undefined) return "";
+  return `; write \`${text.slice(node.args.start, node.args.end).trim()} != "true"\``;
 }
 
 /** The function that makes a number of the text, where the other operand is a number. */

@@ -69,17 +69,51 @@ const functions: Readonly<Record<string, (...values: never[]) => unknown>> = {
   /** Whether one moment is after another; false where either is null. */
   "isAfter(dyn, dyn): bool": (one: unknown, other: unknown) =>
     ordered(asDate("isAfter", other), asDate("isAfter", one)),
-  /** The first that is not null. */
-  "coalesce(dyn, dyn): dyn": coalesce,
-  "coalesce(dyn, dyn, dyn): dyn": coalesce,
-  "coalesce(dyn, dyn, dyn, dyn): dyn": coalesce,
 };
+
+/** The most values that `coalesce` takes. */
+const mostAlternatives = 8;
 
 /** Makes the functions known to the environment. */
 export function registerFunctions(environment: Environment): void {
   for (const [signature, handler] of Object.entries(functions)) {
     environment.registerFunction(signature, handler, { async: false });
   }
+  for (let count = 2; count <= mostAlternatives; count += 1)
+    environment.registerFunction(`coalesce(${Array(count).fill("ast").join(", ")}): dyn`, coalesce);
+  // What is not set is not true.
+  environment.registerOperator("!null: bool", () => true);
+}
+
+/** The parts of the library's macros that `coalesce` uses. */
+interface Macro {
+  readonly args: readonly unknown[];
+  readonly async: false;
+  typeCheck(
+    checker: { check(node: unknown, context: unknown): unknown; getType(name: string): unknown },
+    macro: Macro,
+    context: unknown,
+  ): unknown;
+  evaluate(evaluator: { run(node: unknown, context: unknown): unknown }, macro: Macro, context: unknown): unknown;
+}
+
+/** The first that is not null. A macro: what comes after it is not evaluated, and cannot fail. */
+function coalesce({ args }: Pick<Macro, "args">): Macro {
+  return {
+    args,
+    async: false,
+    typeCheck: (checker, macro, context) => {
+      for (const each of macro.args) checker.check(each, context);
+      return checker.getType("dyn");
+    },
+    evaluate: (evaluator, macro, context) => {
+      for (const each of macro.args) {
+        const value = evaluator.run(each, context);
+        if (value !== null) return value;
+      }
+      return null;
+    },
+  };
 }
 
 function withText(name: string, value: unknown, change: (text: string) => unknown): unknown {
@@ -129,10 +163,6 @@ function ordered(one: Date | null, other: Date | null): boolean {
 function valuesOf(value: unknown): unknown[] {
   if (value === null) return [];
   return Array.isArray(value) ? value : [value];
-}
-
-function coalesce(...values: readonly unknown[]): unknown {
-  return values.find((value) => value !== null) ?? null;
 }
 
 /**

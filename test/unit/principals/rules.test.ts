@@ -56,6 +56,20 @@ describe("an entry's attributes", () => {
     ).toBe("yes");
   });
 
+  test("a flag that is not set is not true", () => {
+    expect(judge({ include: "!entry.locked" }).verdict).toBe("included");
+    expect(judge({ include: "!entry.locked" }, { locked: false }).verdict).toBe("included");
+    expect(judge({ include: "!entry.locked" }, { locked: true }).verdict).toBe("excluded");
+    expect(judge({ include: "!entry.locked" }, { locked: "true" })).toMatchObject({
+      verdict: "quarantined",
+      reason: 'users.include: cannot apply ! to text; write `entry.locked != "true"`',
+    });
+    // It is read, all the same: a source where nobody has it is told of.
+    expect(
+      compileRules({ users: { include: "!entry.locked", name: '"a"', displayName: '"a"' } }).required().users,
+    ).toEqual(["locked"]);
+  });
+
   test("numbers and booleans are CEL's own", () => {
     expect(judge({ include: "entry.level >= 3 && entry.active" }, { level: 3, active: true }).verdict).toBe("included");
     expect(evaluate("entry.level", { level: 3 })).toBe("3");
@@ -86,6 +100,14 @@ test.each([
   ["string(values(entry.nick).size())", "0"],
 ])("%s is %s", (expression, expected) => {
   expect(evaluate(expression, { sn: "Lee" })).toBe(expected);
+});
+
+test("what comes after the first value of coalesce, and a branch that is not taken, is not evaluated", () => {
+  expect(evaluate("coalesce(entry.mail, lower(entry.mails))", { mail: "a@b", mails: ["c", "d"] })).toBe("a@b");
+  expect(evaluate("coalesce(entry.mail, lower(entry.mails))", { mails: ["c", "d"] })).toMatch(/lower\(\) needs a text/);
+  expect(evaluate("has(entry.mail) ? entry.mail : lower(entry.mails)", { mail: "a@b", mails: ["c"] })).toBe("a@b");
+  expect(evaluate('coalesce(entry.a, entry.b, entry.c, entry.d, entry.e, "f")')).toBe("f");
+  expect(evaluate("coalesce(entry.a, entry.b)")).toBeUndefined();
 });
 
 const dn = String.raw`cn=Lovelace\, Ada+uid=ada, OU=R\C3\A9seau ,ou=people,dc=example`;
@@ -388,6 +410,14 @@ describe("checkRules", () => {
     ["include", "entry.x.matches(entry.y)", "a regular expression is written here, as a text in quotes", 16],
     ["include", "now() > 1", "cannot apply > to a date and a whole number", 0],
     ["include", "lowr(entry.x) == 'a'", "unknown function `lowr`; did you mean `lower`?", 0],
+    ["name", '"a" + entry.E-Mail', 'for the attribute E-Mail write `entry["E-Mail"]`', 14],
+    ["name", "lower(entry.Straße)", 'for the attribute Straße write `entry["Straße"]`', 16],
+    ["name", 'entry.x.replace("a", "b")', '`replace` is a function; write `replace(entry.x, "a", "b")`', 0],
+    ["name", "lower(trim(entry.x).lower())", "`lower` is a function; write `lower(trim(entry.x))`", 6],
+    ["name", "entry.x.toLowerCase()", "unknown function `toLowerCase`; write `lower(entry.x)`", 0],
+    ["name", "entry.x.lowr()", "unknown function `lowr`; write `lower(entry.x)`", 0],
+    ["include", 'startsWith(entry.x, "a")', '`startsWith` is a method; write `entry.x.startsWith("a")`', 0],
+    ["include", "coalesce(entry.x, nope())", "unknown function `nope`", 18],
     ["include", "lower(entry.x, 1)", "cannot call lower(dyn, int)", 0],
     ["include", "string(entry.x) > 10", "`string(entry.x)` is text; write `int(string(entry.x)) > 10`", 0],
     ["displayName", '"a" + true', "cannot apply + to text and true or false", 0],
