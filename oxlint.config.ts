@@ -10,6 +10,7 @@ const leaves: Record<string, readonly string[]> = {
   errors: [],
   text: [],
   queue: [],
+  times: ["commands"],
   values: ["text"],
 };
 
@@ -31,7 +32,7 @@ const layers: Record<string, readonly string[]> = {
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
   "src/exports": ["client", "plan", "duckdb", "files/disk"],
-  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "http/sites"],
+  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "http/sites", "http/throttle"],
   "src/config": [
     "connector",
     // What a module says can be configured of it.
@@ -47,7 +48,9 @@ const layers: Record<string, readonly string[]> = {
     "http/redact",
   ],
   "src/control": ["sync", "client", "exports", "config", "plan", "wire", "http", "files"],
+  "src/console": ["control", "sync", "client", "config", "plan", "wire", "http"],
   "src/cli": [
+    "console",
     "control",
     "sync",
     "client",

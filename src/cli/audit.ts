@@ -12,7 +12,7 @@ import type { Verification } from "#sync/audit/verify.ts";
 import type { Actor } from "#sync/record.ts";
 import { pluralize, formatNumber, visible } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
-import { exactly } from "./format.ts";
+import { exactly } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 

@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { forCaller } from "./format.ts";
+import { forCaller } from "#times.ts";
 import { isDeepStrictEqual } from "node:util";
 import type { Configuration } from "#config/configuration.ts";
 import { errorDocument, InputError } from "#errors.ts";

@@ -13,7 +13,7 @@ import { chosenSyncs } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 import { progressOf } from "./plan.ts";
-import { exactly, forCaller } from "./format.ts";
+import { exactly, forCaller } from "#times.ts";
 import { openSync } from "./wiring.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";

@@ -10,10 +10,10 @@ import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import { openStoredChanges } from "./stored-runs.ts";
 import type { StoredChanges } from "./stored-runs.ts";
-import { exactly, relatively } from "./format.ts";
+import { exactly, relatively } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { causeOf, decisionWords, stateOf, toneStyles, tones } from "./run-text.ts";
+import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#sync/run-text.ts";
 import { knownRuns } from "./stored-runs.ts";
 
 /** One run, as far as it concerns the name. */

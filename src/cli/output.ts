@@ -3,7 +3,7 @@ import { redactor } from "#http/redact.ts";
 import { HeldError, errorDocument } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import { printable, printableJson, visible } from "#text.ts";
-import { forCaller, useLocalTime } from "./format.ts";
+import { forCaller, useLocalTime } from "#times.ts";
 
 /** The exit codes of all commands. */
 export const exitCodes = { done: 0, failed: 1, changes: 2, held: 3 } as const;

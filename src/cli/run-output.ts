@@ -19,10 +19,10 @@ import { visible } from "#text.ts";
 import type { Context } from "./context.ts";
 import { describeExported } from "./export.ts";
 import type { ExportDocument } from "./export.ts";
-import { forCaller } from "./format.ts";
+import { forCaller } from "#times.ts";
 import { describeFailure, exitCodeOf, exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
-import { selectionWords } from "./run-text.ts";
+import { selectionWords } from "#sync/run-text.ts";
 import { openStoredChanges } from "./stored-runs.ts";
 
 /** How a run ended, as a command shows it. */

@@ -1,13 +1,14 @@
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { exactly, lasting, layOut, relatively, renderTable } from "./format.ts";
+import { layOut, renderTable } from "./format.ts";
+import { exactly, lasting, relatively } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { painter } from "#plan/render/text.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
 import { knownRuns } from "./stored-runs.ts";
-import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "./run-text.ts";
+import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#sync/run-text.ts";
 
 export interface RunsOptions {
   readonly state?: readonly RunState[];

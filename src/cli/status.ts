@@ -16,10 +16,11 @@ import { pluralize } from "#text.ts";
 import { localActor } from "./context.ts";
 import type { Context } from "./context.ts";
 import { daemonFolder, readPresence } from "./data-folder.ts";
-import { exactly, forCaller, layOut, relatively, renderTable } from "./format.ts";
+import { layOut, renderTable } from "./format.ts";
+import { exactly, forCaller, relatively } from "#times.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { stateOf, tones, toneStyles } from "./run-text.ts";
+import { stateOf, tones, toneStyles } from "#sync/run-text.ts";
 import { knownRuns } from "./stored-runs.ts";
 
 /** A sync with the newest of its runs that have come to something, and those that wait. */

@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { Context } from "#cli/context.ts";
 import type { ExportDocument } from "#cli/export.ts";
 import { describeFailure } from "#cli/output.ts";
-import { shortCounts } from "#cli/run-text.ts";
+import { shortCounts } from "#sync/run-text.ts";
 import { asCalled, command } from "#commands.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import { renderText } from "#plan/render/text.ts";

@@ -1,7 +1,8 @@
 import type { Logger } from "pino";
 import { quote } from "#text.ts";
+import type { Throttle } from "#http/throttle.ts";
 import type { Sessions, SessionUser } from "./sessions.ts";
-import type { KnownAddresses, Throttle } from "./throttle.ts";
+import type { KnownAddresses } from "./known-addresses.ts";
 
 export interface Credentials {
   readonly username: string;

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { exactly, forCaller, layOut, renderTable, useLocalTime } from "#cli/format.ts";
+import { layOut, renderTable } from "#cli/format.ts";
+import { exactly, forCaller, useLocalTime } from "#times.ts";
 
 describe("a table that is wider than the terminal", () => {
   const columns = ["run", "state", "why", "note"];

@@ -2,9 +2,9 @@ import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { exactly, lasting, relatively } from "#cli/format.ts";
+import { exactly, lasting, relatively } from "#times.ts";
 import { parseAspects, parseMoment, parseStates } from "#cli/arguments.ts";
-import { decisionWords, stateOf, tookOf } from "#cli/run-text.ts";
+import { decisionWords, stateOf, tookOf } from "#sync/run-text.ts";
 import { factsOf, possibilities, writeReport } from "#cli/show.ts";
 import { chosenRun } from "#cli/stored-runs.ts";
 import type { RunRecord } from "#sync/record.ts";

@@ -2,7 +2,7 @@ import pino from "pino";
 import { expect, test } from "vitest";
 import { createLogin } from "#service/session/login.ts";
 import type { LoginOptions } from "#service/session/login.ts";
-import { createThrottle } from "#service/session/throttle.ts";
+import { createThrottle } from "#http/throttle.ts";
 
 function setUp(change: Partial<LoginOptions> = {}): { login: ReturnType<typeof createLogin>; checked: string[] } {
   const checked: string[] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createThrottle } from "#service/session/throttle.ts";
-import type { Throttle } from "#service/session/throttle.ts";
+import { createThrottle } from "#http/throttle.ts";
+import type { Throttle } from "#http/throttle.ts";
 
 const minute = 60_000;
 
