@@ -7,7 +7,8 @@ import { formatNumber, pluralize, quote } from "#text.ts";
 /**
  * Why a change is there.
  * - `first`: no run has been applied yet, so there is nothing to compare with.
- * - `new`, `gone`: the record appeared in the source, or vanished from it. `grace`: it vanished earlier.
+ * - `new`, `gone`: the record appeared in the source, or vanished from it; with nearly every other record of an attribute's
+ *   value or below a DN, if that is so. `grace`: it vanished earlier.
  * - `attribute`: an attribute of the record changed. `rename`: one that the name is made of.
  * - `into scope`, `out of scope`: the rules `include` and `exclude` decide otherwise now. `cleared`: a quarantine ended.
  * - `membership`: the source has other members of a group. `configuration`: the configuration changed.
@@ -44,6 +45,8 @@ export interface Cause {
   /** The part of the value that differs, where all changes have it in common. */
   readonly from?: string | undefined;
   readonly to?: string | undefined;
+  /** For `new` and `gone` with an attribute: how many records have that value, or are below that DN. */
+  readonly of?: number | undefined;
   /** How many users and groups have a change that it explains. */
   readonly users: number;
   readonly groups: number;
@@ -64,6 +67,9 @@ export interface CauseOptions {
 /** Changes of one attribute with fewer common values than this are one cause together. */
 const fewest = 2;
 
+/** Records came or left together where so many of them did, and so large a part of all that had the value in common. */
+const together = { records: 3, share: 0.9 } as const;
+
 /** So many causes are named; the rest are `other` together. */
 const most = 30;
 
@@ -74,9 +80,12 @@ const most = 30;
  */
 export async function findCauses(connection: Connection, options: CauseOptions): Promise<Cause[]> {
   await createItems(connection);
-  if (options.hasBaseline) await explainItems(connection, options);
-  else
+  if (options.hasBaseline) {
+    await explainItems(connection, options);
+    await findTogether(connection);
+  } else
     await connection.run(`
+      CREATE OR REPLACE TEMP TABLE shared (cause VARCHAR, source VARCHAR, attribute VARCHAR, value VARCHAR, of BIGINT);
       CREATE OR REPLACE TEMP TABLE explained AS
       SELECT *, 'first' AS cause, NULL::VARCHAR AS source, NULL::VARCHAR AS attribute, NULL::VARCHAR AS was, NULL::VARCHAR AS became
       FROM item`);
@@ -96,6 +105,9 @@ const ownTables = [
   "judged",
   "evidence",
   "explained",
+  "arrival",
+  "fact",
+  "shared",
   "keyed",
   "ranked",
   "cause",
@@ -289,6 +301,54 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     FROM alone a LEFT JOIN alone g ON a.cause = 'of group' AND g.kind = 'group' AND g.aspect = 'existence' AND g.name = a.grp`);
 }
 
+/**
+ * Completes `explained` for records that came or left together: the attribute and value that they have in common with
+ * hardly any other record, or the DN above them. Makes `shared (cause, source, attribute, value, of)`.
+ */
+async function findTogether(connection: Connection): Promise<void> {
+  const value = `json_extract_string(attributes, '/' || replace(replace(attribute, '~', '~0'), '/', '~1'))`;
+  // The DN above a record, and all above that.
+  const containers = String.raw`regexp_extract_all(container, '(?:[^,\\]|\\.)+')`;
+  const dns = `
+    unnest(list_transform(generate_series(1, len(${containers})), lambda i: array_to_string(list_slice(${containers}, i, len(${containers})), ',')))`;
+  await connection.run(`
+    CREATE OR REPLACE TEMP VIEW population AS
+    SELECT 'new' AS cause, * FROM record WHERE scope = 'in' UNION ALL SELECT 'gone', * FROM baseline_record WHERE scope = 'in';
+    CREATE OR REPLACE TEMP TABLE arrival AS
+    SELECT p.* FROM population p
+    SEMI JOIN (FROM explained WHERE cause IN ('new', 'gone') AND aspect = 'existence') e USING (cause, kind, name);
+    CREATE OR REPLACE TEMP TABLE fact AS
+    SELECT cause, kind, name, source, attribute, value FROM (
+      SELECT *, ${value} AS value FROM (SELECT *, unnest(json_keys(attributes)) AS attribute FROM arrival))
+    WHERE value <> ''
+    UNION ALL
+    SELECT cause, kind, name, source, 'dn', ${dns} FROM arrival WHERE container IS NOT NULL;
+    CREATE OR REPLACE TEMP TABLE shared AS
+    WITH candidate AS MATERIALIZED (
+      SELECT cause, source, attribute, value, count(*) AS records FROM fact GROUP BY ALL HAVING records >= ${together.records}),
+    asked AS MATERIALIZED (SELECT DISTINCT cause, source, attribute FROM candidate),
+    valued AS (
+      SELECT cause, source, attribute, ${value} AS value FROM population JOIN asked USING (cause, source)),
+    placed AS (
+      SELECT cause, source, 'dn' AS attribute, ${dns} AS value, entries FROM (
+        SELECT cause, source, container, count(*) AS entries FROM population SEMI JOIN asked USING (cause, source)
+        WHERE container IS NOT NULL GROUP BY ALL)),
+    total AS (
+      SELECT cause, source, attribute, value, count(*) AS of FROM valued GROUP BY ALL
+      UNION ALL
+      SELECT cause, source, attribute, value, sum(entries) FROM placed GROUP BY ALL)
+    SELECT cause, source, attribute, value, records, sum(of)::BIGINT AS of FROM candidate JOIN total USING (cause, source, attribute, value)
+    GROUP BY ALL HAVING records >= ${together.share} * sum(of);
+    UPDATE explained SET source = best.source, attribute = best.attribute,
+      was = CASE explained.cause WHEN 'gone' THEN best.value END, became = CASE explained.cause WHEN 'new' THEN best.value END
+    FROM (
+      SELECT f.* FROM fact f JOIN shared s USING (cause, source, attribute, value)
+      QUALIFY row_number() OVER (
+        PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1) best
+    WHERE best.cause = explained.cause AND best.kind = explained.kind AND best.name = explained.name;
+    DROP VIEW population`);
+}
+
 /** SQL of the parts of a value: what stands between the signs that DNs, paths, addresses and names are made of, and these. */
 function partsOf(value: string): string {
   return `regexp_extract_all(${value}, '[^,;@/\\s]+|[,;@/\\s]')`;
@@ -312,6 +372,7 @@ interface CauseRow {
   readonly attribute: string | null;
   readonly was: string | null;
   readonly became: string | null;
+  readonly of: bigint | null;
   readonly users: bigint;
   readonly groups: bigint;
   readonly example: string;
@@ -327,18 +388,18 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
     CREATE OR REPLACE TEMP TABLE keyed AS
     WITH fitted AS (
       SELECT action, kind, name, aspect, grp, cause, source,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership') THEN attribute END AS attribute,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN was END AS was,
-        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope') THEN became END AS became,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN attribute END AS attribute,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN was END AS was,
+        CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became,
         CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS of_source
       FROM explained),
     counted AS (
       SELECT *, count(DISTINCT (kind, name)) OVER (PARTITION BY cause, of_source, attribute, was, became) AS size,
         count(DISTINCT (was, became)) OVER (PARTITION BY cause, of_source, attribute) AS values FROM fitted)
     SELECT action, kind, name, aspect, grp, cause, of_source AS source,
-      CASE WHEN cause = 'membership' AND size < ${fewest} THEN NULL ELSE attribute END AS attribute,
-      CASE WHEN size >= ${fewest} OR values = 1 THEN was END AS was,
-      CASE WHEN size >= ${fewest} OR values = 1 THEN became END AS became
+      CASE WHEN size >= ${fewest} OR cause NOT IN ('membership', 'new', 'gone') THEN attribute END AS attribute,
+      CASE WHEN size >= ${fewest} OR (values = 1 AND cause NOT IN ('new', 'gone')) THEN was END AS was,
+      CASE WHEN size >= ${fewest} OR (values = 1 AND cause NOT IN ('new', 'gone')) THEN became END AS became
     FROM counted;
     CREATE OR REPLACE TEMP TABLE ranked AS
     SELECT cause, source, attribute, was, became, row_number() OVER (ORDER BY count(DISTINCT (kind, name)) DESC) > ${most} AS is_small
@@ -352,8 +413,11 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
         ORDER BY count(DISTINCT (kind, name)) DESC, cause, source, attribute, was, became) AS id,
       cause AS kind, source, attribute, was, became,
       count(DISTINCT name) FILTER (kind = 'user') AS users, count(DISTINCT name) FILTER (kind = 'group') AS groups,
-      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind
-    FROM keyed GROUP BY cause, source, attribute, was, became;
+      min_by(name, (kind, name)) AS example, min_by(kind, (kind, name)) AS example_kind, any_value(of) AS of
+    FROM (
+      SELECT k.*, s.of FROM keyed k LEFT JOIN shared s ON s.cause = k.cause AND s.source = k.source
+        AND s.attribute = k.attribute AND s.value = coalesce(k.was, k.became))
+    GROUP BY cause, source, attribute, was, became;
     CREATE OR REPLACE TEMP TABLE change_cause AS
     SELECT k.kind, k.name, list(DISTINCT c.id ORDER BY c.id) AS causes FROM keyed k
     JOIN cause c ON c.kind = k.cause AND c.source IS NOT DISTINCT FROM k.source AND c.attribute IS NOT DISTINCT FROM k.attribute
@@ -367,6 +431,7 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
     attribute: row.attribute ?? undefined,
     from: row.was ?? undefined,
     to: row.became ?? undefined,
+    of: row.of === null ? undefined : Number(row.of),
     users: Number(row.users),
     groups: Number(row.groups),
     example: { kind: row.example_kind, name: row.example },
@@ -374,7 +439,8 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
 }
 
 /** The cause in words: `department changed from "Sales" to "Revenue" (corp)`. */
-export function describeCause({ kind, source, attribute = "", from, to }: Omit<Cause, "example">): string {
+export function describeCause(cause: Omit<Cause, "example">): string {
+  const { kind, source, attribute = "", from, to } = cause;
   const of = source === undefined ? "" : ` (${source})`;
   const step =
     from === undefined && to === undefined
@@ -386,9 +452,9 @@ export function describeCause({ kind, source, attribute = "", from, to }: Omit<C
     case "first":
       return "first run of this sync: there is nothing to compare with";
     case "new":
-      return `new in ${source ?? "the source"}`;
+      return `new in ${source ?? "the source"}${ofTogether(cause)}`;
     case "gone":
-      return `gone from ${source ?? "the source"}`;
+      return `gone from ${source ?? "the source"}${ofTogether(cause)}`;
     case "grace":
       return `the grace period ended${of}`;
     case "attribute":
@@ -417,6 +483,14 @@ export function describeCause({ kind, source, attribute = "", from, to }: Omit<C
     default:
       return kind;
   }
+}
+
+/** `: 99 of the 100 below "ou=Sales,dc=example,dc=com"`. */
+function ofTogether({ attribute, from, to = from, of, users, groups }: Omit<Cause, "example">): string {
+  if (of === undefined || to === undefined) return "";
+  const part =
+    users + groups >= of ? `all ${formatNumber(of)}` : `${formatNumber(users + groups)} of the ${formatNumber(of)}`;
+  return `: ${part} ${attribute === "dn" ? "below" : `with the ${attribute}`} ${quote(to)}`;
 }
 
 /** How much a cause explains: `387 users and 2 groups`. */

@@ -93,7 +93,7 @@ export const tables = {
   /** Their principals as the sources want them. Made by `leaveDrift`, read by `storeBaseline`. */
   drift_wanted: principalDdl,
   /** The records that the last applied run read, as in `record`; `scope` may be `left out`. Made by `loadBaseline`, read by `findCauses`. */
-  baseline_record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, attributes VARCHAR`,
+  baseline_record: assembledTables.record,
   /** The memberships that rules made then. Made by `loadBaseline`, read by `findCauses`. */
   baseline_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
   /** The target as that run left it. Made by `loadBaseline`, read by `findCauses`. */

@@ -174,20 +174,24 @@ async function resolve(
   };
 }
 
+/** A DN: the first group is what follows its first RDN. */
+const containerPattern = String.raw`^\w[\w.-]*=(?:[^,\\]|\\.)*,(\w[\w.-]*=.*)$`;
+
 /** Makes `record`. */
 async function createRecords(connection: Connection, joins: boolean): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TABLE record AS
     WITH seen AS (
-      SELECT e.seq, e.seq AS person, source, kind, source_id FROM staged_entry e ANTI JOIN staged_raw USING (seq)
+      SELECT e.seq, e.seq AS person, source, kind, source_id, origin FROM staged_entry e ANTI JOIN staged_raw USING (seq)
       WHERE EXISTS (FROM staged_attributes)
       UNION ALL
-      SELECT seq, ${joins ? "coalesce(p.person, seq)" : "seq"}, r.source, r.kind, r.source_id FROM staged_raw r
+      SELECT seq, ${joins ? "coalesce(p.person, seq)" : "seq"}, r.source, r.kind, r.source_id, r.origin FROM staged_raw r
       ${joins ? "LEFT JOIN person p USING (seq)" : ""}
       UNION ALL
-      SELECT seq, seq, source, kind, source_id FROM staged_excluded)
+      SELECT seq, seq, source, kind, source_id, NULL FROM staged_excluded)
     SELECT s.kind, e.name, o.name AS source, s.source_id,
       CASE WHEN e.seq IS NULL THEN 'excluded' WHEN e.seq IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
+      CASE WHEN a.seq IS NOT NULL THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
       a.attributes
     FROM seen s JOIN staged_source o ON o.source = s.source
     LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN staged_attributes a ON a.seq = s.seq;

@@ -105,9 +105,10 @@ export const assembledTables = {
   contributor: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
   /**
    * The records that were read, and what the rules made of them: `scope` is `in`, `excluded` or `quarantined`; `name`,
-   * and what the rules read of them as JSON, where that is known. Without causes, the excluded ones alone.
+   * the DN of the entry above it and what the rules read of it as JSON, where that is known. Without causes, the excluded
+   * ones alone.
    */
-  record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, attributes VARCHAR`,
+  record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, container VARCHAR, attributes VARCHAR`,
   /** The memberships that rules make of an entry's own attributes. Empty without causes. */
   rule_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
   /** Keys that nothing in their source has, and the principal whose entry refers to them. */

@@ -1,3 +1,4 @@
+import { causes } from "./causes.ts";
 import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
@@ -7,6 +8,7 @@ import { unchanged } from "./unchanged.ts";
 
 /** `npm run bench -- NAME [options]`: each bench prints a Markdown table for docs/benchmarks.md to standard output. */
 const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
+  causes,
   idle,
   ldap,
   load,

@@ -76,13 +76,14 @@ export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: C
     run: id,
     counts,
     limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
-    causes: causes.map(({ id, kind, source, attribute, from, to, users, groups }) => ({
+    causes: causes.map(({ id, kind, source, attribute, from, to, of, users, groups }) => ({
       id,
       kind,
       source,
       attribute,
       from,
       to,
+      of,
       users,
       groups,
     })),

@@ -31,12 +31,21 @@ export async function loadBaseline(
 ): Promise<Baseline | undefined> {
   const snapshot = await findSnapshot<Baseline>(join(daemonFolder, "baselines"), sync);
   let loaded = snapshot !== undefined;
-  for (const [table, file] of Object.entries(stored))
-    loaded &&= (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true;
+  for (const [table, file] of Object.entries(stored) as [keyof typeof stored, string][])
+    loaded &&= (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true && (await fits(connection, table));
   if (loaded) return snapshot?.document;
   for (const table of Object.keys(stored) as (keyof typeof stored)[])
     await connection.run(`CREATE OR REPLACE TABLE ${table} (${tables[table]})`);
   return undefined;
+}
+
+/** Whether a table has its columns: an earlier release may have stored fewer. */
+async function fits(connection: Connection, table: keyof typeof stored): Promise<boolean> {
+  const columns = tables[table].split(",").map((column) => column.trim().split(" ", 1)[0]);
+  return connection.run(`SELECT ${columns.join(", ")} FROM ${table} LIMIT 0`).then(
+    () => true,
+    () => false,
+  );
 }
 
 /**

@@ -34,7 +34,7 @@ const tables = {
   managed: "SELECT kind, name FROM managed",
   gone: "SELECT kind, name, since FROM gone",
   frozen: "SELECT kind, name, reason FROM frozen",
-  record: "SELECT kind, name, source, source_id, scope, attributes FROM record",
+  record: "SELECT kind, name, source, source_id, scope, container, attributes FROM record",
   rule_membership: "SELECT kind, name, grp FROM rule_membership",
   drift_left: "FROM drift_left",
   drift_wanted: "FROM drift_wanted",

@@ -144,6 +144,19 @@ test("what changed in the source, in the target and in the configuration is told
   ]);
 });
 
+test("who came or left together is named by what they have in common, with how many others have it", async () => {
+  await apply();
+  for (let n = 13; n <= 20; n++) people.delete(`p${n}`);
+  people.delete("p1");
+  for (const id of ["p21", "p22", "p23"])
+    people.set(id, { ou: "Works", login: id, department: "Revenue", mail: `${id}@example.com`, status: "active" });
+  expect(await causes()).toEqual([
+    '8 gone from corp: all 8 below "ou=Research,dc=example,dc=com"',
+    '3 new in corp: all 3 below "ou=Works,dc=example,dc=com"',
+    "1 gone from corp",
+  ]);
+});
+
 test("a renamed login is a rename, a moved department moves groups", async () => {
   await apply();
   change("p1", { login: "ada" });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeCause, findCauses } from "#plan/causes.ts";
+import type { Cause } from "#plan/causes.ts";
 import { depart } from "#plan/departures.ts";
 import { createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
@@ -196,6 +197,20 @@ const plants: readonly Plant[] = [
   },
 ];
 
+/** Holds what a cause says of those who came or left together to the records of that time. */
+function expectTogether({ attribute, from, to, of, users, groups }: Cause, entries: readonly Entry[]): void {
+  expect(of === undefined).toBe(attribute === undefined);
+  if (attribute === undefined || of === undefined) return;
+  const value = from ?? to;
+  const inScope = entries.filter(({ kind, attributes }) => kind === "group" || attributes["status"] === "active");
+  const having = inScope.filter(({ origin, attributes }) =>
+    attribute === "dn" ? origin.endsWith(`,${value}`) : attributes[attribute] === value,
+  );
+  expect(having).toHaveLength(of);
+  expect(users + groups).toBeGreaterThanOrEqual(2);
+  expect(users + groups).toBeLessThanOrEqual(of);
+}
+
 async function plan(company: Company): Promise<void> {
   async function* records(): AsyncIterable<readonly Entry[]> {
     yield entriesOf(company);
@@ -255,6 +270,7 @@ test("a plan names exactly the causes that there are, and they explain all of it
       const domain = plants.findIndex(({ name }) => name === "a domain renamed");
       const drift = plants.findIndex(({ name }) => name === "people changed the target");
       const expected = new Set<string>();
+      const before = entriesOf(company);
       for (const index of chosen) {
         const ids = touched.get(index) ?? [];
         const plant = plants[index];
@@ -278,6 +294,10 @@ test("a plan names exactly the causes that there are, and they explain all of it
       const said = new Set(
         causes.map((cause) => {
           const text = describeCause(cause);
+          if (cause.kind === "new" || cause.kind === "gone") {
+            expectTogether(cause, cause.kind === "new" ? entriesOf(company) : before);
+            return text.replace(/:.*/, "");
+          }
           if (cause.kind === "rename") return "renamed";
           if (cause.kind === "membership") return "members of";
           return cause.attribute === "department" ? "department" : text;
