@@ -10,26 +10,49 @@ const percentage = values
   .regex(/^\d{1,4}(?:\.\d{1,3})?%$/, { error: "expected a percentage like 5% or 0.5%, a number, or none" });
 const per = z.enum(["run", "day"]);
 
-const bound = z.union(
+const parts = {
+  count: wholeNumber.exactOptional().describe("The most, as a number."),
+  percent: z
+    .union([z.number().min(0, { error: "expected a number, at least 0" }), percentage])
+    .exactOptional()
+    .describe("The most, in percent of what the sync manages in the target."),
+  per: per.exactOptional().describe("run: count one run. day: count the last 24 hours, including this run."),
+};
+const bound = z.union([z.literal("none"), wholeNumber, percentage, z.strictObject(parts)], {
+  error: "expected a percentage like 5%, a number like 20, { count, percent, per }, or none",
+});
+type BoundInput = z.infer<typeof bound>;
+
+const noShare = "expected a percentage like 50%, a number like 20, or none";
+/** What a single group may lose where nothing is said. */
+const usualPerGroup = "50%";
+/** The bound on lost memberships, which has one for single groups as well. */
+const losses = z.union(
   [
     z.literal("none"),
     wholeNumber,
     percentage,
     z.strictObject({
-      count: wholeNumber.exactOptional().describe("The most, as a number."),
-      percent: z
-        .union([z.number().min(0, { error: "expected a number, at least 0" }), percentage])
-        .exactOptional()
-        .describe("The most, in percent of what the sync manages in the target."),
-      per: per.exactOptional().describe("run: count one run. day: count the last 24 hours, including this run."),
+      ...parts,
+      percent: parts.percent.describe(
+        "The most, in percent of what the sync manages in the target. 25 where `count` is absent, too.",
+      ),
+      perGroup: z
+        .union([z.literal("none"), wholeNumber, percentage], { error: noShare })
+        .refine((value) => !(percentOf(value) > 100), { error: "expected at most 100% (`none` sets no limit)" })
+        .prefault(usualPerGroup)
+        .describe("The most members that any single group may lose: a percentage of its members, or a number."),
+      floor: wholeNumber.exactOptional().describe("Takes the place of `limits.floor` here, for single groups too."),
     }),
   ],
-  { error: "expected a percentage like 5%, a number like 20, { count, percent, per }, or none" },
+  { error: "expected a percentage like 5%, a number like 20, { count, percent, per, perGroup, floor }, or none" },
 );
-type BoundInput = z.infer<typeof bound>;
 
 /** A bound on what can be at most everything: a greater share would never be reached. */
 const share = bound.refine((value) => !(percentOf(value) > 100), {
+  error: "expected at most 100% (`none` sets no limit)",
+});
+const shareOfLosses = losses.refine((value) => !(percentOf(value) > 100), {
   error: "expected at most 100% (`none` sets no limit)",
 });
 
@@ -44,7 +67,12 @@ export const limits = values.section({
   deletes: share.prefault("10%").describe("How many users, and how many groups, may be deleted."),
   updates: share.prefault("50%").describe("How many users, and how many groups, may be changed."),
   creates: bound.prefault("none").describe("How many users, and how many groups, may be created."),
-  membershipsLost: share.prefault("25%").describe("How many memberships the remaining users and groups may lose."),
+  membershipsLost: shareOfLosses
+    .prefault("25%")
+    .describe(
+      "How many memberships the remaining users and groups may lose, and with `perGroup` how many members a single group.",
+    ),
+  emptied: share.prefault("none").describe("How many groups may lose all their members, for whatever reason."),
   blanked: share.prefault("10%").describe("How many mail addresses and descriptions may become empty."),
   shrink: share
     .prefault("20%")
@@ -68,15 +96,35 @@ type From = string | { readonly source: string; readonly minUsers?: number; read
 
 /** The limits of a sync, without those that are `none`, and each with its period. */
 export function buildLimits(input: z.infer<typeof limits>, from: readonly From[]): Limits {
-  const { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined, per, ...rest } = input;
-  const bounds = { deletes, updates, creates, membershipsLost, blanked, shrink, quarantined };
+  const { deletes, updates, creates, membershipsLost, emptied, blanked, shrink, quarantined, per, ...rest } = input;
+  const bounds = { deletes, updates, creates, emptied, blanked, shrink, quarantined };
   const sources = from.flatMap((each) =>
     typeof each === "string" ? [] : [[each.source, { minUsers: each.minUsers, minGroups: each.minGroups }] as const],
   );
   return {
     ...Object.fromEntries(Object.entries(bounds).map(([name, value]) => [name, boundOf(value, per)])),
+    ...lossBounds(membershipsLost, per),
     ...rest,
     sources: Object.fromEntries(sources),
+  };
+}
+
+/** `none` sets no limit on single groups either. */
+function lossBounds(
+  value: z.infer<typeof losses>,
+  usual: "run" | "day",
+): Pick<Limits, "membershipsLost" | "membershipsLost.perGroup"> {
+  if (value === "none") return {};
+  if (typeof value !== "object")
+    return { membershipsLost: boundOf(value, usual), "membershipsLost.perGroup": boundOf(usualPerGroup, usual) };
+  const { perGroup, floor, ...given } = value;
+  const whole = given.count === undefined && given.percent === undefined ? { ...given, percent: 25 } : given;
+  const ofGroup = boundOf(perGroup, given.per ?? usual);
+  const own = floor === undefined ? {} : { floor };
+  const of = boundOf(whole, usual);
+  return {
+    membershipsLost: of === undefined ? undefined : { ...of, ...own },
+    "membershipsLost.perGroup": ofGroup === undefined ? undefined : { ...ofGroup, ...own },
   };
 }
 

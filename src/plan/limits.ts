@@ -8,6 +8,8 @@ export const limitNames = [
   "updates",
   "creates",
   "membershipsLost",
+  "membershipsLost.perGroup",
+  "emptied",
   "blanked",
   "shrink",
   "quarantined",
@@ -22,7 +24,15 @@ export const overridable = [...limitNames, "renames", "reusedNames"] as const;
 export type Overridable = (typeof overridable)[number];
 
 /** The limits on what a plan does; they are added up over 24 hours. */
-export const measures = ["deletes", "updates", "creates", "membershipsLost", "blanked"] as const satisfies LimitName[];
+export const measures = [
+  "deletes",
+  "updates",
+  "creates",
+  "membershipsLost",
+  "membershipsLost.perGroup",
+  "emptied",
+  "blanked",
+] as const satisfies LimitName[];
 export type Measure = (typeof measures)[number];
 
 /** A bound on a measure. With both `count` and `percent`, the smaller one holds. */
@@ -30,6 +40,8 @@ export interface Bound {
   readonly count?: number | undefined;
   /** Of what the sync manages in the target. Never less than `Limits.floor`. */
   readonly percent?: number | undefined;
+  /** Takes the place of `Limits.floor`. */
+  readonly floor?: number | undefined;
   /** `day`: this plan together with what was applied in the 24 hours before it. */
   readonly per: "run" | "day";
 }
@@ -98,9 +110,18 @@ export interface LimitCheck {
   readonly bound: number;
   /** Where the bound comes from: `10% of 400`. */
   readonly basis: string;
+  /** The groups that it is about, those that lose most first, and of more than these only the first. */
+  readonly groups?: readonly LosingGroup[] | undefined;
   readonly tripped: boolean;
   /** It is tripped, and a person has overridden it for this plan. */
   readonly overridden: boolean;
+}
+
+/** A group that loses members, of how many. Both with those of the 24 hours before, where these count. */
+export interface LosingGroup {
+  readonly name: string;
+  readonly lost: number;
+  readonly members: number;
 }
 
 /** One measure of a plan: how much it does, of what, and how much of that there is. */
@@ -116,6 +137,7 @@ export interface Amount {
  * sync manages in the target, that is everything except what is protected or unmanaged.
  */
 export async function measure(connection: Connection): Promise<Amount[]> {
+  await measureGroups(connection);
   const rows = await connection.rows<{ measure: Measure; of: string; amount: bigint; base: bigint }>(`
     WITH base AS (
       SELECT a.kind, len(a.group_names) AS memberships, (a.description IS NOT NULL)::INT + (a.mail IS NOT NULL)::INT AS attributes
@@ -133,9 +155,82 @@ export async function measure(connection: Connection): Promise<Amount[]> {
     FROM (VALUES ('deletes', 'delete'), ('updates', 'update'), ('creates', 'create')) m(measure, action),
       (VALUES ('user', 'users'), ('group', 'groups')) k(kind, of)
     UNION ALL SELECT 'membershipsLost', 'memberships', (SELECT n FROM lost), (SELECT coalesce(sum(memberships), 0)::BIGINT FROM base)
+    UNION ALL SELECT 'emptied', 'groups', (SELECT count(*) FROM group_loss WHERE remaining = 0), (SELECT count(*) FROM base WHERE kind = 'group')
     UNION ALL SELECT 'blanked', 'attributes', (SELECT coalesce(sum(blanked), 0)::BIGINT FROM updated),
       (SELECT coalesce(sum(attributes), 0)::BIGINT FROM base)`);
   return rows.map(({ measure, of, amount, base }) => ({ measure, of, amount: Number(amount), base: Number(base) }));
+}
+
+/**
+ * Makes `group_loss` of the groups that stay and lose members, except those that are protected or unmanaged. `lost` counts
+ * members that stay in the target, `gone` all.
+ */
+async function measureGroups(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE TEMP TABLE IF NOT EXISTS lost_recently (name VARCHAR, lost BIGINT);
+    CREATE OR REPLACE TEMP TABLE group_loss AS
+    WITH side AS MATERIALIZED (
+      SELECT action, coalesce(before.group_names, []) AS was, coalesce(after.group_names, []) AS will FROM change_sides),
+    left_group AS (
+      SELECT action, unnest(list_filter(was, lambda g: NOT list_contains(will, g))) AS name FROM side),
+    joined AS (
+      SELECT name, count(*) AS n
+      FROM (SELECT unnest(list_filter(will, lambda g: NOT list_contains(was, g))) AS name FROM side) GROUP BY name),
+    losing AS (
+      SELECT name, count(*) AS gone, count(*) FILTER (action = 'update') AS lost FROM left_group
+      SEMI JOIN (SELECT name FROM desired WHERE kind = 'group') d USING (name)
+      ANTI JOIN (SELECT name FROM frozen WHERE kind = 'group' AND reason IN ('protected', 'unmanaged')) f USING (name)
+      GROUP BY name),
+    member AS (
+      SELECT name, count(*) AS members FROM (SELECT unnest(group_names) AS name FROM actual) SEMI JOIN losing USING (name) GROUP BY name)
+    SELECT name, members, losing.lost, coalesce(r.lost, 0)::BIGINT AS earlier, members - gone + coalesce(j.n, 0) AS remaining, false AS beyond
+    FROM losing JOIN member USING (name) LEFT JOIN joined j USING (name) LEFT JOIN lost_recently r USING (name)`);
+}
+
+/** The groups that the limits on single groups are about: how many, and the first few. */
+export interface GroupLosses {
+  readonly beyond: { readonly count: number; readonly examples: readonly LosingGroup[] };
+  readonly emptied: { readonly count: number; readonly examples: readonly LosingGroup[] };
+}
+
+/** Marks in `group_loss` the groups that lose more than any group may. Runs after `measure`. */
+export async function findGroupLosses(connection: Connection, limits: Limits): Promise<GroupLosses> {
+  const bound = limits["membershipsLost.perGroup"];
+  if (bound !== undefined) {
+    const { count, percent, floor = limits.floor, per } = bound;
+    const earlier = per === "day" ? "earlier" : "0";
+    const whole = `(members + ${earlier})`;
+    const bounds = [
+      ...(count === undefined ? [] : [String(count)]),
+      ...(percent === undefined ? [] : [`greatest(${floor}, floor(${whole} * ${percent} / 100 + 1e-9))`]),
+    ];
+    if (per === "run") await connection.run("UPDATE group_loss SET earlier = 0");
+    if (bounds.length > 0)
+      await connection.run(
+        `UPDATE group_loss SET beyond = lost > 0 AND lost + ${earlier} > least(${bounds.join(", ")})`,
+      );
+  }
+  return {
+    beyond: await groupsWhere(
+      connection,
+      "beyond",
+      "(lost + earlier)::DOUBLE AS lost, (members + earlier)::DOUBLE AS members",
+    ),
+    emptied: await groupsWhere(connection, "remaining = 0", "members::DOUBLE AS lost, members::DOUBLE AS members"),
+  };
+}
+
+/** How many groups a limit names. */
+const groupsNamed = 10;
+
+async function groupsWhere(connection: Connection, condition: string, columns: string): Promise<GroupLosses["beyond"]> {
+  const [row] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM group_loss WHERE ${condition}`);
+  const count = Number(row?.count ?? 0);
+  if (count === 0) return { count, examples: [] };
+  const examples = await connection.rows<LosingGroup>(
+    `SELECT name, ${columns} FROM group_loss WHERE ${condition} ORDER BY lost DESC, name LIMIT ${groupsNamed}`,
+  );
+  return { count, examples };
 }
 
 /**
@@ -171,6 +266,8 @@ export interface Facts {
   readonly sizes: readonly SourceSize[];
   /** Users and groups in scope, quarantined ones included; absent where a source could not be read. */
   readonly inScope?: { readonly users: number; readonly groups: number } | undefined;
+  /** Absent: not looked at. */
+  readonly groups?: GroupLosses | undefined;
   /** How many principals somebody has changed in the target, where that holds a run. */
   readonly drift?: number | undefined;
   readonly history: Pick<History, "applied" | "reads">;
@@ -181,6 +278,7 @@ export interface Facts {
 export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
   const checks = [
     ...amountChecks(limits, facts),
+    ...groupChecks(limits, facts),
     ...shrinkChecks(limits, facts),
     ...quarantineChecks(limits, facts),
     ...minimumChecks(limits, facts),
@@ -196,7 +294,7 @@ type Unjudged = Omit<LimitCheck, "overridden">;
 /** These shrink what they are a percentage of: so they are measured against what was there when the 24 hours began. */
 const takesAway: ReadonlySet<Measure> = new Set(["deletes", "membershipsLost", "blanked"]);
 
-function amountChecks(limits: Limits, { amounts, history }: Facts): Unjudged[] {
+function amountChecks(limits: Limits, { amounts, groups, history }: Facts): Unjudged[] {
   return amounts.flatMap(({ measure, of, amount, base }) => {
     const bound = limits[measure];
     if (bound === undefined) return [];
@@ -205,10 +303,36 @@ function amountChecks(limits: Limits, { amounts, history }: Facts): Unjudged[] {
     const value = amount + earlier;
     const whole = base + (takesAway.has(measure) ? earlier : 0);
     const { most, basis } = boundOf(bound, whole, limits.floor);
+    const named = measure === "emptied" && amount > 0 ? { groups: groups?.emptied.examples } : {};
     return most === undefined
       ? []
-      : [{ limit: measure, of, value, earlier, bound: most, basis, tripped: amount > 0 && value > most }];
+      : [{ limit: measure, of, value, earlier, bound: most, basis, ...named, tripped: amount > 0 && value > most }];
   });
+}
+
+/** Groups of which each may lose so much: none may be beyond. */
+function groupChecks({ "membershipsLost.perGroup": bound }: Limits, { groups }: Facts): Unjudged[] {
+  if (bound === undefined || groups === undefined) return [];
+  const { count: value, examples } = groups.beyond;
+  const { count, percent } = bound;
+  const shares = [
+    ...(count === undefined ? [] : [`${count.toLocaleString("en")} members`]),
+    ...(percent === undefined ? [] : [`${percent}% of its members`]),
+  ];
+  const basis = `none may lose more than ${shares.join(" or ")}`;
+  const named = value > 0 ? { groups: examples } : {};
+  return [
+    {
+      limit: "membershipsLost.perGroup",
+      of: "groups",
+      value,
+      earlier: 0,
+      bound: 0,
+      basis,
+      ...named,
+      tripped: value > 0,
+    },
+  ];
 }
 
 function shrinkChecks({ shrink, floor }: Limits, { sizes, history }: Facts): Unjudged[] {
@@ -264,7 +388,12 @@ function atLeast(limit: LimitName, bound: number | undefined, of: string, value:
 }
 
 /** The most that may happen to `base` things; undefined where nothing bounds it, since a percentage of zero means nothing. */
-function boundOf({ count, percent }: Bound, base: number, floor: number): { most: number | undefined; basis: string } {
+function boundOf(
+  { count, percent, floor: own }: Bound,
+  base: number,
+  usual: number,
+): { most: number | undefined; basis: string } {
+  const floor = own ?? usual;
   const part = percent === undefined || base === 0 ? undefined : Math.floor((base * percent) / 100 + 1e-9);
   const share = part === undefined ? undefined : Math.max(floor, part);
   const most = count === undefined ? share : Math.min(count, share ?? count);

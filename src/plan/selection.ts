@@ -107,12 +107,42 @@ export async function withhold(connection: Connection, waiting: ReadonlySet<Meas
       ${restore("kind = 'group'")};
       UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || a.group_names))
       FROM actual a WHERE a.kind = desired.kind AND a.name = desired.name AND NOT list_has_all(desired.group_names, a.group_names)`,
+    "membershipsLost.perGroup": rejoin("beyond"),
+    emptied: `
+      CREATE OR REPLACE TEMP TABLE restored AS
+      SELECT a.* FROM actual a, (SELECT list(name) AS names FROM group_loss WHERE remaining = 0) e
+      WHERE list_has_any(a.group_names, e.names) AND (a.kind, a.name) NOT IN (SELECT (kind, name) FROM desired);
+      INSERT INTO desired
+      SELECT r.kind, r.name, r.display_name, r.description, r.mail, list_intersect(r.group_names, g.names)
+      FROM restored r, (SELECT list(name) AS names FROM desired WHERE kind = 'group') g;
+      UPDATE desired SET group_names = list_sort(group_names) WHERE (kind, name) IN (SELECT (kind, name) FROM restored);
+      ${rejoin("remaining = 0")}`,
     blanked: `
       UPDATE desired SET description = coalesce(desired.description, a.description), mail = coalesce(desired.mail, a.mail)
       FROM actual a WHERE a.kind = desired.kind AND a.name = desired.name`,
   };
-  for (const measure of ["creates", "deletes", "updates", "membershipsLost", "blanked"] as const)
-    if (waiting.has(measure)) await connection.run(steps[measure]);
+  for (const measure of order) if (waiting.has(measure)) await connection.run(steps[measure]);
+}
+
+const order = [
+  "creates",
+  "deletes",
+  "updates",
+  "membershipsLost",
+  "membershipsLost.perGroup",
+  "emptied",
+  "blanked",
+] as const satisfies Measure[];
+
+/**
+ * SQL that gives back their members to groups, as far as these stay in the target.
+ * @param which an SQL condition on a row of `group_loss`
+ */
+function rejoin(which: string): string {
+  return `
+    UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || list_intersect(a.group_names, l.names)))
+    FROM actual a, (SELECT list(name) AS names FROM group_loss WHERE ${which}) l
+    WHERE a.kind = desired.kind AND a.name = desired.name AND list_has_any(a.group_names, l.names)`;
 }
 
 /**

@@ -15,6 +15,9 @@ export const tables = {
   /** Who has been gone from the sources, since when (epoch milliseconds). Made by `openLedger`, read by `depart`. */
   leaving_since: `${identity}, since BIGINT`,
 
+  /** How many members each group has lost in the last 24 hours. Made by `openLedger`, read by `measure`. */
+  lost_recently: "name VARCHAR, lost BIGINT",
+
   // Made by `assemble`, read by every step of planning and by the ledger.
   ...assembledTables,
 
@@ -76,6 +79,13 @@ export const tables = {
   change_sides: `${change}, before ${side}, after ${side}, causes VARCHAR[]`,
   /** The ids of the causes of each change. Made by `createPlan`, filled by `findCauses`. */
   change_cause: `${identity}, causes VARCHAR[]`,
+
+  /**
+   * The groups that stay and lose members: how many they have, how many of those who stay leave them now and did in the 24
+   * hours before, how many they will have, and whether that is more than a group may lose. Made by `measure` and
+   * `findGroupLosses`, read by `withhold` and the ledger.
+   */
+  group_loss: "name VARCHAR, members BIGINT, lost BIGINT, earlier BIGINT, remaining BIGINT, beyond BOOLEAN",
 
   /** Changes that are left out of a plan, with those that depend on them. `narrow` only. */
   excluded: identity,

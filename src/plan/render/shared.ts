@@ -3,7 +3,7 @@ import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/chang
 import type { LeavingCounts } from "#plan/departures.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
-import type { LimitCheck } from "#plan/limits.ts";
+import type { LimitCheck, LosingGroup } from "#plan/limits.ts";
 import { formatName, formatNumber, formatPrincipals, formatSizes, pluralize, visible } from "#text.ts";
 
 /** How much of a plan is shown, and what is shown with it. */
@@ -149,14 +149,28 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
 
 /** The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
 export function describeCheck(check: LimitCheck): string {
-  const { limit, of, value, earlier, bound, basis } = check;
+  const { limit, of, value, earlier, bound, basis, groups = [] } = check;
   const before = earlier === 0 ? "" : ` in 24 hours, ${formatNumber(earlier)} of them already`;
   const counted = visible(value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of);
   const [most, what] =
     limit === "minUsers" || limit === "minGroups"
       ? ["at least", counted]
       : ["at most", limit === "shrink" ? `${counted} fewer than before` : counted];
-  return `${limit}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})`;
+  return `${limit}: ${formatNumber(value)} ${what}${before}, ${most} ${formatNumber(bound)} (${basis})${losingWords(groups, value - earlier)}`;
+}
+
+/** How many groups a line names. */
+const groupsNamed = 5;
+
+/** The groups of a limit: `: Finance loses 40 of 50, Sales 12 of 20 and 3 more`. */
+function losingWords(groups: readonly LosingGroup[], count: number): string {
+  if (groups.length === 0) return "";
+  const shown = groups.slice(0, groupsNamed).map(({ name, lost, members }, place) => {
+    const loses = place === 0 ? " loses" : "";
+    return `${formatName(name)}${loses} ${lost === members ? "all" : `${formatNumber(lost)} of`} ${formatNumber(members)}`;
+  });
+  const more = count - shown.length;
+  return `: ${shown.join(", ")}${more > 0 ? ` and ${formatNumber(more)} more` : ""}`;
 }
 
 /** Whether the limit holds the plan. */

@@ -128,13 +128,15 @@ function sinceWhen(runs: readonly RunRecord[], counts: (run: RunRecord) => boole
   return { since };
 }
 
+const lossOfMemberships = ["updates", "membershipsLost", "membershipsLost.perGroup", "emptied", "deletes"] as const;
+
 /** The measures that can cause the missing part of a change. */
 function causesOf(change: Change, rest: Change | undefined): Measure[] {
   const { action, kind } = change;
   if (rest === undefined && action === "create") return ["creates"];
   // No group is deleted while memberships must not be lost.
   if (rest === undefined && action === "delete")
-    return kind === "user" ? ["deletes"] : ["deletes", "updates", "membershipsLost"];
+    return kind === "user" ? ["deletes", "emptied"] : ["deletes", "updates", "membershipsLost", "emptied"];
   const attributes = change.attributes.filter(
     ({ attribute }) => rest?.attributes.some((each) => each.attribute === attribute) !== true,
   );
@@ -142,7 +144,7 @@ function causesOf(change: Change, rest: Change | undefined): Measure[] {
   if (attributes.length > 0) causes.add("updates");
   if (attributes.some(({ to }) => to === undefined)) causes.add("blanked");
   if (isMissing(change.groupsAdded, rest?.groupsAdded)) causes.add("updates").add("creates");
-  if (isMissing(change.groupsRemoved, rest?.groupsRemoved)) causes.add("updates").add("membershipsLost").add("deletes");
+  if (isMissing(change.groupsRemoved, rest?.groupsRemoved)) for (const cause of lossOfMemberships) causes.add(cause);
   return [...causes];
 }
 

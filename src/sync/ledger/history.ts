@@ -7,7 +7,8 @@ const day = 86_400_000;
 
 /**
  * The history that limits need, in the ledger of the target (attached as `owned`): the changes of the last 24 hours, the
- * sizes of the sources at good reads and what they counted then, and since when principals are gone from the sources.
+ * sizes of the sources at good reads and what they counted then, the members that single groups have lost, and since when
+ * principals are gone from the sources.
  */
 const tables = {
   applied:
@@ -15,6 +16,7 @@ const tables = {
   source_read:
     "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, source VARCHAR NOT NULL, kind VARCHAR NOT NULL, size BIGINT NOT NULL",
   source_count: "sync VARCHAR NOT NULL, source VARCHAR NOT NULL, digest VARCHAR NOT NULL, counts VARCHAR NOT NULL",
+  group_lost: "sync VARCHAR NOT NULL, moment BIGINT NOT NULL, name VARCHAR NOT NULL, lost BIGINT NOT NULL",
   leaving: "sync VARCHAR NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, since BIGINT NOT NULL",
 } as const;
 
@@ -25,7 +27,7 @@ export async function createHistory(connection: Connection): Promise<void> {
 }
 
 /**
- * Reads the history of a sync, and makes the table `leaving_since (kind, name, since)` of the workbench.
+ * Reads the history of a sync, and fills the tables `leaving_since` and `lost_recently` of the workbench.
  * @param now in epoch milliseconds
  */
 export async function readHistory(connection: Connection, sync: string, now: number): Promise<History> {
@@ -36,6 +38,10 @@ export async function readHistory(connection: Connection, sync: string, now: num
   if (!known.some(({ table_name: name }) => name === "leaving")) return noHistory;
   const ofSync = `sync = ${literal(sync)}`;
   await connection.run(`INSERT INTO leaving_since SELECT kind, name, since FROM owned.leaving WHERE ${ofSync}`);
+  if (known.some(({ table_name: name }) => name === "group_lost"))
+    await connection.run(`
+      INSERT INTO lost_recently SELECT name, sum(lost)::BIGINT FROM owned.group_lost
+      WHERE ${ofSync} AND moment > ${now - day} GROUP BY name`);
   const applied = await connection.rows<History["applied"][number]>(`
     SELECT measure, what AS of, sum(amount)::DOUBLE AS amount FROM owned.applied
     WHERE ${ofSync} AND moment > ${now - day} GROUP BY measure, what`);
@@ -86,7 +92,11 @@ export async function addHistory(connection: Connection, sync: string, addition:
   const counted = amounts.filter(
     ({ measure, of, amount }) => amount > 0 && !overridden.some((check) => check.limit === measure && check.of === of),
   );
+  const isOverridden = overridden.some(({ limit }) => limit === "membershipsLost.perGroup");
   const rows = [
+    `DELETE FROM owned.group_lost WHERE sync = ${name} AND moment <= ${now - day}`,
+    `INSERT INTO owned.group_lost SELECT ${name}, ${now}, name, lost FROM group_loss
+     WHERE lost > 0 ${isOverridden ? "AND NOT beyond" : ""}`,
     `DELETE FROM owned.applied WHERE sync = ${name} AND moment <= ${now - day}`,
     ...counted.map(
       ({ measure, of, amount }) =>

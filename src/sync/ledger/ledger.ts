@@ -57,7 +57,7 @@ const origins = `
 const patience = { limit: 5000, pause: 200 };
 
 /**
- * Opens the ledger and makes the tables `ledger` and `leaving_since` of the workbench from it. `claim` and `settle`
+ * Opens the ledger and makes the tables `ledger`, `leaving_since` and `lost_recently` of the workbench from it. `claim` and `settle`
  * read what planning made.
  * @throws {UnavailableError} when another process is applying to the same target
  * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
@@ -68,7 +68,8 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   const sync = literal(options.sync);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
-    CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since})`);
+    CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+    CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
   const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, close: async () => {} };
   if (mode === "read" && !(await exists(file))) return closed;
   await makeFolder(folder, "the folder of the ledgers");

@@ -117,7 +117,8 @@ export function withoutNames(notice: Notice): Notice {
     const named = kind === "membership" ? undefined : attribute;
     return { id, kind, source, attribute: named, users, groups };
   });
-  return { ...notice, causes, notes, problems: [], names: [] };
+  const limits = notice.limits.map((check): LimitCheck => ({ ...check, groups: undefined }));
+  return { ...notice, limits, causes, notes, problems: [], names: [] };
 }
 
 function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {

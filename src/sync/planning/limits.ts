@@ -3,7 +3,7 @@ import { HeldError } from "#errors.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { checkLimits, measure, scopeOf, sizesOf } from "#plan/limits.ts";
+import { checkLimits, findGroupLosses, measure, scopeOf, sizesOf } from "#plan/limits.ts";
 import type { Amount, Facts, LimitCheck, Measure, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import { describeCheck } from "#plan/render/shared.ts";
@@ -49,24 +49,38 @@ export async function scopeOfSources(
  */
 export async function planWithinLimits(
   connection: Connection,
-  { limits }: Sync,
+  { limits }: Pick<Sync, "limits">,
   options: Pick<Facts, "history" | "overrides" | "drift"> & { readonly scope: Scope },
 ): Promise<LimitedPlan> {
   const { scope, history, overrides, drift } = options;
+  const judge = async (connection: Connection): Promise<Pick<LimitedPlan, "amounts" | "checks">> => {
+    const amounts = await measure(connection);
+    const groups = await findGroupLosses(connection, limits);
+    return { amounts, checks: checkLimits(limits, { amounts, groups, ...scope, history, overrides, drift }) };
+  };
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
     CREATE TEMP TABLE IF NOT EXISTS drift_left (${tables.drift_left});
     CREATE TEMP TABLE IF NOT EXISTS drift_wanted (${tables.drift_wanted})`);
   const plan = await createPlan(connection);
-  const amounts = await measure(connection);
-  const checks = checkLimits(limits, { amounts, ...scope, history, overrides, drift });
-  const waiting = limits.action === "hold" ? new Set<Measure>() : waitingFor(checks);
+  const { amounts, checks } = await judge(connection);
+  const waiting = limits.action === "hold" ? new Set<Measure>() : new Set(waitingFor(checks));
   if (waiting.size === 0) return { plan, checks, waiting: [], amounts, scope };
   await connection.run("CREATE OR REPLACE TEMP TABLE whole AS FROM change_sides");
   await withhold(connection, waiting);
-  const rest = await createPlan(connection);
+  let rest = await createPlan(connection);
+  let left = await judge(connection);
+  // Where those who would join a group are not created, it may be empty now.
+  const emptied = left.checks.filter(({ limit, tripped, overridden }) => limit === "emptied" && tripped && !overridden);
+  if (emptied.length > 0) {
+    waiting.add("emptied");
+    await withhold(connection, new Set<Measure>(["emptied"]));
+    rest = await createPlan(connection);
+    left = await judge(connection);
+  }
   await findLeftOut(connection, "whole");
-  return { plan: rest, checks, waiting: [...waiting], amounts: await measure(connection), scope };
+  const found = checks.map((check) => (check.limit === "emptied" && !check.tripped ? (emptied[0] ?? check) : check));
+  return { plan: rest, checks: found, waiting: [...waiting], amounts: left.amounts, scope };
 }
 
 /** Adds to `left_out` whatever differs from the whole plan: a relation with the columns of `change_sides`. */

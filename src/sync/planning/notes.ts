@@ -109,6 +109,8 @@ const waitingWords: Record<Measure, string> = {
   updates: "changes of who is there",
   creates: "creations",
   membershipsLost: "losses of memberships",
+  "membershipsLost.perGroup": "the members that single groups would lose",
+  emptied: "the members of groups that would lose all",
   blanked: "attributes that become empty",
 };
 

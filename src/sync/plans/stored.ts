@@ -38,13 +38,14 @@ const tables = {
   rule_membership: "SELECT kind, name, grp FROM rule_membership",
   drift_left: "FROM drift_left",
   drift_wanted: "FROM drift_wanted",
+  group_loss: "FROM group_loss",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
 const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
 
 /** Further ones, which plans of 0.1.0 do not have. */
-const explaining = ["record", "rule_membership", "drift_left", "drift_wanted"] as const;
+const explaining = ["record", "rule_membership", "drift_left", "drift_wanted", "group_loss"] as const;
 
 /** The part of a plan that is in no table. */
 interface StoredPlan extends Omit<LimitedPlan, "plan"> {

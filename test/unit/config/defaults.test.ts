@@ -108,6 +108,7 @@ test("a sync that says no more than it must manages what it owns and protects no
         deletes: { percent: 10, per: "day" },
         updates: { percent: 50, per: "day" },
         membershipsLost: { percent: 25, per: "day" },
+        "membershipsLost.perGroup": { percent: 50, per: "day" },
         blanked: { percent: 10, per: "day" },
         shrink: { percent: 20, per: "day" },
         quarantined: { percent: 20, per: "day" },
@@ -117,6 +118,26 @@ test("a sync that says no more than it must manages what it owns and protects no
       },
     },
   });
+});
+
+test("the limit on single groups follows the one on all memberships", async () => {
+  const of = async (text: string) => {
+    const { configuration } = await load(withSync(`limits: { membershipsLost: ${text}, per: run }`));
+    const { membershipsLost, "membershipsLost.perGroup": perGroup } = configuration.syncs["staff"]?.limits ?? {};
+    return [membershipsLost, perGroup];
+  };
+  const usual = { percent: 50, per: "run" };
+  expect(await of("none")).toEqual([undefined, undefined]);
+  expect(await of("7")).toEqual([{ count: 7, per: "run" }, usual]);
+  expect(await of("{ per: day }")).toEqual([
+    { percent: 25, per: "day" },
+    { percent: 50, per: "day" },
+  ]);
+  expect(await of("{ percent: 30%, perGroup: 20, floor: 5 }")).toEqual([
+    { percent: 30, per: "run", floor: 5 },
+    { count: 20, per: "run", floor: 5 },
+  ]);
+  expect(await of("{ count: 30, perGroup: none }")).toEqual([{ count: 30, per: "run" }, undefined]);
 });
 
 test("everything that can be said arrives as it was said", async () => {

@@ -238,6 +238,14 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
     "limits: { shrink: { percent: 101 } }",
     "14:23: syncs.staff.limits.shrink: expected at most 100% (`none` sets no limit), not keys with values",
   ],
+  [
+    "limits: { membershipsLost: { perGroup: half } }",
+    '14:44: syncs.staff.limits.membershipsLost.perGroup: expected a percentage like 5% or 0.5%, a number, or none, not "half"',
+  ],
+  [
+    "limits: { membershipsLost: { perGroup: 101% } }",
+    '14:44: syncs.staff.limits.membershipsLost.perGroup: expected at most 100% (`none` sets no limit), not "101%"',
+  ],
   ["limits: { delete: 5% }", '14:15: syncs.staff.limits.delete: unknown key; did you mean "deletes"?'],
   [
     "limits: { deletes: { counts: 5 } }",

@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { checkLimits, measure, measures } from "#plan/limits.ts";
-import type { Amount, Bound, Facts, Limits, Measure } from "#plan/limits.ts";
+import { checkLimits, findGroupLosses, measure, measures } from "#plan/limits.ts";
+import type { Amount, Bound, Facts, History, Limits, Measure } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
+import { describeCheck } from "#plan/render/shared.ts";
 import { waitingFor, withhold } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
+import { planWithinLimits } from "#sync/planning/limits.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { byCodePoint, directory, fill } from "./directories.ts";
 import { cases } from "../../support/random.ts";
@@ -124,6 +126,9 @@ const whole = directory.map((principals): Principal[] => {
   );
 });
 
+/** What a run knows besides its plan. */
+const unknown = { scope: { sizes: [] }, history: noFacts.history as History, overrides: [], drift: undefined };
+
 const some = (most: number) => fc.option(fc.nat(most), { nil: undefined });
 const bound = fc.option(
   fc.record({ count: some(3), percent: some(60) }).map(({ count, percent }): Bound => ({
@@ -134,7 +139,16 @@ const bound = fc.option(
   { nil: undefined },
 );
 const someLimits = fc
-  .record({ deletes: bound, updates: bound, creates: bound, membershipsLost: bound, blanked: bound, floor: fc.nat(4) })
+  .record({
+    deletes: bound,
+    updates: bound,
+    creates: bound,
+    membershipsLost: bound,
+    "membershipsLost.perGroup": bound,
+    emptied: bound,
+    blanked: bound,
+    floor: fc.nat(4),
+  })
   .map(({ floor, ...bounds }) =>
     limitsOf({ ...Object.fromEntries(Object.entries(bounds).filter(([, each]) => each !== undefined)), floor }),
   );
@@ -157,12 +171,15 @@ describe("apply-the-rest, for any two directories and any limits", () => {
       fc.asyncProperty(whole, whole, someLimits, async (actual, desired, limits) => {
         await fillBoth(actual, desired);
         const before = await measure(connection());
-        const waiting = waitingFor(checkLimits(limits, { ...noFacts, amounts: before }));
-        await withhold(connection(), waiting);
-        await createPlan(connection());
+        const losses = await findGroupLosses(connection(), limits);
+        const waiting = new Set(waitingFor(checkLimits(limits, { ...noFacts, amounts: before, groups: losses })));
+        await planWithinLimits(connection(), { limits: { ...limits, action: "apply-the-rest" } }, unknown);
         const after = await measure(connection());
-        expect(checkLimits(limits, { ...noFacts, amounts: after }).filter(({ tripped }) => tripped)).toEqual([]);
+        const left = { ...noFacts, amounts: after, groups: await findGroupLosses(connection(), limits) };
+        expect(checkLimits(limits, left).filter(({ tripped }) => tripped)).toEqual([]);
         for (const { measure, of, amount } of after) {
+          // Groups whose new members are not created may lose all they have.
+          if (measure === "emptied" && waiting.has("creates")) continue;
           const was = before.find((each) => each.measure === measure && each.of === of)?.amount ?? 0;
           expect(amount, `${measure} ${of}`).toBeLessThanOrEqual(waiting.has(measure) ? 0 : was);
         }
@@ -238,4 +255,96 @@ test("what is measured: each kind apart, memberships and attributes of those who
     { measure: "membershipsLost", of: "memberships", amount: 1, base: 4 },
     { measure: "updates", of: "users", amount: 1, base: 2 },
   ]);
+});
+
+describe("single groups", () => {
+  const group = (name: string): Principal => ({ kind: "group", name, displayName: name, groupNames: [] });
+  const users = (count: number, ...groupNames: string[]): Principal[] =>
+    Array.from({ length: count }, (_, place) => ({
+      kind: "user",
+      name: `${groupNames[0] ?? "nobody"}${String(place).padStart(2, "0")}`,
+      displayName: "x",
+      groupNames,
+    }));
+  const without = (principals: readonly Principal[], from: number, groupName: string): Principal[] =>
+    principals.map((each, place) =>
+      place < from ? each : { ...each, groupNames: each.groupNames.filter((name) => name !== groupName) },
+    );
+
+  async function checked(limits: Partial<Limits>, action: Limits["action"] = "hold") {
+    const { checks, waiting } = await planWithinLimits(
+      connection(),
+      { limits: limitsOf({ ...limits, action }) },
+      unknown,
+    );
+    return { lines: checks.filter(({ tripped }) => tripped).map(describeCheck), waiting };
+  }
+  const half = { "membershipsLost.perGroup": { percent: 50, floor: 5, per: "day" } } as const;
+  const none = { emptied: { count: 0, per: "day" } } as const;
+
+  test("one that loses more than its share of those who stay is named, and the others are not", async () => {
+    const [lab, board, crew] = [users(50, "lab"), users(8, "board"), users(20, "crew")];
+    const groups = ["lab", "board", "crew"].map(group);
+    const target = [...groups, ...lab, ...board, ...crew];
+    await fillBoth(target, [
+      ...groups,
+      ...without(lab, 9, "lab"),
+      ...without(board, 3, "board"),
+      ...without(crew, 10, "crew"),
+    ]);
+    expect((await checked(half)).lines).toEqual([
+      "membershipsLost.perGroup: 1 group, at most 0 (none may lose more than 50% of its members): lab loses 41 of 50",
+    ]);
+    // Those who leave the target count where a group would have nobody left, and not as lost by it.
+    await fillBoth(target, [...groups, ...lab.slice(0, 9), ...board, ...crew]);
+    expect((await checked({ ...half, ...none })).lines).toEqual([]);
+    await fillBoth(target, [...groups, ...lab, ...crew]);
+    expect((await checked({ ...half, ...none })).lines).toEqual([
+      "emptied: 1 group, at most 0 (as configured): board loses all 8",
+    ]);
+    // A group that is deleted is not emptied, and neither is one that gets others.
+    await fillBoth(target, [
+      group("lab"),
+      group("crew"),
+      ...without(lab, 0, "lab"),
+      ...without(board, 0, "board"),
+      ...users(1, "lab", "x").map((each) => ({ ...each, name: "new", groupNames: ["lab"] })),
+      ...crew,
+    ]);
+    expect((await checked(none)).lines).toEqual([]);
+  });
+
+  test("what they have lost in the 24 hours before counts, of the members that they had", async () => {
+    const lab = users(40, "lab");
+    await fillBoth([group("lab"), ...lab], [group("lab"), ...without(lab, 24, "lab")]);
+    expect((await checked(half)).lines).toEqual([]);
+    await connection().run("INSERT INTO lost_recently VALUES ('lab', 20)");
+    expect((await checked(half)).lines).toEqual([
+      "membershipsLost.perGroup: 1 group, at most 0 (none may lose more than 50% of its members): lab loses 36 of 60",
+    ]);
+    expect((await checked({ "membershipsLost.perGroup": { percent: 50, floor: 5, per: "run" } })).lines).toEqual([]);
+    await connection().run("DELETE FROM lost_recently");
+  });
+
+  test("protected and unmanaged ones are not the sync's to lose", async () => {
+    const [lab, crew] = [users(20, "lab"), users(20, "crew")];
+    await fillBoth([group("lab"), group("crew"), ...lab, ...crew], [group("lab"), group("crew")]);
+    await connection().run("INSERT INTO frozen VALUES ('group', 'lab', 'protected'), ('group', 'crew', 'unmanaged')");
+    expect((await checked({ ...half, ...none })).lines).toEqual([]);
+  });
+
+  test("apply-the-rest keeps the members of those groups alone", async () => {
+    const [lab, board, crew] = [users(20, "lab"), users(20, "board"), users(20, "crew")];
+    const groups = ["lab", "board", "crew"].map(group);
+    await fillBoth(
+      [...groups, ...lab, ...board, ...crew],
+      [...groups, ...without(lab, 5, "lab"), ...without(crew, 18, "crew")],
+    );
+    const { lines, waiting } = await checked({ ...half, ...none }, "apply-the-rest");
+    expect(lines).toHaveLength(2);
+    expect(waiting).toEqual(["membershipsLost.perGroup", "emptied"]);
+    const left = await desiredNow();
+    const members = (name: string) => left.filter(({ group_names: names }) => names.includes(name)).length;
+    expect([members("lab"), members("board"), members("crew")]).toEqual([20, 20, 18]);
+  });
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { depart } from "#plan/departures.ts";
+import { measure } from "#plan/limits.ts";
 import { createChanges, createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import { narrow, withhold } from "#plan/selection.ts";
@@ -82,6 +83,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await createPlan(connection());
   await withhold(connection(), new Set(["creates", "deletes"]));
   await narrow(connection(), { only: ["create"] });
+  await measure(connection());
   await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
   await loadBaseline(connection(), "/nowhere", "staff");
   await findCauses(connection(), { reads: rules.reads(), hasBaseline: true, hasGrace: false, changedKeys: [] });
