@@ -142,6 +142,39 @@ export const webAddress = text("a URL like https://hooks.example.com/rollcall").
   return url.href;
 });
 
+/** Whether it is the URL of an HTTP proxy: no path, and credentials that can be decoded. */
+export function isProxyUrl(value: string): boolean {
+  const url = URL.parse(value);
+  if (url === null || !["http:", "https:"].includes(url.protocol) || url.hostname === "") return false;
+  if (!["", "/"].includes(url.pathname) || url.search !== "" || url.hash !== "") return false;
+  try {
+    decodeURIComponent(url.username + url.password);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const aProxy = "expected a URL like http://proxy.example.com:3128, or none";
+
+/** The proxy for HTTP: its URL, perhaps with a user name and a password; false for none. */
+export const proxy = z
+  .union(
+    [
+      z.literal(false),
+      z.string().transform((value, context): string | false => {
+        if (value === "none") return false;
+        if (isProxyUrl(value)) return value;
+        context.addIssue({ code: "custom", message: aProxy });
+        return z.NEVER;
+      }),
+    ],
+    { error: aProxy },
+  )
+  .describe(
+    "The HTTP proxy, with a user name and a password where it wants them: http://user:password@host:3128. none: no proxy. Absent: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say.",
+  );
+
 export const timezone = text("a time zone like Europe/Amsterdam").refine(isTimeZone, {
   error: ({ input }) => {
     const meant = nearest(String(input), Intl.supportedValuesOf("timeZone"));

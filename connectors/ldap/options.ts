@@ -229,6 +229,12 @@ export const options = z
   .strictObject({
     url: listOf(ldapUrl).describe("ldaps://HOST, ldap://HOST or ldapi://SOCKET; of several, the first that answers."),
     tls: tls.prefault({}),
+    proxy: z
+      .never({
+        error: "LDAP does not go through HTTP proxies; remove it, and let this machine reach the server directly",
+      })
+      .optional()
+      .describe("Not possible: LDAP goes through no HTTP proxy, not even with TLS."),
     bind: bind.optional(),
     users,
     groups: groups.optional(),

@@ -41,7 +41,12 @@ export interface Query<T> extends Pick<Request<T>, "use" | "keepsOpen"> {
 
 /** @throws {IncompleteReadError} when the file of certificates cannot be read */
 export async function openServer(
-  { url, ca, timeouts: { connect, answer, request: longestRequest, read, pause } }: Options & { readonly url: string },
+  {
+    url,
+    ca,
+    proxy,
+    timeouts: { connect, answer, request: longestRequest, read, pause },
+  }: Options & { readonly url: string },
   authorization: Authorization,
   { name, folder }: OpenContext,
   { signal, warn }: ReadContext,
@@ -49,6 +54,7 @@ export async function openServer(
   const http = {
     owner: "source",
     ca: ca === undefined ? undefined : await certificatesIn(ca, folder),
+    proxy,
     timeouts: { connect, headers: answer, body: answer },
     keepAlive: true,
   };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { checks } from "#files/settle.ts";
 import { isLoopback } from "#http/listening.ts";
-import { patience } from "#values.ts";
+import { patience, proxy } from "#values.ts";
 
 const text = (expected: string) => z.string({ error: `expected ${expected}` }).min(1, `expected ${expected}`);
 const count = (least: number) =>
@@ -184,6 +184,7 @@ export const options = z
     ca: text("a path")
       .optional()
       .describe("A file of certificates (PEM) of the authorities to trust. Default: those that Node.js trusts."),
+    proxy: proxy.optional(),
     allowPlainHttp: z
       .boolean()
       .default(false)
@@ -224,6 +225,7 @@ export const options = z
     };
     if ((value.url === undefined) === (value.files === undefined)) problem("url", "expected either url or files");
     if (value.files !== undefined && value.auth !== undefined) problem("auth", "is for a server, not for files");
+    if (value.files !== undefined && value.proxy !== undefined) problem("proxy", "is for a server, not for files");
     if (value.allowPlainHttp) return;
     const tokenUrl = value.auth !== undefined && "oauth" in value.auth ? value.auth.oauth.tokenUrl : undefined;
     if (isPlain(value.url)) problem("url", plainHttp);

@@ -168,13 +168,14 @@ async function clientOptionsOf(
   if (target === undefined)
     throw new InputError(`no target is called ${name}: ${listOf(Object.keys(configuration.targets))}`);
   if (target === "embedded") return { ...(await embeddedOptions(name, embedded)), observe };
-  const { url, username, password, prefix, ca } = target;
+  const { url, username, password, prefix, ca, proxy } = target;
   return {
     name,
     url,
     prefix,
     credentials: { username, password },
     ca: ca === undefined ? undefined : await readCertificate(ca, name),
+    proxy,
     observe,
   };
 }
@@ -199,6 +200,7 @@ export async function embeddedOptions(name: string, embedded: Embedded): Promise
     },
     ca: certificate,
     pinned: certificate !== undefined,
+    proxy: false,
   };
 }
 

@@ -30,10 +30,13 @@ export interface Endpoint {
   exchange<T>(exchange: Exchange, use: (answer: Answer) => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
-export function endpointOf({ url: address, prefix, ca, pinned, timeouts }: EndpointOptions, family: string): Endpoint {
+export function endpointOf(
+  { url: address, prefix, ca, pinned, timeouts, proxy }: EndpointOptions,
+  family: string,
+): Endpoint {
   const url = new URL(address);
   const place = url.origin + pathOf(url.pathname, prefix, family);
-  const http = createHttpClient({ owner: "target", ca, pinned, timeouts });
+  const http = createHttpClient({ owner: "target", ca, pinned, timeouts, proxy });
   return {
     url,
     place,

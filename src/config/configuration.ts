@@ -51,6 +51,8 @@ export interface RemoteTarget {
   readonly password: string;
   /** A PEM file with the certificate authority of the server. */
   readonly ca?: string;
+  /** The URL of an HTTP proxy; false: none. Absent: what the environment says. */
+  readonly proxy?: string | false;
   /** The path before `/tspublic/v1`. */
   readonly prefix: string;
   /** Other hosts that the server may redirect loads to: `host` or `host:port`. */

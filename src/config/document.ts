@@ -106,7 +106,10 @@ export function readDocument(text: string, sources: SubstitutionSources | undefi
     at,
     origins: (path) => place(path)?.substituted?.origins ?? [],
     substituted: (path) => place(path)?.substituted?.whole ?? false,
-    secret: (path) => (place(path)?.substituted?.secrets.length ?? 0) > 0 || isSecretPath(path),
+    secret: (path) =>
+      (place(path)?.substituted?.secrets.length ?? 0) > 0 ||
+      isSecretPath(path) ||
+      credentialsIn(at(path), path).length > 0,
     broken: (path) =>
       (place(path)?.substituted?.problems.length ?? 0) > 0 ||
       (at(path) === undefined && problems.some((found) => isDeepStrictEqual(found.path, path))),
@@ -147,6 +150,25 @@ export function isSecretPath(path: Path): boolean {
   // A header of the user's own choice may authenticate.
   const isHeader = keys.slice(0, -1).includes("headers");
   return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
+}
+
+/** The user and the password of a proxy, as written, decoded and in base64; none without a password. */
+function credentialsIn(value: unknown, path: Path): string[] {
+  if (path.at(-1) !== "proxy" || typeof value !== "string") return [];
+  // The scheme may have been forgotten.
+  const written = /^(?:.*?:\/\/)?(.*:.*)@/s.exec(value)?.[1];
+  if (written === undefined) return [];
+  const password = written.slice(written.indexOf(":") + 1);
+  const basic = Buffer.from(decoded(written)).toString("base64");
+  return [written, password, decoded(password), basic].filter((secret) => secret !== "");
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** How much all substitutions together may bring in: an alias may repeat them. */
@@ -267,6 +289,7 @@ function plainValue(document: Document, collector: Collector): unknown {
     for (const message of substituted.problems) collector.problem(path, offset, message);
     for (const secret of substituted.secrets) collector.secret(secret);
     if (secretPlace && substituted.text !== "") collector.secret(substituted.text);
+    for (const secret of credentialsIn(substituted.text, path)) collector.secret(secret);
     const quoted = found.type === "PLAIN" ? 0 : 1;
     const start = offset + quoted;
     const verbatim =

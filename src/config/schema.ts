@@ -15,6 +15,7 @@ const remote = z.strictObject({
   ca: values.path
     .exactOptional()
     .describe("A PEM file with the certificate authority that signed the server's certificate."),
+  proxy: values.proxy.exactOptional(),
   prefix: values.prefix.prefault("").describe("The path before /tspublic/v1 on that server."),
   nodes: z
     .array(values.node, { error: "expected a list of hosts like [node1.example.com]" })

@@ -54,7 +54,8 @@ const errorDocument = z.object({
 /** @param account the account the caller runs under, for the audit log */
 export function connectTo(presence: DaemonPresence, account: string): Connection {
   const { url, token, certificate, pid } = presence;
-  const http = createHttpClient({ owner: "target", timeouts, ca: certificate, pinned: certificate !== undefined });
+  const pinned = certificate !== undefined;
+  const http = createHttpClient({ owner: "target", timeouts, ca: certificate, pinned, proxy: false });
   const headers = { authorization: `Bearer ${token}`, [accountHeader]: encodeURIComponent(account) };
 
   const exchange = async <T>(

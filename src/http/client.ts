@@ -1,14 +1,16 @@
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
-import type { Client as Connection, Dispatcher } from "undici";
+import type { Dispatcher } from "undici";
 import { RollcallError } from "#errors.ts";
 import { formatDuration } from "#text.ts";
 import { HttpError, requestProblem, unusableAnswer } from "./errors.ts";
 import type { Phase } from "./errors.ts";
 import { isLoopback } from "./listening.ts";
-import { createConnect } from "./trust.ts";
-import type { Trust } from "./trust.ts";
+import { openProxied, proxiesFor, proxyProblem } from "./proxy.ts";
+import type { ProxySetting, Route } from "./proxy.ts";
+import { createConnect, tlsOptions } from "./trust.ts";
+import type { Connect, Trust } from "./trust.ts";
 
 /** In milliseconds. */
 export interface Timeouts {
@@ -26,6 +28,8 @@ export interface HttpClientOptions extends Trust {
   /** Whose setting `ca` is, as messages name it: `target`, `source`. */
   readonly owner: string;
   readonly timeouts?: Partial<Timeouts> | undefined;
+  /** Absent: the proxy that the environment names for a server of another machine. A pinned server has none. */
+  readonly proxy?: ProxySetting;
   /**
    * Keep a connection open for the next request to the same server, until `close`. Default: a connection for each
    * request. No idle connection can then have been closed by the server, which would leave open whether it got the request.
@@ -78,7 +82,7 @@ export interface HttpClient {
 
 /** A connection to one server, which undici opens with the first request and again when it was lost. */
 interface Link {
-  readonly connection: Connection;
+  readonly route: Route;
   isOpen: boolean;
   socket: Socket | undefined;
   destroy(): Promise<void>;
@@ -88,22 +92,23 @@ export function createHttpClient({
   owner,
   keepAlive = false,
   timeouts: given,
+  proxy,
   ...trust
 }: HttpClientOptions): HttpClient {
   const timeouts = { connect: 10_000, headers: 600_000, body: 120_000, ...given };
   const links = new Map<string, Promise<Link>>();
 
-  function linkTo(origin: string): Promise<Link> {
-    const known = links.get(origin);
+  function linkTo(url: URL): Promise<Link> {
+    const known = links.get(url.origin);
     if (known !== undefined) return known;
-    const link = openLink(origin, trust, timeouts);
-    if (keepAlive) links.set(origin, link);
+    const link = openLink(url.origin, trust, timeouts, proxiesFor(url, trust.pinned === true ? false : proxy));
+    if (keepAlive) links.set(url.origin, link);
     return link;
   }
 
   async function send({ url, method = "GET", headers, body }: HttpRequest, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
-    const link = await linkTo(url.origin);
+    const link = await linkTo(url);
     signal.throwIfAborted();
     let isSent = body === undefined;
     const limit = timeouts.whole === undefined ? undefined : AbortSignal.timeout(timeouts.whole);
@@ -115,7 +120,11 @@ export function createHttpClient({
         return new HttpError(phase, `no answer within ${formatDuration(timeouts.whole ?? 0)}`, "later", {
           cause: error,
         });
-      const { reason, advice } = requestProblem(error, phase, { host: url.host, timeouts, owner });
+      const context = { host: url.host, timeouts, owner };
+      const { reason, advice } =
+        link.route.proxy === undefined
+          ? requestProblem(error, phase, context)
+          : proxyProblem(error, phase, link.route.proxy, context);
       return new HttpError(phase, reason, advice, { cause: error });
     };
     const destroy = (): void => {
@@ -131,7 +140,8 @@ export function createHttpClient({
     signal.addEventListener("abort", destroy);
     limit?.addEventListener("abort", destroy);
     try {
-      const response = await link.connection.request({
+      const response = await link.route.dispatcher.request({
+        origin: url.origin,
         method,
         path: url.pathname + url.search,
         headers: {
@@ -188,29 +198,51 @@ export function createHttpClient({
   };
 }
 
-async function openLink(origin: string, trust: Trust, timeouts: Timeouts): Promise<Link> {
+async function openLink(
+  origin: string,
+  trust: Trust,
+  timeouts: Timeouts,
+  proxies: ReturnType<typeof proxiesFor>,
+): Promise<Link> {
   // Loaded with the first request: it takes a moment and some memory, which a program that makes none need not spend.
   const { Client, buildConnector } = await import("undici");
-  const connect = createConnect(trust, timeouts.connect, buildConnector);
-  const connection = new Client(origin, {
-    headersTimeout: timeouts.headers,
-    bodyTimeout: timeouts.body,
-    connect: (target, callback) => {
+  const limits = { headersTimeout: timeouts.headers, bodyTimeout: timeouts.body };
+  /** Every socket: one to a proxy, too. */
+  const sockets = new Set<Socket>();
+  const opened = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  };
+  const observe =
+    (connect: Connect): Connect =>
+    (target, callback) => {
       link.isOpen = false;
-      link.socket = connect(target, (...result) => {
+      const socket = connect(target, (...result) => {
         link.isOpen = result[0] === null;
+        link.socket = result[1] ?? undefined;
         callback(...result);
       });
-    },
-  });
+      // Through a proxy there is none yet.
+      if (socket instanceof Socket) opened(socket);
+      return socket;
+    };
+  const route =
+    proxies === undefined
+      ? {
+          dispatcher: new Client(origin, {
+            ...limits,
+            connect: observe(createConnect(trust, timeouts.connect, buildConnector)),
+          }),
+        }
+      : await openProxied({ ...proxies, origin, limits, tls: tlsOptions(trust, timeouts.connect), observe, opened });
   const link: Link = {
-    connection,
+    route,
     isOpen: false,
     socket: undefined,
     destroy: async () => {
-      const { socket } = link;
-      const closed = connection.destroy().catch(() => undefined);
-      socket?.destroy();
+      const open = [...sockets];
+      const closed = route.dispatcher.destroy().catch(() => undefined);
+      for (const socket of open) socket.destroy();
       await closed;
     },
   };

@@ -138,16 +138,18 @@ export interface RequestContext {
   readonly owner: string;
   /** The other scheme its address may need. Default: `http://`. */
   readonly scheme?: string | undefined;
+  /** The setting for the authorities that its certificate is checked against. Default: the owner's `ca`. */
+  readonly authorities?: string | undefined;
 }
 
 /** Why a request failed. @param error what undici, Node's TLS or zlib threw */
 export function requestProblem(
   error: unknown,
   phase: Phase,
-  { host, timeouts, owner, scheme = "http://" }: RequestContext,
+  { host, timeouts, owner, scheme = "http://", authorities = `the ${owner}'s \`ca\`` }: RequestContext,
 ): { readonly reason: string; readonly advice: Advice } {
   const code = codeOf(error);
-  const problem = connectionProblem(error, { host, settings: { ca: `the ${owner}'s \`ca\``, scheme } });
+  const problem = connectionProblem(error, { host, settings: { ca: authorities, scheme } });
   if (problem !== undefined) return { reason: problem.reason, advice: problem.kind === "network" ? "repeat" : "fix" };
   if (code === "UND_ERR_CONNECT_TIMEOUT") {
     return {

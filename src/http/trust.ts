@@ -17,6 +17,15 @@ export type Connect = (
   callback: (...result: [error: Error, socket: null] | [error: null, socket: Socket]) => void,
 ) => Socket;
 
+/**
+ * How the certificate of a server is checked that is not pinned.
+ * @param timeout for the whole connection, in milliseconds
+ */
+export function tlsOptions({ ca }: Trust, timeout: number): BuildConnector.BuildOptions {
+  // A resumed session does not send the certificate again.
+  return { timeout, allowH2: false, maxCachedSessions: 0, ca };
+}
+
 /** @param timeout for the whole connection, in milliseconds */
 export function createConnect(
   { ca, pinned }: Trust,
@@ -26,10 +35,8 @@ export function createConnect(
   if (pinned === true && ca === undefined) throw new TypeError("`pinned` needs the certificate in `ca`");
   const certificate = pinned === true && ca !== undefined ? new X509Certificate(ca) : undefined;
   const connect = buildConnector({
-    timeout,
-    allowH2: false,
-    maxCachedSessions: 0, // a resumed session does not send the certificate again
-    ...(certificate === undefined ? { ca } : { rejectUnauthorized: false }),
+    ...tlsOptions(certificate === undefined ? { ca } : {}, timeout),
+    ...(certificate === undefined ? {} : { rejectUnauthorized: false }),
   }) as Connect; // it returns the socket, as its documentation says and its type does not
   if (certificate === undefined) return connect;
   return (target, callback) =>

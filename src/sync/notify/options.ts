@@ -98,6 +98,7 @@ const webhook = z.strictObject({
     .min(16, { error: "expected a secret of at least 16 characters" })
     .describe("The key that signs each request, so that the receiver can tell who sent it."),
   ca,
+  proxy: values.proxy.exactOptional(),
   ...common,
 });
 export type WebhookChannel = z.output<typeof webhook>;
@@ -108,6 +109,7 @@ const chat = z.strictObject({
     'The URL to post {"text": "…"} to: an incoming webhook of Slack, Mattermost, Teams or others.',
   ),
   ca,
+  proxy: values.proxy.exactOptional(),
   ...common,
 });
 export type ChatChannel = z.output<typeof chat>;

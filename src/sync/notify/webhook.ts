@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import { messageOf } from "#errors.ts";
 import { bytesBody, createHttpClient } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";
+import type { ProxySetting } from "#http/proxy.ts";
 import { redactor } from "#http/redact.ts";
 import { retryAfter } from "#http/retries.ts";
 import { visible } from "#text.ts";
@@ -18,7 +19,7 @@ const version = 1;
 
 /** Posts notices as JSON, signed: the receiver knows who sent them, and when. */
 export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeouts): Sender {
-  const { url, secret, ca } = channel;
+  const { url, secret, ca, proxy } = channel;
   return {
     send: (message, signal) => {
       const body = bodyOf(message);
@@ -28,19 +29,19 @@ export function webhookSender(channel: WebhookChannel, timeouts?: RequestTimeout
         "x-rollcall-delivery": message.id,
         "x-rollcall-signature": `t=${seconds},v1=${signatureOf(secret, seconds, body)}`,
       };
-      return request({ method: "POST", url, headers, body, secrets: [secret], ca }, signal, timeouts);
+      return request({ method: "POST", url, headers, body, secrets: [secret], ca, proxy }, signal, timeouts);
     },
     check: () => untried(url),
   };
 }
 
 /** Posts `{"text": "…"}`, which most chats understand. */
-export function chatSender({ url, ca }: ChatChannel, timeouts?: RequestTimeouts): Sender {
+export function chatSender({ url, ca, proxy }: ChatChannel, timeouts?: RequestTimeouts): Sender {
   return {
     send: (message, signal) => {
       const body = JSON.stringify({ text: chatText(message, hostname()) });
       const headers = { "content-type": "application/json" };
-      return request({ method: "POST", url, headers, body, ca }, signal, timeouts);
+      return request({ method: "POST", url, headers, body, ca, proxy }, signal, timeouts);
     },
     check: () => untried(url),
   };
@@ -70,6 +71,7 @@ interface SecretRequest {
   readonly body?: string;
   /** A file in PEM form that the server's certificate is checked against. */
   readonly ca?: string | undefined;
+  readonly proxy?: ProxySetting;
   /** More secrets that the answer may repeat. */
   readonly secrets?: readonly string[];
 }
@@ -96,6 +98,7 @@ export async function request(
   const client = createHttpClient({
     owner: "channel",
     ca,
+    proxy: wanted.proxy,
     timeouts: { connect, headers: whole, body: whole, whole },
   });
   try {
