@@ -1,7 +1,7 @@
 import { errorDocument } from "#errors.ts";
 import { explain as explainBy } from "#sync/explain/explain.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
-import type { Outcome } from "#sync/explain/outcome.ts";
+import type { ForeignPrincipal, Outcome } from "#sync/explain/outcome.ts";
 import type { Wait } from "#sync/explain/waits.ts";
 import { command } from "#commands.ts";
 import { painter } from "#plan/render/text.ts";
@@ -20,7 +20,7 @@ import type { ExitCode } from "./output.ts";
 
 /**
  * `rollcall explain NAME [--sync S]`: every step from the record of a source to what a run would do. With `--json`:
- * `{"explanations": [{"sync", "target", "records", "outcomes", "nearest"} | {"sync", "error"}]}`. Exit code 1 when
+ * `{"explanations": [{"sync", "target", "records", "outcomes", "foreign", "nearest"} | {"sync", "error"}]}`. Exit code 1 when
  * nothing has that name.
  */
 export async function explain(context: Context, wanted: string, name: string | undefined): Promise<ExitCode> {
@@ -31,7 +31,7 @@ export async function explain(context: Context, wanted: string, name: string | u
   for (const sync of chosenSyncs(context.configuration, name)) {
     try {
       const explanation = await explainOne(context, sync, wanted);
-      found ||= explanation.records.length + explanation.outcomes.length > 0;
+      found ||= explanation.records.length + explanation.outcomes.length + explanation.foreign.length > 0;
       const history = await historyOf(context, explanation, wanted);
       documents.push({ ...explanation, history });
       const paint = painter(output.colour);
@@ -85,13 +85,19 @@ async function historyOf(
   return undefined;
 }
 
-function linesOf({ sync, target, records, outcomes, nearest }: Explanation, wanted: string, paint: Paint): string[] {
+function linesOf(explanation: Explanation, wanted: string, paint: Paint): string[] {
+  const { sync, target, records, outcomes, foreign, nearest } = explanation;
   const title = `${sync} → ${target}`;
-  if (records.length + outcomes.length === 0) {
+  if (records.length + outcomes.length + foreign.length === 0) {
     const hint = nearest.length === 0 ? "" : `; similar names: ${nearest.map(formatName).join(", ")}`;
     return [`${title}: nothing is called ${formatName(wanted)}${hint}`];
   }
-  return [title, ...records.flatMap((record) => recordLines(record, paint)), ...outcomes.flatMap(outcomeLines)];
+  return [
+    title,
+    ...records.flatMap((record) => recordLines(record, paint)),
+    ...outcomes.flatMap(outcomeLines),
+    ...foreign.flatMap(foreignLines),
+  ];
 }
 
 function recordLines(record: RecordExplanation, paint: Paint): string[] {
@@ -147,6 +153,14 @@ function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, grou
     ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
     ...groups.map((way) => `  in ${way.map(formatName).join(" → ")}`),
     ...waits.flatMap((wait) => waitLines(wait, action)),
+  ];
+}
+
+function foreignLines({ type, name, groups }: ForeignPrincipal): string[] {
+  return [
+    "",
+    `${visible(type)} ${formatName(name)}: nothing to do, it is left as the target has it: no sync manages this type`,
+    ...groups.map((group) => `  in ${formatName(group)}`),
   ];
 }
 

@@ -16,7 +16,7 @@ export interface DepartureRules extends NamePolicies {
 export interface Kept {
   readonly kind: Kind;
   readonly name: string;
-  readonly because: "administrator" | "last member";
+  readonly because: "administrator" | "last member" | "foreign member";
 }
 
 /** A principal that is gone from the sources and within its grace period. */
@@ -65,6 +65,7 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
     CREATE OR REPLACE TEMP TABLE doomed AS
     SELECT kind, name FROM actual ANTI JOIN assembled USING (kind, name) ANTI JOIN frozen USING (kind, name)`);
   await keepAdministrators(connection, rules.administrators);
+  await keepForeignMembers(connection);
   const { renames, reused } = await holdRenames(connection, rules, examples);
   await keepLastMembers(connection);
   await connection.run(`
@@ -81,7 +82,9 @@ async function keepAdministrators(connection: Connection, groups: readonly strin
   if (groups.length === 0) return;
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE privileged AS
-    WITH RECURSIVE nesting AS (SELECT name, unnest(group_names) AS g FROM actual WHERE kind = 'group'),
+    WITH RECURSIVE nesting AS (
+      SELECT name, unnest(group_names) AS g FROM actual WHERE kind = 'group'
+      UNION ALL SELECT name, unnest(group_names) FROM actual_foreign WHERE coalesce(kind, 'group') = 'group'),
     closure(name) AS (
       SELECT unnest([${groups.map(literal).join(", ")}]) UNION SELECT n.name FROM nesting n JOIN closure c ON n.g = c.name)
     SELECT name FROM closure;
@@ -89,6 +92,14 @@ async function keepAdministrators(connection: Connection, groups: readonly strin
     SELECT d.kind, d.name, 'administrator' FROM doomed d JOIN actual a USING (kind, name)
     WHERE (d.kind = 'group' AND d.name IN (FROM privileged))
       OR list_has_any(a.group_names, (SELECT coalesce(list(name), []) FROM privileged))`);
+}
+
+/** Freezes the groups of principals of other types: these go back as they came, with their memberships. */
+async function keepForeignMembers(connection: Connection): Promise<void> {
+  await connection.run(`
+    INSERT INTO frozen
+    SELECT kind, name, 'foreign member' FROM doomed ANTI JOIN frozen USING (kind, name)
+    WHERE kind = 'group' AND name IN (SELECT unnest(group_names) FROM actual_foreign)`);
 }
 
 /** Where a protected group would lose its last members, all of them stay: there is no reason to choose one. */
@@ -104,6 +115,9 @@ async function keepLastMembers(connection: Connection): Promise<void> {
     WITH guarded AS (SELECT list(name) AS names FROM actual WHERE kind = 'group' AND is_protected(kind, name)),
     member AS (
       SELECT kind, name, unnest(list_intersect(group_names, names)) AS g FROM actual, guarded
+      WHERE list_has_any(group_names, names)
+      UNION ALL
+      SELECT type, name, unnest(list_intersect(group_names, names)) FROM actual_foreign, guarded
       WHERE list_has_any(group_names, names)),
     emptied AS (
       SELECT g FROM member LEFT JOIN leaver l USING (kind, name) GROUP BY g HAVING count(*) = count(l.name))
@@ -113,7 +127,7 @@ async function keepLastMembers(connection: Connection): Promise<void> {
 async function keptOnes(connection: Connection): Promise<Found<Kept>> {
   return found(
     connection,
-    "SELECT kind, name, reason AS because FROM frozen WHERE reason IN ('administrator', 'last member')",
+    "SELECT kind, name, reason AS because FROM frozen WHERE reason IN ('administrator', 'last member', 'foreign member')",
   );
 }
 

@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { hasType, keepCarried } from "./carried.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 import { principalColumns } from "#principals/tables.ts";
 
@@ -24,17 +25,20 @@ const usualElement = 16 * 1024 * 1024;
 
 /**
  * Reads a file that must hold a JSON array into the temporary table `into (index, json)`: one row for each element,
- * whatever it is, counted from 0, as minified JSON. DuckDB's reader is as strict as `JSON.parse`, except for what
- * `checkStrictly` refuses.
+ * whatever it is, counted from 0. DuckDB's reader is as strict as `JSON.parse`, except for what `checkStrictly` refuses.
+ * @param isVerbatim true: as it is written there, a null too; false: minified, and NULL for null
  * @throws {InputError} when the file is no JSON array. The message names the place and never quotes the list, which may
  *   hold passwords.
  */
-async function readElements(connection: Connection, file: string, into: string): Promise<void> {
+async function readElements(connection: Connection, file: string, into: string, isVerbatim: boolean): Promise<void> {
+  const reader = (longest: number): string =>
+    isVerbatim
+      ? `read_json_objects(${literal(file)}, format = 'array', maximum_object_size = ${longest})`
+      : `read_json(${literal(file)}, format = 'array', records = false, columns = {json: 'JSON'}, maximum_object_size = ${longest})`;
   const load = (longest: number): Promise<void> =>
     connection.run(`
       CREATE OR REPLACE TEMP TABLE ${into} AS
-      SELECT row_number() OVER () - 1 AS index, json
-      FROM read_json(${literal(file)}, format = 'array', records = false, columns = {json: 'JSON'}, maximum_object_size = ${longest})`);
+      SELECT row_number() OVER () - 1 AS index, json FROM ${reader(longest)}`);
   const [loaded, checked] = await Promise.allSettled([load(usualElement), checkStrictly(file)]);
   if (checked.status === "rejected") throw checked.reason as Error;
   if (loaded.status === "fulfilled") return;
@@ -203,7 +207,7 @@ export interface ListReading {
   readonly elements: string;
   /** The temporary table for what `principalsOf` makes of them. */
   readonly into: string;
-  /** Takes a value of another type as text. */
+  /** What a service lists: takes a value of another type as text, and keeps every element as it is written. */
   readonly isLenient: boolean;
 }
 
@@ -217,40 +221,44 @@ export async function readList(
   file: string,
   { elements, into, isLenient }: ListReading,
 ): Promise<void> {
-  await readElements(connection, file, elements);
+  await readElements(connection, file, elements, isLenient);
   await useThreads(connection);
   await connection.run(`CREATE OR REPLACE TEMP TABLE ${into} AS ${principalsOf(elements, isLenient)}`);
   // DuckDB takes the first of two fields with one name.
   const [twice] = await connection.rows<{ index: bigint; field: string }>(`
     SELECT index, field FROM (
       SELECT index, unnest([${fields.map(literal).join(", ")}]) AS field, json_keys(json) AS keys
-      FROM ${elements} SEMI JOIN (FROM ${into} WHERE NOT is_known) USING (index))
+      FROM ${elements} SEMI JOIN (FROM ${into} WHERE NOT is_known AND (kind <> '' OR NOT ${isLenient})) USING (index))
     WHERE len(list_filter(keys, lambda key: key = field)) > 1 ORDER BY index LIMIT 1`);
   if (twice !== undefined) throw new InputError(`principals[${twice.index}].${twice.field}: is given twice`);
 }
 
 /**
- * Reads the answer of `user/list` (B.9) from a file into a table.
+ * Reads the answer of `user/list` (B.9) from a file into a table. Principals of other types than the interface's two are
+ * not in it; for `actual` and `arrived` they are in tables of their own, with what else is carried through (`keepCarried`).
  * @throws {InputError} when the file is not such a list: then nothing may be concluded from it
  */
 export async function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
+  let unknown: { readonly name: string } | undefined;
   try {
     await readList(connection, file, { elements: "read_elements", into: "read_principals", isLenient: true });
+    [unknown] = await connection.rows<{ name: string }>(`
+      SELECT name FROM (FROM read_principals WHERE kind = '' OR name = '') JOIN read_elements USING (index)
+      WHERE name = '' OR NOT ${hasType} LIMIT 1`);
+    if (table === "actual" || table === "arrived")
+      await keepCarried(connection, table, { elements: "read_elements", principals: "read_principals" });
     await connection.run(`
       DROP TABLE read_elements;
-      CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM read_principals;
+      CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM read_principals WHERE kind <> '';
       DROP TABLE read_principals;`);
   } catch (error) {
     throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });
   }
-  const [unknown] = await connection.rows<{ name: string }>(
-    `SELECT name FROM ${table} WHERE kind = '' OR name = '' LIMIT 1`,
-  );
   if (unknown !== undefined)
     throw new InputError(
       unknown.name === ""
         ? "a principal in the list has no name"
-        : `the principal ${unknown.name} in the list is neither a user nor a group`,
+        : `the principal ${unknown.name} in the list has no type: it is neither a user nor a group`,
     );
   const [double] = await connection.rows<{ kind: string; name: string }>(
     `SELECT kind, name FROM ${table} GROUP BY kind, name HAVING count(*) > 1 ORDER BY kind, name LIMIT 1`,
@@ -265,18 +273,23 @@ function isSet(list: string): string {
 }
 
 /**
- * Writes a relation to a file as a JSON array of principal objects (2.7): users first, each kind by name. The same
- * principals always give the same bytes, so a service can compare one list with the one before.
+ * Writes `desired` to a file as a JSON array of principal objects (2.7): users first, each kind by name, then principals of
+ * other types, as the target listed them. Users and groups keep the target's own fields. The same principals always give
+ * the same bytes, so a service can compare one list with the one before.
  */
-export async function writePrincipals(connection: Connection, from: PrincipalTable, file: string): Promise<void> {
+export async function writePrincipals(connection: Connection, file: string): Promise<void> {
   await connection.run(`
     COPY (
-      SELECT '{"name":' || to_json(name) || ',"displayName":' || to_json(display_name)
-        || CASE WHEN description IS NULL THEN '' ELSE ',"description":' || to_json(description) END
-        || CASE WHEN mail IS NULL THEN '' ELSE ',"mail":' || to_json(mail) END
-        || ',"principalTypeEnum":"' || CASE kind WHEN 'user' THEN 'LOCAL_USER' ELSE 'LOCAL_GROUP' END
-        || '","groupNames":' || to_json(group_names) || '}'
-      FROM (FROM ${from} ORDER BY kind = 'group', name)
+      SELECT line FROM (
+        SELECT kind = 'group' AS is_group, name, '{"name":' || to_json(name) || ',"displayName":' || to_json(display_name)
+          || CASE WHEN description IS NULL THEN '' ELSE ',"description":' || to_json(description) END
+          || CASE WHEN mail IS NULL THEN '' ELSE ',"mail":' || to_json(mail) END
+          || ',"principalTypeEnum":"' || CASE kind WHEN 'user' THEN 'LOCAL_USER' ELSE 'LOCAL_GROUP' END
+          || '","groupNames":' || to_json(group_names) || coalesce(',' || fields, '') || '}' AS line
+        FROM desired LEFT JOIN actual_extra USING (kind, name)
+        UNION ALL
+        SELECT NULL, name, json FROM actual_foreign)
+      ORDER BY is_group NULLS LAST, name, line
     ) TO ${literal(file)}
     (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', PREFIX '[', SUFFIX ']', NEW_LINE ',\n')`);
 }

@@ -2,6 +2,7 @@ import { InputError } from "#errors.ts";
 import { keptBits, ownSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { foreignGroups, takenNames } from "./carried.ts";
 import { tables } from "./tables.ts";
 
 /** What a sync must not touch. */
@@ -35,7 +36,8 @@ export interface Frozen {
  *
  * What came from an unread source, by the ledger, is frozen as well, even where another source has it too: a part of it
  * is missing. Where the sync manages everything, so is every principal that the ledger does not know. A record whose
- * principal is frozen for that under another name is held back, so that no second one is created.
+ * principal is frozen for that under another name is held back, so that no second one is created. So is one whose name the
+ * target has as another type.
  * @param unread names of the sources that could not be read
  */
 export async function freeze(
@@ -43,6 +45,7 @@ export async function freeze(
   protection: Protection,
   unread: readonly string[] = [],
 ): Promise<void> {
+  await connection.run(`CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign})`);
   const fromUnread = `SELECT * FROM ledger WHERE source IN (${["''", ...unread.map(literal)].join(", ")})`;
   await connection.run(`
     CREATE OR REPLACE TEMP MACRO is_protected(k, n) AS
@@ -72,6 +75,7 @@ export async function freeze(
     SEMI JOIN (
       SELECT o.kind, o.source, o.source_id FROM ledger o JOIN frozen f USING (kind, name) WHERE f.reason = 'unread'
     ) unread ON unread.kind = s.kind AND unread.source = s.source AND unread.source_id = s.source_id;
+    INSERT INTO held_back SELECT kind, name FROM (${takenNames}) ANTI JOIN held_back USING (kind, name);
     CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed})`);
 }
 
@@ -79,7 +83,7 @@ export async function freeze(
  * Makes `desired` of `assembled`, and of what must not be touched from `actual`, so that the plan shown, the list sent
  * and the service's own preview are one thing.
  *
- * Memberships in frozen groups stay; a renamed principal takes its own along. The rules may add members to a frozen group
+ * Memberships in frozen groups, and in groups of other types, stay; a renamed principal takes its own along. The rules may add members to a frozen group
  * unless it is protected or held back. Frozen principals lose only their memberships in groups that are deleted. The
  * attributes that the rules keep (`assembled.kept`) come from the target.
  * @throws {InputError} when a rule puts a principal into a group that neither the sources nor the target have
@@ -97,7 +101,7 @@ export async function combine(connection: Connection): Promise<Frozen> {
     FROM assembled s JOIN actual a USING (kind, name)
     WHERE s.kept > 0 AND s.kind = managed.kind AND s.name = managed.name;
     CREATE OR REPLACE TEMP TABLE remaining_group AS
-    SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group'`);
+    SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}`);
   await keepMembershipsOfFrozenGroups(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE desired AS
@@ -152,7 +156,8 @@ async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<vo
       SELECT kind, name, unnest(group_names) AS g FROM actual
       UNION ALL
       SELECT r.kind, r.becomes, unnest(b.group_names) FROM renamed r JOIN actual b ON b.kind = r.kind AND b.name = r.was) a
-    SEMI JOIN frozen f ON f.kind = 'group' AND f.name = a.g
+    SEMI JOIN (
+      SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}) f ON f.name = a.g
     GROUP BY a.kind, a.name;
     CREATE OR REPLACE TEMP TABLE protected_group AS
     SELECT name FROM actual WHERE kind = 'group' AND is_protected(kind, name)

@@ -76,7 +76,7 @@ export async function findRenames(connection: Connection): Promise<void> {
 }
 
 /**
- * Freezes held renames: by policy, or because the principal must not be deleted. With them everyone whose name depends on
+ * Freezes held renames: by policy, because the principal must not be deleted, or because the target has the new name as another type. With them everyone whose name depends on
  * theirs is held, since of two who have swapped names neither can change alone. Fills `renamed` with all others.
  */
 export async function holdRenames(
@@ -90,6 +90,7 @@ export async function holdRenames(
     CREATE OR REPLACE TEMP TABLE hold_seed AS
     SELECT r.kind, r.was AS name, 'renamed' AS reason FROM rename r
     WHERE ${rules.renames === "hold"} OR (r.kind, r.was) IN (SELECT (kind, name) FROM frozen)
+      OR (r.kind, r.becomes) IN (SELECT (kind, name) FROM held_back)
     UNION SELECT kind, name, 'reused' FROM reused WHERE ${rules.reusedNames === "hold"};
     CREATE OR REPLACE TEMP TABLE held_name AS
     WITH RECURSIVE edge AS (SELECT kind, was AS a, becomes AS b FROM move UNION ALL SELECT kind, becomes, was FROM move),

@@ -78,9 +78,9 @@ export async function* storedChanges(
   }
 }
 
-/** Files of changes, as SQL reads them: the columns of `change_sides`, and `filename`. Earlier releases named no causes. */
+/** Files of changes, as SQL reads them: the columns of `change_sides`, and `filename`. Those of 0.1.0 have no causes, and no `fields`. */
 export function changesIn(files: readonly string[]): string {
-  return `(SELECT NULL::VARCHAR[] AS causes WHERE false UNION ALL BY NAME FROM read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true))`;
+  return `(SELECT NULL::VARCHAR[] AS causes, NULL::VARCHAR AS fields WHERE false UNION ALL BY NAME FROM read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true))`;
 }
 
 function conditionOf({ kind, actions, names, causes, aspects }: Filter): string {

@@ -3,6 +3,7 @@ import { assembledTables, principalDdl } from "#principals/tables.ts";
 const identity = "kind VARCHAR, name VARCHAR";
 const origin = `${identity}, source VARCHAR, source_id VARCHAR`;
 const change = `action VARCHAR, ${identity}`;
+const foreign = `${identity}, type VARCHAR, group_names VARCHAR[], json VARCHAR`;
 const side = `STRUCT("name" VARCHAR, display_name VARCHAR, description VARCHAR, mail VARCHAR, group_names VARCHAR[])`;
 
 /**
@@ -23,6 +24,14 @@ export const tables = {
 
   /** The target as it is. Made by `readPrincipals`, read by every step of planning. */
   actual: principalDdl,
+
+  /**
+   * Principals of other types in the target, as it lists them: `kind` is what their type ends with, NULL where that is
+   * neither. Made by `readPrincipals`, read by `freeze`, `depart`, `combine`, notes and `writePrincipals`.
+   */
+  actual_foreign: foreign,
+  /** The target's own fields of users and groups, as members of a JSON object. Made by `readPrincipals`, read by `writePrincipals`. */
+  actual_extra: `${identity}, fields VARCHAR`,
 
   /** Who keeps the target's state, and why. Made by `freeze`, extended by `depart`, read by `combine`, limits and notes. */
   frozen: `${identity}, reason VARCHAR`,
@@ -116,6 +125,8 @@ export const tables = {
   opinion: change,
   /** The target after applying. Made by `readPrincipals`, read by the verification. */
   arrived: principalDdl,
+  /** Principals of other types in it. Made by `readPrincipals`, read by the verification. */
+  arrived_foreign: foreign,
   /** What did not arrive. Made by `createChanges`, read by the verification. */
   missing: change,
 } as const satisfies Record<string, string>;

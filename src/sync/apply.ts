@@ -4,6 +4,7 @@ import type { Plan } from "#plan/change.ts";
 import { createChanges } from "#plan/diff.ts";
 import { writePrincipals } from "#plan/lists.ts";
 import { listTarget } from "#sync/planning/desired.ts";
+import { formatName, visible } from "#text.ts";
 import type { Target } from "./ports.ts";
 import { passwordOf } from "./sync.ts";
 import type { Sync } from "./sync.ts";
@@ -18,7 +19,7 @@ export async function prepareList(
   { counts }: Plan,
 ): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
   const principals = workbench.file("desired.json");
-  await writePrincipals(workbench.connection, "desired", principals);
+  await writePrincipals(workbench.connection, principals);
   const defaultPassword = passwordOf(sync);
   return async (applyChanges, signal) => {
     const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
@@ -45,7 +46,13 @@ export async function verify(
   const missing = await connection.rows<{ action: string; kind: string; name: string }>(
     "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
   );
-  const problems = [...differences, ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`)];
+  const lost = await connection.rows<{ type: string; name: string }>(`
+    SELECT type, name FROM actual_foreign ANTI JOIN arrived_foreign USING (type, name) ORDER BY type, name LIMIT 20`);
+  const problems = [
+    ...differences,
+    ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`),
+    ...lost.map(({ type, name }) => `gone, although it was in the list: ${visible(type)} ${formatName(name)}`),
+  ];
   if (problems.length === 0) return;
   throw new HeldError(
     `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,

@@ -189,7 +189,7 @@ async function outcomeOf(
  */
 async function waitForQueue(sync: Sync, workbench: Workbench, signal: AbortSignal): Promise<void> {
   const principals = workbench.file("desired.json");
-  await writePrincipals(workbench.connection, "desired", principals);
+  await writePrincipals(workbench.connection, principals);
   const request = { principals, applyChanges: false, deleteOthers: true, defaultPassword: passwordOf(sync) };
   await sync.target.sync(request, workbench.file("preview.json"), signal).catch((error: unknown) => {
     // Whether the service accepts the list no longer matters.

@@ -16,8 +16,8 @@ import type { Interruption } from "#sync/interruption.ts";
 import { readJournal } from "#sync/journal.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { planWithinLimits, scopeOfSources } from "#sync/planning/limits.ts";
-import { differenceOf, nearestNames, outcomesOf } from "./outcome.ts";
-import type { Outcome } from "./outcome.ts";
+import { differenceOf, foreignCalled, nearestNames, outcomesOf } from "./outcome.ts";
+import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
@@ -45,6 +45,8 @@ export interface Explanation {
   readonly target: string;
   readonly records: readonly RecordExplanation[];
   readonly outcomes: readonly Outcome[];
+  /** Principals of the target with that name, of types that no sync manages. */
+  readonly foreign: readonly ForeignPrincipal[];
   /** Similar names, if nothing was found. */
   readonly nearest: readonly string[];
 }
@@ -93,9 +95,10 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
     const unread = assembly.unread.map(({ name }) => name);
     const outcomes =
       found.length === 0 ? [] : await withWaits(found, sync, workbench.connection, { ...options, history, unread });
-    const isFound = records.length + outcomes.length > 0;
+    const foreign = await foreignCalled(workbench.connection, wanted);
+    const isFound = records.length + outcomes.length + foreign.length > 0;
     const nearest = isFound ? [] : await nearestNames(workbench.connection, wanted);
-    return { sync: sync.name, target: sync.target.name, records, outcomes, nearest };
+    return { sync: sync.name, target: sync.target.name, records, outcomes, foreign, nearest };
   } catch (error) {
     throw watching.explain(error);
   } finally {

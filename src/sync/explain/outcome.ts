@@ -1,3 +1,4 @@
+import { takenNames } from "#plan/carried.ts";
 import { changeOf } from "#plan/change.ts";
 import type { Change } from "#plan/change.ts";
 import { literal } from "#duckdb/database.ts";
@@ -55,6 +56,20 @@ export async function outcomesOf(
   return outcomes;
 }
 
+/** A principal of the target of another type than the interface's two. */
+export interface ForeignPrincipal {
+  readonly type: string;
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+/** The principals of other types with that name. */
+export async function foreignCalled(connection: Connection, wanted: string): Promise<ForeignPrincipal[]> {
+  return connection.rows(`
+    SELECT type, name, group_names AS groups FROM actual_foreign
+    WHERE ${folded("name")} = ${folded(literal(wanted))} ORDER BY ALL LIMIT 20`);
+}
+
 /** SQL: the text for a comparison that ignores case. */
 function folded(text: string): string {
   return `lower(nfc_normalize(${text}))`;
@@ -69,6 +84,10 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
   const [assembled] = await of<{ origin: string }>("assembled");
   const [heldBack] = await of<object>("held_back");
   const [gone] = frozen?.reason === "leaving" ? await of<{ since: bigint }>("gone", "since") : [];
+  const [taken] = await connection.rows<{ type: string }>(
+    `SELECT type FROM ${takenNames} WHERE kind = ? AND name = ?`,
+    [kind, name],
+  );
   const quarantined = await of<{ reason: string; origin: string }>("quarantined");
   const ownedFrom = await of<{ source: string; sourceId: string }>("ledger", 'source, source_id AS "sourceId"');
   const why = reasonOf(sync, subject, {
@@ -78,6 +97,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     isOwned: ownedFrom.length > 0,
     inTarget: actual !== undefined,
     isHeldBack: heldBack !== undefined,
+    takenAs: taken?.type,
     leavesOn: gone === undefined ? undefined : new Date(Number(gone.since) + sync.departures.after).toISOString(),
   });
   return {
@@ -125,6 +145,8 @@ interface Circumstances {
   readonly isOwned: boolean;
   readonly inTarget: boolean;
   readonly isHeldBack: boolean;
+  /** The other type that the target has its name as. */
+  readonly takenAs: string | undefined;
   /** If it is leaving: when, ISO 8601. */
   readonly leavesOn: string | undefined;
 }
@@ -133,6 +155,7 @@ interface Circumstances {
 const stays: Readonly<Record<string, string>> = {
   administrator: "no record makes it any more, but it is an administrator: it is never deleted",
   "last member": "no record makes it any more, but a protected group would have no member left: it is not deleted",
+  "foreign member": "no record makes it any more, but a principal of another type is in it: it is not deleted",
   renamed: "its record has another name now, and it stays as it is for now (renames)",
   reused: "its name is that of another record now, somebody else; it stays as it is (reusedNames)",
 };
@@ -151,6 +174,8 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   if (frozen === "leaving")
     return `no record makes it any more; it is leaving on ${circumstances.leavesOn ?? "the day that deletions.after says"} (deletions.after)`;
   if (staying !== undefined) return staying;
+  if (circumstances.takenAs !== undefined)
+    return `it is not created: the target has that name as ${circumstances.takenAs}, which this sync does not manage`;
   if (circumstances.isHeldBack)
     return "it is not created: its record has another name in the target, which stays for now";
   if (frozen === "unmanaged") {
@@ -194,7 +219,8 @@ export async function nearestNames(connection: Connection, wanted: string): Prom
   const sides = `${folded("name")}, ${folded(literal(wanted))}`;
   const rows = await connection.rows<{ name: string }>(`
     WITH known AS (
-      SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL)
+      SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL
+      UNION SELECT name FROM actual_foreign)
     SELECT name FROM known WHERE jaro_winkler_similarity(${sides}) > 0.75
     ORDER BY damerau_levenshtein(${sides}), name LIMIT 5`);
   return rows.map(({ name }) => name);

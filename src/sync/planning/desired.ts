@@ -1,4 +1,6 @@
 import { readPrincipals } from "#plan/lists.ts";
+import { describeForeign } from "#plan/carried.ts";
+import type { Foreign } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
@@ -38,6 +40,7 @@ export interface DesiredOptions {
 export interface Desired {
   readonly assembly: Assembly;
   readonly frozen: Frozen;
+  readonly foreign: Foreign;
   readonly departures: Departures;
   /** When the sources were last read: they report no changes since, and were not read again. */
   readonly unchangedSince?: Date | undefined;
@@ -70,9 +73,11 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   await freeze(connection, sync.protection, unread);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection);
+  const foreign = await describeForeign(connection);
   return {
     assembly,
     frozen,
+    foreign,
     departures,
     unchangedSince: known?.since,
     counts: known?.counts ?? counts,

@@ -1,6 +1,7 @@
 import { command } from "#commands.ts";
 import { messageOf } from "#errors.ts";
-import type { Departures } from "#plan/departures.ts";
+import type { Departures, Kept } from "#plan/departures.ts";
+import type { Foreign } from "#plan/carried.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
@@ -23,6 +24,7 @@ interface Limited {
 export function notesOf({
   assembly,
   frozen,
+  foreign,
   departures,
   unchangedSince,
   sync = "",
@@ -49,6 +51,30 @@ export function notesOf({
     notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)
     notes.push(`${pluralize(frozen.unmanaged, "principal")} of the target left alone: not owned by this sync`);
+  notes.push(...foreignNotes(foreign));
+  return notes;
+}
+
+/** The most types that a note names. */
+const mostTypes = 5;
+
+/** What the target has as other types, and whose names that takes. */
+function foreignNotes({ types, taken }: Foreign): Note[] {
+  const notes: Note[] = [];
+  const count = types.reduce((sum, each) => sum + each.count, 0);
+  if (taken.count > 0) {
+    notes.push(`${pluralize(taken.count, "record")} withheld: the target has the name as another type`);
+    for (const { kind, name, type } of taken.examples)
+      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)}: ${formatName(type)}`));
+    notes.push(...andMore(taken));
+  }
+  if (count > 0) {
+    const named = types.slice(0, mostTypes).map((each) => `${formatNumber(each.count)} ${formatName(each.type)}`);
+    const more = types.length > mostTypes ? [`${formatNumber(types.length - mostTypes)} more types`] : [];
+    notes.push(
+      `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
+    );
+  }
   return notes;
 }
 
@@ -159,8 +185,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
   if (kept.count > 0) {
     notes.push(`${pluralize(kept.count, "principal")} gone from the sources, and never deleted by a sync:`);
     for (const { kind, name, because } of kept.examples) {
-      const why = because === "administrator" ? "an administrator" : "a protected group would have no member left";
-      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)}: ${why}`));
+      notes.push(noteAbout(kind, [name], `  ${kind} ${formatName(name)}: ${whyKept[because]}`));
     }
     notes.push(...andMore(kept));
   }
@@ -173,6 +198,12 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
   }
   return notes;
 }
+
+const whyKept: Record<Kept["because"], string> = {
+  administrator: "an administrator",
+  "last member": "a protected group would have no member left",
+  "foreign member": "a principal of another type is in it",
+};
 
 /** What a person should know: a line, or one about a single principal. */
 export type Note = string | { readonly text: string; readonly kind: Kind; readonly names: readonly string[] };

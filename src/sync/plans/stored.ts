@@ -5,6 +5,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, HeldError, InputError } from "#errors.ts";
 import { exists, makeFolder } from "#files/disk.ts";
 import { syncFolder, writeDurably } from "#files/durable.ts";
+import { foreignGroups } from "#plan/carried.ts";
 import { changes } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { narrow } from "#plan/selection.ts";
@@ -16,18 +17,20 @@ import type { LimitedPlan } from "#sync/planning/limits.ts";
 import { findLeftOut, planWithinLimits } from "#sync/planning/limits.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { formatName } from "#text.ts";
+import { formatName, visible } from "#text.ts";
 
 /**
  * The tables of a workbench that are stored with a plan, each as a Parquet file:
  *
- * - `changes (action, kind, name, before, after, causes)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
- *   a create, `after` for a delete. The list that is sent is the target as it is then, with these changes.
+ * - `changes (action, kind, name, before, after, causes, fields)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
+ *   a create, `after` for a delete. `fields` are
+ *   the target's own, as in `actual_extra`. The list that is sent is the target as it is then, with these changes.
  * - `owned (kind, name, source, source_id)`: what the sync owned before.
  * - the rest: what the ledger is written from after the apply.
  */
 const tables = {
-  changes: "SELECT action, kind, name, before, after, causes FROM change_sides",
+  changes:
+    "SELECT action, kind, name, before, after, causes, fields FROM change_sides LEFT JOIN actual_extra USING (kind, name)",
   owned: "SELECT kind, name, source, source_id FROM ledger",
   assembled: "SELECT kind, name, source, source_id FROM assembled",
   contributor: "SELECT kind, name, source, source_id FROM contributor",
@@ -131,7 +134,7 @@ export function openStore(daemonFolder: string): Store {
         }
         await connection.run(`
           CREATE OR REPLACE TABLE shown AS
-          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes
+          SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes, fields
           FROM ${changesIn([file(id, "changes")])};
           CREATE OR REPLACE TEMP TABLE change_cause AS SELECT kind, name, causes FROM shown`);
         return kept;
@@ -188,7 +191,8 @@ export async function carryOver(connection: Connection): Promise<void> {
     SELECT kind, name, display_name, description, mail, group_names FROM actual ANTI JOIN shown USING (kind, name)
     UNION ALL
     SELECT kind, name, after.display_name, after.description, after.mail, after.group_names FROM shown
-    WHERE after IS NOT NULL`);
+    WHERE after IS NOT NULL;
+    INSERT INTO actual_extra SELECT kind, name, fields FROM shown WHERE action = 'create' AND fields IS NOT NULL`);
 }
 
 /**
@@ -207,7 +211,7 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     await carryOver(connection);
     const whole = await createPlan(connection);
     if (whole.digest !== run.digest) throw noLongerShown(run.id, await differences(connection));
-    const severed = await severedMemberships(connection);
+    const severed = [...(await severedMemberships(connection)), ...(await takenMeanwhile(connection))];
     if (severed.length > 0) throw noLongerShown(run.id, severed);
     await narrow(connection, selection);
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
@@ -255,21 +259,39 @@ async function differences(connection: Connection): Promise<string[]> {
   return rows.length > most ? [...lines, "and more"] : lines;
 }
 
-/** Memberships in groups that there will not be: somebody joined a group that the plan deletes, or deleted one that it fills. */
+/**
+ * Memberships in groups that there will not be: somebody joined a group that the plan deletes, or deleted one that it fills.
+ * Principals of other types can only join.
+ */
 async function severedMemberships(connection: Connection): Promise<string[]> {
   const rows = await connection.rows<{ kind: string; name: string; g: string; goes: boolean }>(`
     SELECT m.kind, m.name, m.g, s.name IS NOT NULL AS goes
-    FROM (SELECT kind, name, unnest(group_names) AS g FROM desired) m
-    ANTI JOIN (SELECT name FROM desired WHERE kind = 'group') d ON d.name = m.g
+    FROM (
+      SELECT kind, name, unnest(group_names) AS g FROM desired
+      UNION ALL
+      SELECT * FROM (SELECT type, name, unnest(group_names) AS g FROM actual_foreign)
+      WHERE g IN (SELECT name FROM shown WHERE kind = 'group' AND action = 'delete')) m
+    ANTI JOIN (SELECT name FROM desired WHERE kind = 'group' UNION ${foreignGroups}) d ON d.name = m.g
     LEFT JOIN shown s ON s.kind = 'group' AND s.name = m.g
     ORDER BY 1, 2, 3 LIMIT ${most + 1}`);
   const lines = rows.slice(0, most).map(({ kind, name, g, goes }) => {
-    const [who, group] = [`${kind} ${formatName(name)}`, formatName(g)];
+    const [who, group] = [`${visible(kind)} ${formatName(name)}`, formatName(g)];
     return goes
       ? `${who}: it has joined the group ${group}, which was to be deleted`
       : `${who}: it was to be in the group ${group}, which somebody has deleted`;
   });
   return rows.length > most ? [...lines, "and more"] : lines;
+}
+
+/** Principals that the plan creates, and that somebody has made as another type meanwhile. */
+async function takenMeanwhile(connection: Connection): Promise<string[]> {
+  const rows = await connection.rows<{ kind: string; name: string; type: string }>(`
+    SELECT s.kind, s.name, f.type FROM shown s JOIN actual_foreign f ON f.name = s.name AND coalesce(f.kind, s.kind) = s.kind
+    WHERE s.action = 'create' ORDER BY ALL LIMIT ${most}`);
+  return rows.map(
+    ({ kind, name, type }) =>
+      `${kind} ${formatName(name)}: it was to be created, but the target has that name as ${visible(type)} now`,
+  );
 }
 
 function past(action: string | null): string {

@@ -1,6 +1,7 @@
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { foreignGroups } from "#plan/carried.ts";
 import { depart } from "#plan/departures.ts";
 import type { DepartureRules, Departures } from "#plan/departures.ts";
 import { combine, freeze } from "#plan/protect.ts";
@@ -27,7 +28,7 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     try {
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE undone_change AS
-        SELECT n, kind, name, before, after FROM (${each(store, ids, "changes")});
+        SELECT n, kind, name, before, after, fields FROM (${each(store, ids, "changes")});
         CREATE OR REPLACE TEMP TABLE previously_owned AS
         SELECT o.kind, o.name, o.source, o.source_id FROM (${each(store, ids, "owned")}) o
         JOIN (SELECT kind, name, min(n) AS n FROM undone_change GROUP BY kind, name) c
@@ -42,6 +43,12 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     await listTarget(sync.target, workbench, "actual", signal);
     await useThreads(connection);
     progress?.("plan");
+    // Who is created anew gets the target's own fields back.
+    await connection.run(`
+      INSERT INTO actual_extra
+      SELECT kind, name, fields FROM (
+        SELECT kind, name, first(fields ORDER BY n) AS fields, first(before ORDER BY n) AS before FROM undone_change GROUP BY kind, name)
+      ANTI JOIN actual USING (kind, name) WHERE before IS NOT NULL AND fields IS NOT NULL`);
     const { departures, lost } = await combinePreviousState(connection, sync, now);
     const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
     const none = { count: 0, examples: [] };
@@ -67,9 +74,10 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
 
 /** A stored table of several runs, with each run's place `n` among them. */
 function each(store: Store, ids: readonly string[], table: "changes" | "owned"): string {
-  return ids
-    .map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`)
-    .join(" UNION ALL ");
+  return [
+    "SELECT NULL::VARCHAR AS fields WHERE false",
+    ...ids.map((id, n) => `SELECT ${n} AS n, * FROM read_parquet(${literal(store.file(id, table))})`),
+  ].join(" UNION ALL BY NAME ");
 }
 
 /** What an undo says besides its changes. */
@@ -153,7 +161,7 @@ async function leaveLostGroups(connection: Connection): Promise<number> {
     SELECT m.kind, m.name, m.g FROM (SELECT kind, name, unnest(group_names) AS g FROM assembled) m
     ANTI JOIN (
       SELECT name FROM assembled ANTI JOIN held_back USING (kind, name) WHERE kind = 'group' AND NOT is_protected(kind, name)
-      UNION SELECT name FROM frozen WHERE kind = 'group') there ON there.name = m.g;
+      UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}) there ON there.name = m.g;
     UPDATE assembled SET group_names = list_filter(assembled.group_names, lambda g: NOT list_contains(l.names, g))
     FROM (SELECT kind, name, list(g) AS names FROM lost_membership GROUP BY kind, name) l
     WHERE l.kind = assembled.kind AND l.name = assembled.name`);

@@ -53,7 +53,7 @@ async function* batches(...entries: Entry[]): AsyncIterable<readonly Entry[]> {
 }
 
 test("every relation of the pipeline has its declared columns", async () => {
-  const { ledger, leaving_since: leavingSince, actual, arrived } = tables;
+  const { ledger, leaving_since: leavingSince, actual, arrived, arrived_foreign: arrivedForeign } = tables;
   const sources = [
     { name: "hr", records: batches(entry("user", "ada", ["staff"]), entry("group", "staff")) },
     { name: "vpn", records: batches(entry("user", "ada")) },
@@ -76,6 +76,7 @@ test("every relation of the pipeline has its declared columns", async () => {
     CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
     INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe');
     CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
+    CREATE OR REPLACE TABLE actual_extra (${tables.actual_extra}); CREATE OR REPLACE TABLE arrived_foreign (${arrivedForeign});
     INSERT INTO actual VALUES ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, [])`);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
