@@ -1,16 +1,9 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
+import type { Host } from "#control/access.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
-
-/** What additional routes need from the service they are added to. */
-export interface RouteHost {
-  /** The administrator whose session the request has, and the client's address. Throws the error to answer with. */
-  administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
-  /** The content type as it was sent, which fastify does not see. */
-  contentType(request: FastifyRequest): string | undefined;
-}
 
 /** What the commands need that only `main.ts` may import. */
 export interface Composition {
@@ -33,7 +26,7 @@ export interface ServiceStart {
   /** Further conditions for being ready: each returns a problem for a person, or undefined. */
   readonly probes?: readonly (() => string | undefined | Promise<string | undefined>)[];
   /** Adds routes to those of the interface. */
-  readonly routes?: (app: FastifyInstance, host: RouteHost) => void;
+  readonly routes?: (app: FastifyInstance, host: Required<Host>) => void;
 }
 
 export interface RunningService {

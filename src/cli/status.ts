@@ -11,6 +11,8 @@ import type { SyncStatus } from "#sync/coordinator/coordinator.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { readJournal } from "#sync/journal.ts";
 import { isOpen } from "#sync/record.ts";
+import { standingsOf } from "#sync/standing.ts";
+import type { Standing } from "#sync/standing.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { pluralize } from "#text.ts";
 import { localActor } from "./context.ts";
@@ -22,12 +24,6 @@ import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { stateOf, tones, toneStyles } from "#sync/run-text.ts";
 import { knownRuns } from "./stored-runs.ts";
-
-/** A sync with the newest of its runs that have come to something, and those that wait. */
-interface Standing extends SyncStatus {
-  readonly lastRun?: RunRecord | undefined;
-  readonly waiting: readonly RunRecord[];
-}
 
 /**
  * `rollcall status`: on one screen whether the service and the daemon run, how each sync stands, and what waits for a
@@ -106,14 +102,7 @@ async function standings(context: Context, daemon: FoundDaemon | undefined): Pro
   const { configuration } = context;
   const runs = await knownRuns(context);
   const syncs = daemon?.status.syncs ?? (await statusesByJournal(configuration, runs));
-  return syncs.map((sync) =>
-    Object.assign({}, sync, {
-      lastRun: runs.find(
-        ({ sync: name, state }) => name === sync.sync && state !== "superseded" && state !== "running",
-      ),
-      waiting: runs.filter((run) => run.sync === sync.sync && isOpen(run)),
-    }),
-  );
+  return standingsOf(syncs, runs);
 }
 
 async function statusesByJournal(configuration: Configuration, runs: readonly RunRecord[]): Promise<SyncStatus[]> {

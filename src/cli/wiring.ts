@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { relative } from "node:path";
+import { createClient } from "#client/client.ts";
 import type { ClientOptions } from "#client/client.ts";
 import { openLoads } from "#client/loads.ts";
 import type { Loads, LoadsOptions } from "#client/loads.ts";
 import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
-import { InputError, messageOf } from "#errors.ts";
+import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { redactor } from "#http/redact.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Target } from "#sync/ports.ts";
@@ -161,7 +162,7 @@ function administratorsOf({ targets, service }: Configuration, name: string): re
 async function clientOptionsOf(
   configuration: Configuration,
   name: string,
-  embedded: Embedded,
+  embedded: Pick<Embedded, "access">,
   observe?: ClientOptions["observe"],
 ): Promise<ClientOptions> {
   const target = configuration.targets[name];
@@ -180,8 +181,37 @@ async function clientOptionsOf(
   };
 }
 
+/** How long a target may take to check an account, in milliseconds. */
+const verifying = 20_000;
+
+/**
+ * Logs in to a target with a person's account, and out again.
+ * @throws {RollcallError} when the target does not answer, or as it should not
+ */
+export async function verifyAccount(
+  configuration: Configuration,
+  { target, username, password }: { readonly target: string; readonly username: string; readonly password: string },
+  embedded: Pick<Embedded, "access">,
+): Promise<"administrator" | "user" | "wrong"> {
+  const options = await clientOptionsOf(configuration, target, embedded);
+  const client = createClient({ ...options, credentials: { username, password }, retries: { attempts: 1 } });
+  const signal = AbortSignal.timeout(verifying);
+  try {
+    await client.login(signal);
+    await client.reach(signal);
+    return "administrator";
+  } catch (error) {
+    if (!(error instanceof RefusedError)) throw error;
+    if (error.status === 401) return "wrong";
+    if (error.status === 403) return "user";
+    throw error;
+  } finally {
+    await client.logout(signal).catch(() => undefined);
+  }
+}
+
 /** The client options for the service of the data folder. */
-export async function embeddedOptions(name: string, embedded: Embedded): Promise<ClientOptions> {
+export async function embeddedOptions(name: string, embedded: Pick<Embedded, "access">): Promise<ClientOptions> {
   const { url, session, administrator, certificate } = await embedded.access();
   return {
     name,

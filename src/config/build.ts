@@ -6,7 +6,7 @@ import type { Sync } from "./syncs.ts";
 
 /** Makes the configuration from a validated file: absolute paths, empty passwords absent. */
 export function build(
-  { service, daemon, control, targets, syncs, notifications, metrics, journal }: File,
+  { service, daemon, control, targets, syncs, notifications, metrics, console, journal }: File,
   place: {
     readonly file: string;
     readonly folder: string;
@@ -27,6 +27,7 @@ export function build(
     journal,
     notifications: mapValues(notifications, (channel) => withCa(channel, folder)),
     metrics,
+    console,
   };
   if (service === undefined) return configuration;
   const { data: _data, memory: _memory, administrator, tls, tables, pinboards, ...rest } = service;

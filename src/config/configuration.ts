@@ -31,6 +31,8 @@ export interface Configuration {
   readonly notifications: Readonly<Record<string, Channel>>;
   /** Who may read the metrics. */
   readonly metrics: { readonly open: boolean; readonly token?: string };
+  /** The web console; `viewers`: accounts that are no administrators may look. */
+  readonly console: false | { readonly viewers: boolean };
   /** Every secret value of the file, for redaction. */
   readonly secrets: readonly string[];
   /** The file's values, one by one, before validation changes them. */

@@ -56,6 +56,14 @@ const metrics = values.section({
   open: z.boolean().prefault(false).describe("true: anyone may read /metrics."),
 });
 
+/** `console`: who may use it. */
+const consoleSettings = values.section({
+  viewers: z
+    .boolean()
+    .prefault(false)
+    .describe("true: every account may look. Only administrators may approve, reject, run and undo."),
+});
+
 /** The whole file. `checks.ts` checks what involves several keys, so that one pass finds every problem. */
 export const file = z.strictObject({
   service: service
@@ -94,6 +102,10 @@ export const file = z.strictObject({
     .describe("How much of the run history to store."),
   notifications: values.named(channel).describe("The channels that notify people about runs, by name."),
   metrics: metrics.describe("Who may read /metrics, besides administrators of the service."),
+  console: z
+    .union([z.literal(false), consoleSettings])
+    .prefault({})
+    .describe("The web console at / of the listener. false: there is none."),
 });
 
 export type File = z.infer<typeof file>;

@@ -7,8 +7,38 @@ import { Refusal } from "./answers.ts";
 /** The header that names the account a command runs under, percent-encoded. It is a claim, not a proof. */
 export const accountHeader = "x-rollcall-account";
 
+/** Who is signed in, and from where. */
+export interface SignedIn {
+  readonly name: string;
+  readonly address: string;
+  /** The value of the session's cookie. */
+  readonly token: string;
+  /** Whether they have the administration privilege. */
+  readonly isAdministrator: boolean;
+}
+
+/** The accounts and sessions of the server that hosts the API. */
+export interface HostAccounts {
+  /** The cookie of a session travels over TLS only. */
+  readonly secure: boolean;
+  find(request: FastifyRequest): Promise<SignedIn | undefined>;
+  /** Opens a session. `retryAfter` in seconds. */
+  signIn(
+    request: FastifyRequest,
+    credentials: { readonly username: string; readonly password: string },
+  ): Promise<
+    | { readonly outcome: "opened"; readonly token: string }
+    | { readonly outcome: "wrong" }
+    | { readonly outcome: "throttled"; readonly retryAfter: number }
+  >;
+  /** Ends a session. */
+  signOut(token: string): Promise<void>;
+}
+
 /** What the server that hosts the API knows about a request. */
 export interface Host {
+  /** Absent: this server has no accounts. */
+  readonly accounts?: HostAccounts | undefined;
   /** The administrator whose session the request carries, and the client's address. Absent: this server has no sessions. */
   administrator?(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
   contentType(request: FastifyRequest): string | undefined;

@@ -8,7 +8,7 @@ import { addControlRoutes } from "./routes.ts";
 import type { ControlContext, ControlOptions, Daemon } from "./routes.ts";
 
 /** The daemon's own API. */
-export interface Control {
+export interface Control extends Pick<ControlContext, "daemon" | "track" | "isStopping"> {
   /** Adds the API's routes to a server. They answer 503 until a daemon is attached. */
   readonly routes: (app: FastifyInstance, host: Host) => void;
   attach(daemon: Daemon): void;
@@ -38,6 +38,9 @@ export function createControl(options: ControlOptions): Control {
     outcomeOf: (id) => outcomes.of(id),
   };
   return {
+    daemon: context.daemon,
+    track: context.track,
+    isStopping: context.isStopping,
     routes: (app, host) => {
       addControlRoutes(app, host, context);
     },

@@ -73,6 +73,8 @@ export const runsQuery = z.strictObject({
     .prefault("50"),
 });
 
+export type RunsQuery = z.output<typeof runsQuery>;
+
 /** One value, or several of one name. */
 function several<Value extends z.ZodType>(value: Value) {
   return z.preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(value));

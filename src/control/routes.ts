@@ -13,6 +13,7 @@ import { Refusal, answerOf, orConflict } from "./answers.ts";
 import { changesAsJson } from "./answers.ts";
 import type { EventStreams } from "./events.ts";
 import { approveBody, changesQuery, emptyBody, read, rejectBody, runBody, runsQuery } from "./requests.ts";
+import type { RunsQuery } from "./requests.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -108,7 +109,7 @@ function addQueries(scope: FastifyInstance, { version, startedAt, daemon, events
     return { pid: process.pid, version, startedAt, configuration: configuration(), syncs: coordinator.syncs() };
   });
   add(scope, controlRoutes.syncs, () => ({ syncs: daemon().coordinator.syncs() }));
-  add(scope, controlRoutes.runs, (request) => runList(daemon().coordinator, request.query));
+  add(scope, controlRoutes.runs, (request) => listRuns(daemon().coordinator, read(runsQuery, request.query, "query")));
   add(scope, controlRoutes.details, (request) => runOf(daemon().coordinator, request));
   add(scope, controlRoutes.end, (request, reply) => {
     const run = runOf(daemon().coordinator, request);
@@ -179,11 +180,15 @@ function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext):
   });
 }
 
-/** @throws {Refusal} 404 */
 function runOf(coordinator: Coordinator, request: FastifyRequest): RunRecord {
-  const { id } = request.params as { id?: string };
+  const { id = "" } = request.params as { id?: string };
+  return findRun(coordinator, id);
+}
+
+/** @throws {Refusal} 404 */
+export function findRun(coordinator: Coordinator, id: string): RunRecord {
   const run = coordinator.runs().find((each) => each.id === id);
-  if (run === undefined) throw new Refusal(404, `there is no run ${id ?? ""}`);
+  if (run === undefined) throw new Refusal(404, `there is no run ${id}`);
   return run;
 }
 
@@ -193,8 +198,8 @@ export interface RunList {
   readonly more: boolean;
 }
 
-function runList(coordinator: Coordinator, query: unknown): RunList {
-  const { sync, state, before, limit } = read(runsQuery, query, "query");
+/** A page of the runs, newest first. */
+export function listRuns(coordinator: Coordinator, { sync, state, before, limit }: RunsQuery): RunList {
   const matching = coordinator
     .runs()
     .filter(

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { LoginResult } from "#service/session/login.ts";
 import type { StatusCode } from "#wire/loads.ts";
 
 /** Callbacks for metrics. They must not throw, and must return quickly. */
@@ -47,6 +48,30 @@ export interface RouteHost {
   administrator(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
   /** The content type as it was sent; Fastify does not see it. */
   contentType(request: FastifyRequest): string | undefined;
+  readonly accounts: RouteAccounts;
+}
+
+/** The accounts and sessions of the interface, for routes of other modules. */
+export interface RouteAccounts {
+  /** The cookie of a session travels over TLS only. */
+  readonly secure: boolean;
+  /** Who is signed in; undefined without a session. Counts as a use of it. */
+  find(request: FastifyRequest): Promise<RouteCaller | undefined>;
+  /** Opens a session, slowed down like every login (0.8). */
+  signIn(
+    request: FastifyRequest,
+    credentials: { readonly username: string; readonly password: string },
+  ): Promise<LoginResult>;
+  signOut(token: string): Promise<void>;
+}
+
+/** Who is signed in, and from where. */
+export interface RouteCaller {
+  readonly name: string;
+  readonly address: string;
+  /** The value of the session's cookie. */
+  readonly token: string;
+  readonly isAdministrator: boolean;
 }
 
 /** Current numbers, for metrics. */

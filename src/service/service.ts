@@ -179,6 +179,18 @@ async function open(options: ServiceOptions): Promise<Service> {
       return { name, address: request.exchange.address };
     },
     contentType: (request) => request.exchange.contentType,
+    accounts: {
+      secure: loginSettings.secure,
+      find: async (request) => {
+        const caller = await callers.find(request);
+        if (caller === undefined) return undefined;
+        const { name, token } = caller;
+        const isAdministrator = await callers.holds(caller, "administration");
+        return { name, token, address: request.exchange.address, isAdministrator };
+      },
+      signIn: (request, credentials) => login({ ...credentials, remembered: false }, request.exchange.address),
+      signOut: (token) => sessions.end(token),
+    },
   });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);

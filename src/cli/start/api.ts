@@ -11,6 +11,9 @@ import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Actor } from "#sync/record.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
+import type { Embedded } from "#cli/embedded.ts";
+import { verifyAccount } from "#cli/wiring.ts";
+import type { Control } from "#control/control.ts";
 import type { Reloaded } from "./reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
@@ -21,9 +24,10 @@ export interface DaemonApi {
   readonly routes: AddRoutes;
   /**
    * Starts serving, and announces the address to commands on this machine.
+   * @returns the address
    * @throws {InputError} when its own listener cannot listen
    */
-  open(served: Served): Promise<void>;
+  open(served: Served): Promise<string>;
   /** From here on, no run is begun or decided. Running ones can still be followed. */
   beginStopping(): void;
   /** May be called again. */
@@ -43,6 +47,8 @@ export interface DaemonApiOptions {
   readonly configuration: Configuration;
   readonly version: string;
   readonly log: Logger;
+  /** Finds the service of this data folder, whose accounts may sign in to the console of a daemon alone. */
+  readonly embedded: Pick<Embedded, "access">;
   /** Further routes for its own listener. */
   readonly besides: AddRoutes;
   /** Conditions for that listener to be ready: each returns a problem for a person, or undefined. */
@@ -64,6 +70,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   const token = createToken();
   const startedAt = new Date().toISOString();
   const control = createControl({ token, version, startedAt, log });
+  let current = (): Configuration => configuration;
+  const routes = await openRoutes(options, control, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -74,15 +82,16 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       probes,
       isStopping: () => isStopping,
       routes: (app, host) => {
-        control.routes(app, host);
+        routes(app, host);
         besides(app, host);
       },
     });
   };
 
   return {
-    routes: control.routes,
-    open: async ({ coordinator, current, reload, service }) => {
+    routes,
+    open: async ({ coordinator, current: latest, reload, service }) => {
+      current = latest;
       control.attach({
         coordinator,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
@@ -99,6 +108,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       const certificate = tls === undefined ? undefined : await readFile(tls.cert, "utf8");
       await announceDaemon(data, { pid: process.pid, url, startedAt, token, certificate });
       if (listener !== undefined) log.info({ url }, `the daemon is listening on ${url}`);
+      return url;
     },
     beginStopping: () => {
       isStopping = true;
@@ -108,5 +118,29 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       await withdrawDaemon(data);
       await listener?.stop();
     },
+  };
+}
+
+/** The routes of the API and, unless it is turned off, of the console. */
+async function openRoutes(
+  { configuration, version, log, embedded }: DaemonApiOptions,
+  control: Control,
+  current: () => Configuration,
+): Promise<AddRoutes> {
+  if (configuration.console === false) return control.routes;
+  const { createConsole } = await import("#console/console.ts");
+  const { routes } = createConsole({
+    version,
+    log,
+    control,
+    ...configuration.console,
+    targets: {
+      targets: () => Object.keys(current().targets),
+      verify: (credentials) => verifyAccount(current(), credentials, embedded),
+    },
+  });
+  return (app, host) => {
+    control.routes(app, host);
+    routes(app, host);
   };
 }

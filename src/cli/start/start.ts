@@ -54,15 +54,18 @@ export async function start(file: string, composition: Composition, sinks: Sinks
   const addMetrics: AddRoutes = (app, host) => {
     addMetricsRoute(app, metrics.registry, configuration.metrics, host);
   };
+  const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+  const hasConsole = only !== "service" && configuration.console !== false;
   try {
     if (only !== "service") {
       lock = await holdLock(configuration);
       records = await openRecords(configuration, log);
       await records.audit.append({ event: "started", by: localActor(), process: process.pid });
-      api = await createDaemonApi({ configuration, version: composition.version, log, besides: addMetrics, probes });
+      const { version } = composition;
+      api = await createDaemonApi({ configuration, version, log, embedded, besides: addMetrics, probes });
     }
     if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, sinks, metrics, greeting, {
+      service = await startService(configuration, composition, sinks, metrics, {
         routes: (app, host) => {
           addMetrics(app, host);
           api?.routes(app, host);
@@ -70,11 +73,13 @@ export async function start(file: string, composition: Composition, sinks: Sinks
         probes,
       });
       metrics.watch(service.figures);
+      const { generatedPassword: password } = service;
+      const notice = password === undefined ? undefined : passwordNotice(configuration, password);
+      greeting.set(placeOf(service.url, hasConsole), notice, hintOf(configuration));
     } else if (only === "service") {
       throw new InputError(`${file} has no \`service:\`: there is no service to start`);
     }
     if (records !== undefined) {
-      const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
       const base = { configuration, embedded, log, output, observe: metrics.client };
       daemon = await startDaemon(base, records, metrics);
     }
@@ -86,8 +91,12 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     };
     const reload = createReload({ file, composition, sinks, running: configuration, service, take });
     signals.hangUp(() => reload(signaller));
-    if (daemon !== undefined)
-      await api?.open({ coordinator: daemon.coordinator, current: () => current, reload, service });
+    const openApi = async (coordinator: Daemon["coordinator"]): Promise<void> => {
+      const url = await api?.open({ coordinator, current: () => current, reload, service });
+      if (url !== undefined && service === undefined && hasConsole)
+        greeting.set(placeOf(url, hasConsole), undefined, hintOf(configuration));
+    };
+    if (daemon !== undefined) await openApi(daemon.coordinator);
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 requests a run of every sync, but this process runs no syncs");
       else daemon.scheduler.trigger(signaller);
@@ -137,7 +146,6 @@ async function startService(
   composition: Composition,
   { log: { logger: log } }: Sinks,
   metrics: Metrics,
-  greeting: Greeting,
   hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {
   await refuseForeignFolder(configuration.data);
@@ -159,19 +167,13 @@ async function startService(
     session: await service.openLocalSession(),
   });
   log.info({ url: service.url }, `the service is listening on ${service.url}`);
-  const { generatedPassword: password } = service;
-  greeting.set(
-    service.url,
-    password === undefined ? undefined : passwordNotice(configuration, password),
-    hintOf(configuration),
-  );
   return service;
 }
 
 /** What a person must not miss: where the console is, the password, and what to do next. */
 interface Greeting {
-  /** Shows the password at once where nobody watches. */
-  set(url: string, password: string | undefined, hint: string): void;
+  /** Shows the password at once where nobody watches. `place` is a sentence: where what is. */
+  set(place: string, password: string | undefined, hint: string): void;
   /** At a terminal, the rest is shown as soon as the first runs are over: what is shown last is seen. */
   whenQuiet(isBusy: () => boolean): void;
   /** Shows it now, unless it was shown. */
@@ -180,6 +182,10 @@ interface Greeting {
 
 /** How long the greeting waits for the first runs, in milliseconds, and how often it looks. */
 const greetingWait = { longest: 15_000, pause: 100 } as const;
+
+function placeOf(url: string, hasConsole: boolean): string {
+  return hasConsole ? `The console is at ${url}/.` : `The service is at ${url}.`;
+}
 
 function hintOf({ syncs }: Configuration): string {
   if (Object.keys(syncs).length === 0) return "";
@@ -197,16 +203,13 @@ function createGreeting({ output }: Sinks): Greeting {
   };
   return {
     show,
-    set: (url, password, hint) => {
+    set: (place, password, hint) => {
       if (!output.interactive) {
         if (password !== undefined) output.say(password);
         return;
       }
       const bold = (line: string): string => (output.colour ? `\u001B[1m${line}\u001B[22m` : line);
-      lines = [
-        ...(password === undefined ? [] : [bold(password)]),
-        `The console is at ${url}/. ${hint}Ctrl-C stops Rollcall.`,
-      ];
+      lines = [...(password === undefined ? [] : [bold(password)]), `${place} ${hint}Ctrl-C stops Rollcall.`];
     },
     whenQuiet: (isBusy) => {
       const ends = performance.now() + greetingWait.longest;

@@ -44,6 +44,7 @@ test.each([
       journal: { keep: 90 * 24 * hour, runs: 1000, lists: 20 },
       notifications: {},
       metrics: { open: false },
+      console: { viewers: false },
       secrets: [],
     });
   },

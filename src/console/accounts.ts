@@ -1,0 +1,161 @@
+import { createHash, createHmac, randomBytes } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import type { HostAccounts, SignedIn } from "#control/access.ts";
+import { createThrottle } from "#http/throttle.ts";
+import { sessionCookie } from "#wire/routes.ts";
+
+/** Who looks at the console. */
+export interface Visitor extends SignedIn {
+  /** The only target whose runs they may decide; absent: all of them. */
+  readonly target?: string | undefined;
+}
+
+/** What a person signs in with. `target` where there are several. */
+export interface Credentials {
+  readonly username: string;
+  readonly password: string;
+  readonly target: string;
+}
+
+/** The result of a sign-in: the value of the session's cookie; `retryAfter` in seconds. */
+export type SignIn =
+  | { readonly outcome: "opened"; readonly token: string }
+  | { readonly outcome: "wrong" }
+  | { readonly outcome: "throttled"; readonly retryAfter: number };
+
+/** The accounts that can sign in. */
+export interface Accounts {
+  /** Whose they are, for a person: `the service`. */
+  readonly of: string;
+  /** The name of the session's cookie, and whether it travels over TLS only. */
+  readonly cookie: string;
+  readonly secure: boolean;
+  /** The targets to choose from; none: there is nothing to choose. */
+  readonly targets: () => readonly string[];
+  find(request: FastifyRequest): Promise<Visitor | undefined>;
+  /** @throws {RollcallError} when the account cannot be checked */
+  signIn(request: FastifyRequest, credentials: Credentials): Promise<SignIn>;
+  signOut(visitor: Visitor): Promise<void>;
+}
+
+/** What every form of a session carries: a page of another site cannot know it. It says nothing about the session. */
+export function formToken({ token }: Pick<SignedIn, "token">): string {
+  return createHmac("sha256", token).update("forms of the console").digest("base64url");
+}
+
+/**
+ * The accounts of the service whose listener has the console, with the sessions of its interface.
+ * @param outer the listener's own request for one of the console's
+ */
+export function serviceAccounts(
+  host: HostAccounts,
+  outer: (request: FastifyRequest) => FastifyRequest | undefined,
+): Accounts {
+  const its = (request: FastifyRequest): FastifyRequest => {
+    const found = outer(request);
+    if (found === undefined) throw new Error("the request did not come through the service's listener");
+    return found;
+  };
+  return {
+    of: "the service",
+    cookie: sessionCookie,
+    secure: host.secure,
+    targets: () => [],
+    find: (request) => host.find(its(request)),
+    signIn: (request, credentials) => host.signIn(its(request), credentials),
+    signOut: ({ token }) => host.signOut(token),
+  };
+}
+
+/** Checks a name and a password with a target. @throws {RollcallError} when it does not answer */
+export type VerifyAccount = (credentials: Credentials) => Promise<"administrator" | "user" | "wrong">;
+
+export interface TargetAccountsOptions {
+  /** The targets of the configuration, as it is now. */
+  readonly targets: () => readonly string[];
+  readonly verify: VerifyAccount;
+  /** In epoch milliseconds; default: the clock. */
+  readonly now?: () => number;
+}
+
+/** How long a session lasts without a request, and at most, in milliseconds. */
+const lifetimes = { idle: 3 * 3_600_000, most: 12 * 3_600_000 } as const;
+
+/** The most sessions at a time; the oldest end. */
+const capacity = 1000;
+
+/** Slower than a target is, so that no stranger uses up what the target allows this machine. */
+const logins = { attempts: 5, window: 300_000, lockout: 300_000 } as const;
+
+interface Session extends Omit<Visitor, "token" | "address"> {
+  readonly opened: number;
+  lastUsed: number;
+}
+
+/** The accounts of the targets, for a daemon alone. Its sessions are in memory: a restart ends them. */
+export function targetAccounts({ targets, verify, now = Date.now }: TargetAccountsOptions): Accounts {
+  const sessions = new Map<string, Session>();
+  const throttle = createThrottle({ ...logins, isKnown: () => false, now: () => performance.now() });
+  const cookie = "rollcall_console";
+
+  return {
+    of: "the target",
+    cookie,
+    secure: false,
+    targets: () => (targets().length > 1 ? targets() : []),
+    find: async (request) => {
+      const token = request.cookies[cookie];
+      const session = token === undefined ? undefined : sessions.get(digestOf(token));
+      if (token === undefined || session === undefined) return undefined;
+      const time = now();
+      if (time - session.lastUsed >= lifetimes.idle || time - session.opened >= lifetimes.most) {
+        sessions.delete(digestOf(token));
+        return undefined;
+      }
+      session.lastUsed = time;
+      return { ...session, token, address: addressOf(request) };
+    },
+    signIn: async (request, credentials) => {
+      const [only] = targets();
+      const target = targets().includes(credentials.target) ? credentials.target : (only ?? "");
+      const attempt = await throttle.begin(`${target} ${credentials.username}`, addressOf(request));
+      if ("retryAfter" in attempt) return { outcome: "throttled", retryAfter: attempt.retryAfter };
+      let is: Awaited<ReturnType<VerifyAccount>>;
+      try {
+        is = await verify({ ...credentials, target });
+      } catch (error) {
+        attempt.undecided();
+        throw error;
+      }
+      if (is === "wrong") {
+        attempt.failed();
+        return { outcome: "wrong" };
+      }
+      attempt.succeeded();
+      const token = randomBytes(32).toString("base64url");
+      const isAdministrator = is === "administrator";
+      const time = now();
+      sessions.set(digestOf(token), {
+        name: credentials.username,
+        isAdministrator,
+        target,
+        opened: time,
+        lastUsed: time,
+      });
+      const [oldest] = sessions.keys();
+      if (sessions.size > capacity && oldest !== undefined) sessions.delete(oldest);
+      return { outcome: "opened", token };
+    },
+    signOut: async ({ token }) => {
+      sessions.delete(digestOf(token));
+    },
+  };
+}
+
+function addressOf({ raw }: FastifyRequest): string {
+  return (raw.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/i, "");
+}
+
+function digestOf(token: string): string {
+  return createHash("sha256").update(token).digest("base64url");
+}

@@ -1,0 +1,204 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import cookie from "@fastify/cookie";
+import helmet from "@fastify/helmet";
+import assets from "@fastify/static";
+import { fastify } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { answerOf, Refusal } from "#control/answers.ts";
+import { isSame } from "#control/access.ts";
+import { messageOf } from "#errors.ts";
+import { isFromOtherSite, otherSite } from "#http/sites.ts";
+import { formToken } from "./accounts.ts";
+import type { Accounts } from "./accounts.ts";
+import { formOf } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
+import { layout } from "./layout.ts";
+import { message } from "#console/pages/message.ts";
+import { signIn } from "#console/pages/sign-in.ts";
+import { addPages } from "./routes.ts";
+
+/** The console's own server, without a listener. */
+export interface App {
+  handle(request: IncomingMessage, response: ServerResponse): void;
+  close(): Promise<void>;
+}
+
+const locally = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+
+/** What pages load, by the name they call it. */
+const files: ReadonlyMap<string, string> = new Map([
+  ["pico.css", fileURLToPath(import.meta.resolve("@picocss/pico/css/pico.classless.min.css"))],
+  ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
+  ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
+  ["console.css", locally("assets/console.css")],
+  ["console.js", locally("assets/console.js")],
+  ["icon.svg", locally("assets/icon.svg")],
+]);
+
+/** Nothing runs and nothing is loaded that does not come from here; Pico has its icons as data. */
+const policy = {
+  "default-src": ["'none'"],
+  "script-src": ["'self'"],
+  "style-src": ["'self'"],
+  "img-src": ["'self'", "data:"],
+  "connect-src": ["'self'"],
+  "form-action": ["'self'"],
+  "base-uri": ["'none'"],
+  "frame-ancestors": ["'none'"],
+};
+
+/** The longest form, in bytes: names that are left out of a plan. */
+const bodyLimit = 1024 * 1024;
+
+export async function openApp(options: AppOptions): Promise<App> {
+  const { version, log, accounts, control } = options;
+  const app = fastify({ bodyLimit, exposeHeadRoutes: false, return503OnClosing: false });
+  await app.register(cookie);
+  await app.register(helmet, {
+    contentSecurityPolicy: { useDefaults: false, directives: policy },
+    // With `no-referrer` browsers would not say in `Origin` where a form comes from.
+    referrerPolicy: { policy: "same-origin" },
+    // Whoever serves TLS decides that for the whole host.
+    strictTransportSecurity: false,
+  });
+  await app.register(assets, { root: locally("assets"), serve: false });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    { parseAs: "string" },
+    async (_: unknown, text: string) => new URLSearchParams(text),
+  );
+  app.decorateRequest("visitor");
+
+  const send: Send = (request, reply, frame, main) =>
+    reply
+      .type("text/html; charset=utf-8")
+      .send(layout({ ...frame, version, visitor: request.visitor }, main).toString());
+
+  app.addHook("onRequest", async (request, reply) => {
+    reply.header("cache-control", "no-store");
+    if (isFromOtherSite(request.raw)) throw new Refusal(403, otherSite);
+    if (control.isStopping() && request.method !== "GET") throw new Refusal(503, "the daemon is stopping");
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const { status, headers, document, unexpected } = answerOf(error);
+    if (unexpected)
+      log.error({ err: error }, `console: ${request.method} ${request.routeOptions.url}: ${messageOf(error)}`);
+    const { message: text, problems } = document.error;
+    const title = titles.get(status) ?? "That did not work";
+    return send(request, reply.code(status).headers(headers), { title }, message({ title, message: text, problems }));
+  });
+  app.setNotFoundHandler(() => {
+    throw new Refusal(404, "there is no such page");
+  });
+  app.get("/assets/:file", async (request, reply) => {
+    const { file } = request.params as { file: string };
+    const path = files.get(file);
+    if (path === undefined) throw new Refusal(404, "there is no such file");
+    // Its address has the version of Rollcall.
+    return reply.sendFile(basename(path), dirname(path), { maxAge: 86_400_000 });
+  });
+  addSession(app, options, send);
+  await app.register(async (scope) => {
+    protect(scope, options, accounts);
+    addPages(scope, options, send);
+  });
+  await app.ready();
+  return {
+    handle: (request, response) => {
+      app.routing(request, response);
+    },
+    close: () => app.close(),
+  };
+}
+
+const titles: ReadonlyMap<number, string> = new Map([
+  [403, "Not allowed"],
+  [404, "Not found"],
+  [409, "Not possible now"],
+  [429, "Too many attempts"],
+  [503, "Not available now"],
+]);
+
+/** Sign in and out. */
+function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send): void {
+  const page = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    more: Partial<Parameters<typeof signIn>[0]>,
+  ): FastifyReply =>
+    send(
+      request,
+      reply,
+      { title: "Sign in" },
+      signIn({ next: "/", targets: accounts.targets(), of: accounts.of, ...more }),
+    );
+
+  app.get("/sign-in", async (request, reply) => {
+    const { next } = request.query as { next?: unknown };
+    if ((await accounts.find(request)) !== undefined) return reply.redirect(ownPath(next), 303);
+    return page(request, reply, { next: ownPath(next) });
+  });
+  app.post("/sign-in", async (request, reply) => {
+    const form = formOf(request);
+    const [username, password] = [form.get("username") ?? "", form.get("password") ?? ""];
+    const [target, next] = [form.get("target") ?? "", ownPath(form.get("next"))];
+    const retry = { next, username, target };
+    const result = await accounts.signIn(request, { username, password, target }).catch((error: unknown) => {
+      const { status, document } = answerOf(error);
+      if (status === 500) throw error;
+      reply.code(status);
+      return { outcome: "failed", message: document.error.message } as const;
+    });
+    if (result.outcome === "failed") return page(request, reply, { ...retry, problem: result });
+    if (result.outcome === "wrong") return page(request, reply.code(401), { ...retry, problem: "wrong" });
+    if (result.outcome === "throttled") {
+      reply.code(429).header("retry-after", result.retryAfter);
+      return page(request, reply, { ...retry, problem: result });
+    }
+    // Lax: a link in a mail must find the session.
+    const options = { path: "/", httpOnly: true, sameSite: "lax", secure: accounts.secure } as const;
+    return reply.setCookie(accounts.cookie, result.token, options).redirect(next, 303);
+  });
+}
+
+/** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */
+function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Accounts): void {
+  scope.addHook("onRequest", async (request, reply) => {
+    const visitor = await accounts.find(request);
+    if (visitor === undefined) {
+      // A part of a page would show the sign-in in the middle of it.
+      if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
+      const next = request.method === "GET" && request.url !== "/" ? `?next=${encodeURIComponent(request.url)}` : "";
+      return reply.redirect(`/sign-in${next}`, 303);
+    }
+    request.visitor = visitor;
+    return undefined;
+  });
+  scope.addHook("preHandler", async (request) => {
+    const { visitor, method } = request;
+    if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
+    if (method !== "GET" && !isSame(formOf(request).get("token") ?? "", formToken(visitor)))
+      throw new Refusal(403, "the form is not from this session; open the page again");
+    const isSigningOut = request.routeOptions.url === "/sign-out";
+    if (!visitor.isAdministrator && !viewers && !isSigningOut)
+      throw new Refusal(
+        403,
+        `the account ${visitor.name} lacks the administration privilege, and \`console.viewers\` is false`,
+      );
+  });
+  scope.post("/sign-out", async (request, reply) => {
+    if (request.visitor !== undefined) await accounts.signOut(request.visitor);
+    return reply.clearCookie(accounts.cookie, { path: "/" }).redirect("/sign-in", 303);
+  });
+}
+
+/** A path of this console, whatever a link says: never another site. */
+function ownPath(path: unknown): string {
+  const base = "http://console.invalid";
+  if (typeof path !== "string" || !path.startsWith("/") || !URL.canParse(path, base)) return "/";
+  const { origin, pathname, search } = new URL(path, base);
+  return origin === base ? pathname + search : "/";
+}

@@ -1,0 +1,179 @@
+import { changes } from "#plan/change.ts";
+import type { LimitCheck } from "#plan/limits.ts";
+import { leavingWords, totalsOf } from "#plan/render/shared.ts";
+import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { stateOf } from "#sync/run-text.ts";
+import type { Standing } from "#sync/standing.ts";
+import { capitalized } from "#plan/render/shared.ts";
+import { pluralize } from "#text.ts";
+import {
+  closeness,
+  countsInShort,
+  empty,
+  facts,
+  gauge,
+  name,
+  notice,
+  sparkline,
+  state,
+  when,
+} from "#console/components.ts";
+import { at, html } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
+
+export interface OverviewPage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly syncs: readonly SyncOverview[];
+}
+
+export interface SyncOverview extends Standing {
+  /** Applied changes, day by day, the oldest first. */
+  readonly days: readonly { readonly day: string; readonly changes: number }[];
+}
+
+/** How many days the sparkline shows. */
+const daysShown = 30;
+
+/** @param runs newest first. @param now in epoch milliseconds */
+export function daysOf(runs: readonly RunRecord[], now: number): SyncOverview["days"] {
+  const totals = new Map<string, number>();
+  for (const { state, counts, endedAt } of runs) {
+    if (state !== "applied" || counts === undefined || endedAt === undefined) continue;
+    const on = endedAt.slice(0, 10);
+    totals.set(on, (totals.get(on) ?? 0) + changes(counts));
+  }
+  return Array.from({ length: daysShown }, (_, index) => {
+    const on = new Date(now - (daysShown - 1 - index) * 86_400_000).toISOString().slice(0, 10);
+    return { day: on, changes: totals.get(on) ?? 0 };
+  });
+}
+
+export function overview({ now, syncs }: OverviewPage): Html {
+  const matters = syncs.flatMap((sync) => mattersOf(sync, now)).sort((a, b) => a.rank - b.rank);
+  return html`<h1>Overview</h1>
+    ${
+      syncs.length === 0
+        ? empty(
+            html`<p>There are no syncs yet.</p>
+              <p>
+                Add <code>sources:</code> and <code>syncs:</code> to the configuration, then
+                <code>rollcall reload</code>.
+              </p>`,
+          )
+        : html`<section aria-labelledby="needs-you">
+              <h2 id="needs-you">Needs a person</h2>
+              ${matters.length === 0 ? notice("good", quietly(syncs, now)) : matters.map(({ tone, content }) => notice(tone, content))}
+            </section>
+            <section aria-labelledby="syncs">
+              <h2 id="syncs">Syncs</h2>
+              <div class="cards">${syncs.map((sync) => card(sync, now))}</div>
+            </section>`
+    }`;
+}
+
+/** Something that a person should know or do. The lowest rank comes first. */
+interface Matter {
+  readonly rank: number;
+  readonly tone: "bad" | "waiting";
+  readonly content: Html;
+}
+
+function mattersOf(standing: SyncOverview, now: number): Matter[] {
+  const { sync, waiting, lastRun, failures, caution, overdue, lastSuccessAt, running } = standing;
+  const matters: Matter[] = [];
+  const add = (rank: number, tone: Matter["tone"], content: Html): void => {
+    matters.push({ rank, tone, content: html`<b>${name(sync)}</b> ${content}` });
+  };
+  for (const run of waiting) {
+    const { id, counts, expiresAt } = run;
+    const isHeld = run.state === "held";
+    const until = expiresAt === undefined ? "" : html`, expires ${when(expiresAt, now)}`;
+    const verb = isHeld ? html`is ${stateOf(run)} (${trippedLimits(run).join(", ")})` : html`waits for approval`;
+    add(
+      isHeld ? 0 : 1,
+      isHeld ? "bad" : "waiting",
+      html`${verb}${until}${counts !== undefined && html`: ${totalsOf(counts)}`}.
+        <a href="${at("/runs", id)}">Look at the run</a>`,
+    );
+  }
+  const stopped =
+    lastRun !== undefined && !waiting.includes(lastRun) && lastRun.error !== undefined ? lastRun : undefined;
+  if (stopped !== undefined) {
+    const often =
+      failures === undefined
+        ? ""
+        : html` (${pluralize(failures.count, "time")} in a row, since ${when(failures.since, now)})`;
+    const again = running === undefined ? "" : " Another run is under way.";
+    add(
+      stopped.state === "held" ? 0 : 2,
+      "bad",
+      html`${stopped.state === "held" ? stateOf(stopped) : "failed"}${often}: ${stopped.error?.message}.${again}
+        <a href="${at("/runs", stopped.id)}">Look at the run</a>`,
+    );
+  }
+  if (overdue)
+    add(
+      3,
+      "bad",
+      html`is overdue:
+      ${lastSuccessAt === undefined ? "no run has ever succeeded" : html`the last success was ${when(lastSuccessAt, now)}`}.`,
+    );
+  if (caution !== undefined) add(4, "waiting", html`needs approval for every run: ${caution.reason}.`);
+  return matters;
+}
+
+/** Nothing to do: what happens next, by itself. */
+function quietly(syncs: readonly SyncOverview[], now: number): Html {
+  const running = syncs.filter((each) => each.running !== undefined);
+  if (running.length > 0) return html`Nothing. ${pluralize(running.length, "run is", "runs are")} under way.`;
+  const next = syncs
+    .filter((each) => each.nextSlotAt !== undefined)
+    .toSorted((a, b) => ((a.nextSlotAt ?? "") < (b.nextSlotAt ?? "") ? -1 : 1))[0];
+  if (next?.nextSlotAt === undefined) return html`Nothing. No run is scheduled.`;
+  return html`Nothing. ${name(next.sync)} runs next, ${when(next.nextSlotAt, now)}.`;
+}
+
+function card(standing: SyncOverview, now: number): Html {
+  const { sync, target, lastRun, lastSuccessAt, running, schedule, nextSlotAt, days } = standing;
+  const closest = closestOf(lastRun);
+  const id = running ?? lastRun?.id;
+  const leaving = lastRun?.leaving;
+  const quarantined = lastRun?.quarantined ?? 0;
+  return html`<article class="card" data-row>
+    <header>
+      <h3>
+        <a href="${at("/runs")}?sync=${encodeURIComponent(sync)}">${name(sync)}</a> <small>→ ${name(target)}</small>
+      </h3>
+      ${running !== undefined ? state({ state: "running" }) : lastRun === undefined ? html`<span class="quiet">no run yet</span>` : state(lastRun)}
+    </header>
+    ${sparkline(days)}
+    ${facts([
+      [
+        "last run",
+        id !== undefined &&
+          html`<a href="${at("/runs", id)}"
+              >${lastRun === undefined || running !== undefined ? "running now" : when(lastRun.endedAt ?? lastRun.startedAt, now)}</a
+            >
+            ${running === undefined && lastRun?.counts !== undefined && countsInShort(lastRun.counts)}`,
+      ],
+      ["last success", lastSuccessAt === undefined ? "never" : when(lastSuccessAt, now)],
+      [
+        "next run",
+        nextSlotAt !== undefined
+          ? when(nextSlotAt, now)
+          : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
+      ],
+      ["leaving", leaving !== undefined && capitalized(leavingWords(leaving))],
+      ["quarantined", quarantined > 0 && pluralize(quarantined, "record")],
+      ["closest limit", closest !== undefined && gauge(closest)],
+    ])}
+  </article>`;
+}
+
+/** The limit with the least room left in the last plan. */
+function closestOf(run: RunRecord | undefined): LimitCheck | undefined {
+  const close = (run?.limits ?? []).filter((check) => closeness(check) > 0);
+  return close.toSorted((a, b) => closeness(b) - closeness(a))[0];
+}

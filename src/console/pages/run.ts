@@ -1,0 +1,192 @@
+import { totalsOf } from "#plan/render/shared.ts";
+import { isOpen } from "#sync/record.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { causeOf, decisionWords, stateOf } from "#sync/run-text.ts";
+import type { Stage } from "#sync/sync.ts";
+import { pluralize } from "#text.ts";
+import { lasting } from "#times.ts";
+import { amount, facts, moment, name, notice, state, when } from "#console/components.ts";
+import { at, html } from "#console/html.ts";
+import type { Html, Part } from "#console/html.ts";
+
+export interface RunPage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly run: RunRecord;
+  /** The runs that undo this one. */
+  readonly undoneBy: readonly RunRecord[];
+  /** How many records or principals the stage under way has got to. */
+  readonly progress?: number | undefined;
+}
+
+export function run(page: RunPage): Html {
+  const { run: record, now } = page;
+  const { id, sync, target } = record;
+  return html`${heading(record, now)} ${problem(record)}
+    <section aria-labelledby="stages">
+      <h2 id="stages">Stages</h2>
+      ${timeline(page)}
+    </section>
+    <section aria-labelledby="about">
+      <h2 id="about">About this run</h2>
+      ${about(page)}
+    </section>
+    ${record.notes.length > 0 && notes(record)}
+    <p class="quiet">
+      <small>${name(sync)} → ${name(target)}, run <code>${id}</code></small>
+    </p>`;
+}
+
+/** What a run or its plan begins with: which one it is, and how it stands, in a sentence. */
+function heading(record: RunRecord, now: number): Html {
+  const { sync, target, startedAt } = record;
+  return html`<hgroup>
+    <h1>${name(sync)} <small>→ ${name(target)}</small></h1>
+    <p>${state(record)} <span class="quiet">began ${when(startedAt, now)}, ${causeOf(record)}</span></p>
+  </hgroup>`;
+}
+
+const advice: Readonly<Record<string, string>> = {
+  retry: "Nothing needs to be done: the next attempt may succeed.",
+  fix: "Change what is wrong first; then run it again.",
+  stop: "A person has to look at this before it goes on.",
+};
+
+/** Why it failed or is held, and what to do. */
+function problem({ error, state: of, heldBy }: RunRecord): Html | false {
+  if (error === undefined) return false;
+  return notice(
+    "bad",
+    html`<p><b>${stateOf({ state: of, heldBy })}</b>: ${error.message}</p>
+      ${
+        error.problems.length > 0 &&
+        html`<ul>
+          ${error.problems.map((each) => html`<li>${each}</li>`)}
+        </ul>`
+      }
+      ${advice[error.advice] !== undefined && html`<p>${advice[error.advice]}</p>`}`,
+  );
+}
+
+const stageWords: Readonly<Record<Stage, string>> = {
+  read: "Read the sources",
+  list: "List the target",
+  plan: "Plan",
+  preview: "Preview by the target",
+  apply: "Apply",
+  verify: "Verify",
+};
+
+function timeline({ run: { stages, state: of, expiresAt }, now, progress }: RunPage): Html {
+  if (stages.length === 0)
+    return html`<p class="quiet">
+      ${of === "running" ? "It waits for another run to the same target." : "It never began to read."}
+    </p>`;
+  const longest = Math.max(1, ...stages.map(({ milliseconds = 0 }) => milliseconds));
+  const items = stages.flatMap((stage, index): Html[] => {
+    const before = stages[index - 1];
+    const gap =
+      before?.milliseconds === undefined
+        ? 0
+        : Date.parse(stage.startedAt) - Date.parse(before.startedAt) - before.milliseconds;
+    // Between the plan and its apply a person decides.
+    const waited =
+      gap < 1000
+        ? []
+        : [html`<li class="waited"><span>waited</span><span></span><span class="number">${lasting(gap)}</span></li>`];
+    return [
+      ...waited,
+      stageItem(stage, longest, of === "running" && index === stages.length - 1 ? { now, progress } : undefined),
+    ];
+  });
+  const waits = isWaiting(of)
+    ? [
+        html`<li class="waited">
+          <span>waits for a decision</span><span></span
+          ><span class="number">${expiresAt !== undefined && html`expires ${when(expiresAt, now)}`}</span>
+        </li>`,
+      ]
+    : [];
+  return html`<ol class="stages">
+    ${items}${waits}
+  </ol>`;
+}
+
+function isWaiting(of: RunRecord["state"]): boolean {
+  return of === "pending";
+}
+
+function stageItem(
+  { stage, startedAt, milliseconds, records }: RunRecord["stages"][number],
+  longest: number,
+  underWay: { readonly now: number; readonly progress: number | undefined } | undefined,
+): Html {
+  const width = milliseconds === undefined ? 0 : Math.max(0.5, (100 * milliseconds) / longest);
+  const count = underWay?.progress ?? records;
+  const end: Part =
+    underWay !== undefined
+      ? html`${lasting(Math.max(0, underWay.now - Date.parse(startedAt)))} so far`
+      : milliseconds === undefined
+        ? html`<span class="bad">not finished</span>`
+        : lasting(milliseconds);
+  return html`<li ${underWay !== undefined && html`aria-current="step" class="running"`}>
+    <span>${stageWords[stage]}${count !== undefined && html` <small>${pluralize(count, "record")}</small>`}</span>
+    <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="fill" width="${width.toFixed(1)}" height="4" />
+    </svg>
+    <span class="number">${end}</span>
+  </li>`;
+}
+
+/** Another run. */
+function link(id: string): Html {
+  return html`<a href="${at("/runs", id)}"><code>${id}</code></a>`;
+}
+
+function about({ run: record, now, undoneBy }: RunPage): Html {
+  const { startedAt, endedAt, counts, decisions, expiresAt, foundAgain, recovery, undoes, sameAs, caution } = record;
+  return facts([
+    ["began", moment(startedAt)],
+    ["ended", endedAt !== undefined && moment(endedAt)],
+    ["changes", counts !== undefined && totalsOf(counts, { leaving: record.leaving })],
+    [
+      "memberships",
+      counts !== undefined &&
+        html`${amount("create", counts.membershipsAdded)} ${amount("delete", counts.membershipsRemoved)}`,
+    ],
+    [
+      "decisions",
+      decisions.length > 0 &&
+        html`<ul>
+          ${decisions.map((each) => html`<li>${decisionWords(each)}, ${when(each.at, now)}</li>`)}
+        </ul>`,
+    ],
+    ["needs approval", caution],
+    ["expires", expiresAt !== undefined && isOpen(record) && when(expiresAt, now)],
+    [
+      "found again",
+      foundAgain !== undefined && html`${pluralize(foundAgain.count, "time")}, last ${when(foundAgain.lastAt, now)}`,
+    ],
+    ["found before", sameAs !== undefined && html`by run ${link(sameAs)}, which counts for both`],
+    ["undoes", undoes !== undefined && link(undoes)],
+    ["undone by", undoneBy.length > 0 && undoneBy.map((each) => html`${link(each.id)} ${state(each)} `)],
+    ["recovery", recovery],
+    ["quarantined", (record.quarantined ?? 0) > 0 && pluralize(record.quarantined ?? 0, "record")],
+    ["export", record.export !== undefined && exported(record.export)],
+  ]);
+}
+
+/** What was exported after it, as far as it is known here: the tables are shown by `rollcall show`. */
+function exported(document: NonNullable<RunRecord["export"]>): Html {
+  const { to, error } = document as { readonly to?: string; readonly error?: { readonly message: string } };
+  return error === undefined ? html`to ${to ?? "its tables"}` : html`<span class="bad">failed: ${error.message}</span>`;
+}
+
+function notes({ notes: lines }: RunRecord): Html {
+  return html`<section aria-labelledby="notes">
+    <h2 id="notes">Notes</h2>
+    <ul class="notes">
+      ${lines.map((note) => html`<li>${note.split("\n").map((line, index) => html`${index > 0 && html`<br />`}${line}`)}</li>`)}
+    </ul>
+  </section>`;
+}

@@ -1,0 +1,105 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { createEventStreams } from "#control/events.ts";
+import { findRun, listRuns } from "#control/routes.ts";
+import { read, runsQuery } from "#control/requests.ts";
+import { standingsOf } from "#sync/standing.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { AppOptions, Send } from "./context.ts";
+import { at } from "./html.ts";
+import { daysOf, overview } from "#console/pages/overview.ts";
+import { run } from "#console/pages/run.ts";
+import { runs } from "#console/pages/runs.ts";
+
+/** How often open pages are told that something has changed, in milliseconds. */
+const pace = 500;
+
+/** Adds the pages that show something. */
+export function addPages(scope: FastifyInstance, { control }: AppOptions, send: Send): void {
+  const progress = follow(scope, { control });
+
+  scope.get("/", async (request, reply) => {
+    const { coordinator } = control.daemon();
+    const now = Date.now();
+    const all = coordinator.runs();
+    const syncs = standingsOf(coordinator.syncs(), all).map((standing) =>
+      Object.assign(standing, {
+        days: daysOf(
+          all.filter(({ sync }) => sync === standing.sync),
+          now,
+        ),
+      }),
+    );
+    return send(request, reply, { title: "Overview", section: "overview", live: "/" }, overview({ now, syncs }));
+  });
+
+  scope.get("/runs", async (request, reply) => {
+    const { coordinator } = control.daemon();
+    const filter = given(request.query);
+    const found = listRuns(coordinator, read(runsQuery, filter, "query"));
+    const syncs = coordinator.syncs().map(({ sync }) => sync);
+    const page = runs({ now: Date.now(), ...found, syncs, filter });
+    return send(request, reply, { title: "Runs", section: "runs", live: request.url }, page);
+  });
+
+  scope.get("/runs/:id", async (request, reply) => {
+    const { coordinator } = control.daemon();
+    const found = runOf(request);
+    const undoneBy = coordinator.runs().filter(({ undoes }) => undoes === found.id);
+    const page = run({
+      now: Date.now(),
+      run: found,
+      undoneBy,
+      progress: progress.get(found.id),
+    });
+    return send(request, reply, { title: titleOf(found), section: "runs", live: at("/runs", found.id) }, page);
+  });
+
+  function runOf(request: FastifyRequest): RunRecord {
+    const { id = "" } = request.params as { id?: string };
+    return findRun(control.daemon().coordinator, id);
+  }
+}
+
+function titleOf({ sync, id }: RunRecord): string {
+  return `${sync}, run ${id}`;
+}
+
+/** The fields of a form that were filled in. */
+function given(query: unknown): Record<string, string> {
+  return Object.fromEntries(Object.entries(query as Record<string, string>).filter(([, value]) => value !== ""));
+}
+
+/**
+ * Tells open pages when a run moves on: they fetch themselves again. Reading the daemon begins with the first page that
+ * listens.
+ * @returns how many records the stage under way of each run has got to
+ */
+function follow(scope: FastifyInstance, { control }: Pick<AppOptions, "control">): ReadonlyMap<string, number> {
+  const streams = createEventStreams();
+  const progress = new Map<string, number>();
+  let unsubscribe: (() => void) | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const changed = (): void => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      streams.publish("changed", {});
+    }, pace);
+  };
+  scope.get("/events", async (_request, reply) => {
+    unsubscribe ??= control.daemon().coordinator.subscribe((event) => {
+      if (event.type === "stage") {
+        if (event.records === undefined) progress.delete(event.id);
+        else progress.set(event.id, event.records);
+      } else if (event.type === "run") progress.delete(event.run.id);
+      changed();
+    });
+    return reply.type("text/event-stream").send(streams.open(undefined));
+  });
+  scope.addHook("preClose", (done) => {
+    clearTimeout(timer);
+    unsubscribe?.();
+    streams.close();
+    done();
+  });
+  return progress;
+}

@@ -1,0 +1,180 @@
+import { expect, test } from "vitest";
+import { html } from "#console/html.ts";
+import { layout } from "#console/layout.ts";
+import { message } from "#console/pages/message.ts";
+import { daysOf, overview } from "#console/pages/overview.ts";
+import { run } from "#console/pages/run.ts";
+import { runs } from "#console/pages/runs.ts";
+import { signIn } from "#console/pages/sign-in.ts";
+import { standingsOf } from "#sync/standing.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { appliedRun, endedRun, pendingRun, runOf, trippedLimit } from "../../support/runs.ts";
+
+const now = Date.parse("2026-11-21T12:00:00.000Z");
+const status = { target: "analytics", overdue: false, skipped: [] } as const;
+
+/** Names of foreign directories, and what people write into them. */
+const hostile = [
+  `<script>alert(1)</script>`,
+  `"><img src=x onerror=alert(1)>`,
+  "gnp.\u202Ecod\u200B",
+  "line\nbreak",
+  "x".repeat(255),
+  "'--",
+  "&amp;",
+];
+
+function overviewOf(records: readonly RunRecord[], more: object = {}): string {
+  const syncs = standingsOf([{ sync: "staff", ...status, ...more }], records);
+  return overview({ now, syncs: syncs.map((each) => ({ ...each, days: daysOf(records, now) })) }).toString();
+}
+
+/** Text as a reader sees it. */
+function textOf(page: string): string {
+  return page
+    .replaceAll(/<[^>]*>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(" .", ".")
+    .replaceAll("&#39;", "'")
+    .replaceAll("&quot;", '"');
+}
+
+test("text from outside is harmless wherever a page has it", () => {
+  for (const text of hostile) {
+    const error = { message: text, problems: [text], advice: "fix" };
+    const by = { name: text, from: text };
+    const record = pendingRun("20261121-100000-000001", {
+      sync: text,
+      target: text,
+      by,
+      cause: "demand",
+      notes: [text, `two\n${text}`],
+      error,
+      recovery: text,
+      caution: text,
+      sameAs: text,
+      decisions: [{ decision: "rejected", at: "2026-11-21T11:00:00.000Z", by, digest: "d", reason: text }],
+      limits: [trippedLimit({ of: text, basis: text })],
+      export: { to: text, error },
+    });
+    const visitor = { name: text, address: "::1", token: "t", isAdministrator: false, target: text };
+    const pages = [
+      overview({
+        now,
+        syncs: [
+          {
+            ...status,
+            sync: text,
+            target: text,
+            waiting: [record],
+            lastRun: record,
+            days: [],
+            caution: { since: record.startedAt, reason: text },
+          },
+        ],
+      }),
+      runs({ now, runs: [record], more: true, syncs: [text], filter: { sync: text } }),
+      run({ now, run: record, undoneBy: [record] }),
+      signIn({ next: text, targets: [text], of: text, username: text, target: text, problem: { message: text } }),
+      message({ title: text, message: text, problems: [text], next: { href: "/", label: text } }),
+    ].map((page) => layout({ title: text, version: "1", visitor, live: "/" }, page).toString());
+    for (const page of pages) {
+      expect(page).not.toMatch(/<script>|<img|onerror=alert\(1\)>/);
+      expect(page).not.toMatch(/[\u202E\u200B]/.test(text) ? /(?<!value="[^"]*)[\u202E\u200B]/ : /\0/);
+      // Everything between the tags of the layout is still there: no attribute and no element was ended early.
+      expect(page.match(/<\/html>/g)).toHaveLength(1);
+      expect(page).not.toMatch(/ style=| on[a-z]+="/);
+    }
+  }
+});
+
+test("a value that goes back as it was keeps its hidden characters; what is shown of it does not", () => {
+  const name = "a\u202Eb\u200B";
+  const page = signIn({ next: "/", targets: [], of: "the service", username: name }).toString();
+  expect(page).toContain(`value="${name}"`);
+  expect(html`${name}`.toString()).toBe("a\\u{202e}b\\u{200b}");
+});
+
+test("the overview says first what needs a person: held plans, then waiting ones, then failures", () => {
+  const counts = appliedRun().counts!;
+  const held = pendingRun("20261121-110000-000003", {
+    state: "held",
+    heldBy: "limits",
+    counts,
+    limits: [trippedLimit()],
+  });
+  const pending = pendingRun("20261121-100000-000002", { counts, expiresAt: "2026-11-22T12:00:00.000Z" });
+  const failed = endedRun({
+    id: "20261121-113000-000004",
+    state: "failed",
+    error: { message: "ldap.example.com does not answer", problems: [], advice: "retry" },
+  });
+  const text = textOf(
+    overviewOf([failed, held, pending], { overdue: true, failures: { count: 3, since: "2026-11-21T09:00:00.000Z" } }),
+  );
+  const order = [
+    "staff is held by limits (deletes)",
+    "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted.",
+    "staff failed (3 times in a row, since 3 hours ago ): ldap.example.com does not answer.",
+    "staff is overdue: no run has ever succeeded",
+  ].map((sentence) => text.indexOf(sentence));
+  expect(order, text).toEqual(order.toSorted((a, b) => a - b));
+  expect(order).not.toContain(-1);
+});
+
+test("with nothing to do, the overview says what happens next by itself", () => {
+  const applied = appliedRun({ endedAt: "2026-11-21T11:00:00.000Z" });
+  expect(textOf(overviewOf([applied], { nextSlotAt: "2026-11-21T12:15:00.000Z" }))).toContain(
+    "Nothing. staff runs next, in 15 minutes.",
+  );
+  expect(textOf(overview({ now, syncs: [] }).toString())).toContain("There are no syncs yet.");
+});
+
+test("changes are added up by day, for a month until today", () => {
+  const days = daysOf(
+    [
+      appliedRun({ endedAt: "2026-11-21T11:00:00.000Z" }),
+      appliedRun({ endedAt: "2026-11-21T01:00:00.000Z" }),
+      appliedRun({ endedAt: "2026-11-19T23:59:59.000Z" }),
+      appliedRun({ endedAt: "2026-09-01T00:00:00.000Z" }),
+      pendingRun("x", { counts: appliedRun().counts!, endedAt: "2026-11-20T00:00:00.000Z" }),
+    ],
+    now,
+  );
+  expect(days).toHaveLength(30);
+  expect(days.slice(-3)).toEqual([
+    { day: "2026-11-19", changes: 5 },
+    { day: "2026-11-20", changes: 0 },
+    { day: "2026-11-21", changes: 10 },
+  ]);
+});
+
+test("a run shows its stages with what it waited for, and what is under way with how far it got", () => {
+  const at = (time: string): string => `2026-11-21T${time}.000Z`;
+  const stages = [
+    { stage: "read", startedAt: at("10:00:00"), milliseconds: 2000, records: 3 },
+    { stage: "apply", startedAt: at("11:00:02"), milliseconds: 500 },
+  ] as const;
+  const waited = textOf(run({ now, run: appliedRun({ stages }), undoneBy: [] }).toString());
+  expect(waited).toContain("Read the sources 3 records 2.0 s waited 1 h 0 min Apply 0.5 s");
+  const running = runOf({ state: "running", stages: [{ stage: "read", startedAt: at("11:59:50") }] });
+  const text = textOf(run({ now, run: running, undoneBy: [], progress: 1234 }).toString());
+  expect(text).toContain("Read the sources 1,234 records 10.0 s so far");
+});
+
+test("what failed comes with what to do", () => {
+  const error = { message: "people.csv is gone", problems: ["people.csv: not found"], advice: "retry" };
+  const text = textOf(run({ now, run: runOf({ state: "failed", error }), undoneBy: [] }).toString());
+  expect(text).toContain("failed : people.csv is gone people.csv: not found Nothing needs to be done");
+});
+
+test("runs can be filtered and paged; an empty list says why it is empty", () => {
+  const many = ["20261121-110000-000003", "20261121-100000-000002"].map((id) => pendingRun(id));
+  const page = runs({ now, runs: many, more: true, syncs: ["staff"], filter: { state: "pending" } }).toString();
+  expect(page).toContain('href="/runs?state=pending&amp;before=20261121-100000-000002"');
+  expect(page).toContain("<option selected>pending</option>");
+  const nothing = (filter: object): string =>
+    textOf(runs({ now, runs: [], more: false, syncs: [], filter }).toString());
+  expect(nothing({ state: "failed" })).toContain("No run matches.");
+  expect(nothing({})).toContain("No run yet.");
+});
