@@ -42,6 +42,7 @@ const layers: Record<string, readonly string[]> = {
     "sync/notify/options",
     // What checks the values.
     "principals/compile",
+    "principals/lookup",
     "principals/rules",
     "files/disk",
     "http/listening",
@@ -59,6 +60,7 @@ const layers: Record<string, readonly string[]> = {
     "connector",
     "plan",
     "principals/compile",
+    "principals/lookup",
     "duckdb",
     "files",
     "http/redact",

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError, messageOf } from "#errors.ts";
+import type { TableReader } from "#principals/lookup.ts";
 
 /** The connectors that come with Rollcall. */
 export const connectors: readonly BuiltInConnector[] = [
@@ -10,6 +11,15 @@ export const connectors: readonly BuiltInConnector[] = [
   { name: "ldap", load: async () => (await import("./ldap/index.ts")).default },
   { name: "scim", load: async () => (await import("./scim/index.ts")).default },
 ];
+
+/** Reads a table that rules look values up in. */
+export const readTable: TableReader = async (file, folder) => {
+  const { readTable } = await import("./csv/table.ts");
+  return readTable(file, folder, AbortSignal.timeout(longestTable));
+};
+
+/** How long reading a table may take, in milliseconds. */
+const longestTable = 60_000;
 
 /**
  * A connector of the user's own: the default export of the module at `path`, which is relative to `folder`.

@@ -1,4 +1,4 @@
-import { connectors, loadConnector } from "#connectors/index.ts";
+import { connectors, loadConnector, readTable } from "#connectors/index.ts";
 import type { Composition } from "./cli/composition.ts";
 import { runProgram } from "./cli/program.ts";
 import { loadPinboards } from "./config/pinboards.ts";
@@ -11,6 +11,7 @@ const composition: Composition = {
   version: description.version,
   connectors,
   loadConnector,
+  readTable,
   startService: async (configuration, { private: alone, ...rest }) => {
     if (configuration.service === undefined) throw new Error("the configuration has no service");
     // Only when it is needed: a command beside a running service has no use for a server.

@@ -176,7 +176,7 @@ async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
 
 async function checkSync(context: Context, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
   const { configuration, interruption, output } = context;
-  const { sources, rules } = openParts(configuration, name);
+  const { sources, rules } = await openParts(configuration, name);
   const { memory } = configuration;
   const workbench = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
   const { connection } = workbench;

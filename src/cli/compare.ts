@@ -75,7 +75,7 @@ async function compareOne(
   const after = await openSync(configuration, name, context.embedded);
   try {
     const { target, place } = after;
-    const before = { ...openParts(old, name), target, place };
+    const before = { ...(await openParts(old, name)), target, place };
     const sources = before.sources.map((each) => Object.assign(each, shared(old, configuration, after, each)));
     await compareSyncs({ ...before, sources }, after, {
       folder: daemonFolder(configuration),

@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { Configuration } from "#config/configuration.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import type { Host } from "#control/access.ts";
+import type { TableReader } from "#principals/lookup.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 
 /** What the commands need that only `main.ts` may import. */
@@ -13,6 +14,8 @@ export interface Composition {
   readonly connectors: readonly BuiltInConnector[];
   /** Loads a user's own connector from a module path. */
   loadConnector(path: string, folder: string): Promise<Connector>;
+  /** Reads a table that rules look values up in. */
+  readonly readTable: TableReader;
   /** Starts the embedded service of a configuration that has one. */
   startService(configuration: Configuration, options: ServiceStart): Promise<RunningService>;
 }

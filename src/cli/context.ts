@@ -50,6 +50,7 @@ export async function load(
   const configuration = await loadConfiguration(file, {
     connectors: composition.connectors,
     load: (path, folder) => composition.loadConnector(path, folder),
+    readTable: composition.readTable,
   });
   const secrets = [...known, ...configuration.secrets];
   log.conceal(secrets);

@@ -9,7 +9,9 @@ import { openTarget } from "#client/target.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { redactor } from "#http/redact.ts";
-import { compileRules } from "#principals/compile.ts";
+import { compileRules, tablesOf } from "#principals/compile.ts";
+import { readTables } from "#principals/lookup.ts";
+import type { LookupTable } from "#principals/lookup.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Sync, SyncSource } from "#sync/sync.ts";
 import type { Embedded } from "./embedded.ts";
@@ -28,20 +30,22 @@ export async function openSync(
   embedded: Embedded,
   observe?: ClientOptions["observe"],
 ): Promise<Sync> {
-  const parts = openParts(configuration, name);
+  const parts = await openParts(configuration, name);
   const { to } = syncOf(configuration, name);
   const target = await openConfiguredTarget(configuration, to, embedded, observe);
   return { ...parts, target, place: placeOf(configuration, to) };
 }
 
 /** A sync of the configuration without its target. */
-export function openParts(configuration: Configuration, name: string): Omit<Sync, "target" | "place"> {
+export async function openParts(configuration: Configuration, name: string): Promise<Omit<Sync, "target" | "place">> {
   const sync = syncOf(configuration, name);
-  const rules = compileRules(sync.rules);
+  const tables = await tablesFor(configuration, sync);
+  const rules = compileRules(sync.rules, undefined, tables);
+  const digests = Object.fromEntries([...tables].map(([file, { digest }]) => [file, digest]));
   return {
     name,
     sources: sync.from.map((source) => openSyncSource(configuration, sync, source)),
-    digest: digestOf(configuration, sync),
+    digest: digestOf(configuration, sync, digests),
     rules,
     protection: {
       manage: sync.manage,
@@ -58,9 +62,22 @@ export function openParts(configuration: Configuration, name: string): Omit<Sync
     limits: sync.limits,
     causes: sync.causes,
     drift: sync.drift,
-    settings: settingsOf(configuration, name, sync),
+    settings: settingsOf(configuration, name, sync, digests),
     defaultPassword: sync.defaultPassword,
   };
+}
+
+/** The tables that the rules of a sync look values up in, as they are now. @throws {RollcallError} one cannot be read */
+async function tablesFor(
+  { readTable, folder }: Configuration,
+  { rules }: SyncConfiguration,
+): Promise<ReadonlyMap<string, LookupTable>> {
+  const tables = new Map<string, LookupTable>();
+  for (const [file, table] of readTable === undefined ? [] : await readTables(tablesOf(rules), folder, readTable)) {
+    if (table instanceof Error) throw table;
+    tables.set(file, table);
+  }
+  return tables;
 }
 
 function openSyncSource(configuration: Configuration, { optional }: SyncConfiguration, name: string): SyncSource {
@@ -74,10 +91,14 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
 }
 
 /** The digest of everything in the configuration that reading the sources depends on, without secrets. */
-function digestOf(configuration: Configuration, { from, optional, rules, causes }: SyncConfiguration): string {
+function digestOf(
+  configuration: Configuration,
+  { from, optional, rules, causes }: SyncConfiguration,
+  tables: Readonly<Record<string, string>>,
+): string {
   const { sources, folder } = configuration;
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
-  return sha256(redacted(configuration, [edition, folder, read, optional, rules, causes]));
+  return sha256(redacted(configuration, [edition, folder, read, optional, rules, causes, tables]));
 }
 
 /** A part of the configuration as JSON, without secrets. */
@@ -94,12 +115,14 @@ function settingsOf(
   configuration: Configuration,
   name: string,
   sync: SyncConfiguration,
+  tables: Readonly<Record<string, string>>,
 ): Readonly<Record<string, unknown>> {
   const { sources } = configuration;
   const { from, rules, manage, protect, deletions, renames, reusedNames } = sync;
   const all = {
     sources: Object.fromEntries(from.map((source) => [source, sources[source]?.options])),
     syncs: { [name]: { from, ...rules, manage, protect, deletions, renames, reusedNames } },
+    ...(Object.keys(tables).length === 0 ? {} : { tables }),
   };
   return JSON.parse(redacted(configuration, all)) as Record<string, unknown>;
 }

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { Configuration, Setting, SourceConfiguration, SyncConfiguration } from "./configuration.ts";
 import { buildLimits } from "#plan/limit-options.ts";
+import type { TableReader } from "#principals/lookup.ts";
 import type { File } from "./schema.ts";
 import type { Sync } from "./syncs.ts";
 
@@ -11,6 +12,7 @@ export function build(
     readonly file: string;
     readonly folder: string;
     readonly sources: Readonly<Record<string, SourceConfiguration>>;
+    readonly readTable?: TableReader | undefined;
     readonly secrets: readonly string[];
     readonly settings: readonly Setting[];
   },

@@ -2,8 +2,10 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { codeOf, lookedIn } from "#files/disk.ts";
 import { isLoopback } from "#http/listening.ts";
-import { checkRules } from "#principals/compile.ts";
-import type { KindRules } from "#principals/rules.ts";
+import { checkRules, tablesOf } from "#principals/compile.ts";
+import { readTables } from "#principals/lookup.ts";
+import type { TableReader } from "#principals/lookup.ts";
+import type { KindRules, Rules } from "#principals/rules.ts";
 import { nearest } from "#text.ts";
 import { listen, origin, webAddress } from "#values.ts";
 import type { ConfigurationDocument } from "./document.ts";
@@ -225,10 +227,14 @@ async function missing(path: string, kind: Kind): Promise<string | undefined> {
 }
 
 /** What is wrong with the expressions of every sync, at its place in the expression if that is known. */
-export function checkSyncRules(document: ConfigurationDocument): Problem[] {
-  return keysOf(document, ["syncs"]).flatMap((sync) => {
+export async function checkSyncRules(
+  document: ConfigurationDocument,
+  folder: string,
+  readTable?: TableReader,
+): Promise<Problem[]> {
+  const problems = keysOf(document, ["syncs"]).map(async (sync) => {
     const base = ["syncs", sync];
-    const problems = checkRules({
+    const rules: Rules = {
       join: texts(document, [...base, "join"], ["users", "groups"]),
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
       groups: expressions(
@@ -236,8 +242,9 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
         [...base, "groups"],
         Object.keys(groupRules.shape).filter((rule) => rule !== "rename"),
       ),
-    });
-    return problems.map(({ path, message, offset }) => {
+    };
+    const tables = readTable && (await readTables(tablesOf(rules), folder, readTable));
+    return checkRules(rules, undefined, tables).map(({ path, message, offset }) => {
       const place = [...base, ...path];
       const origins = document.origins(place);
       // The message may quote the expression.
@@ -246,6 +253,7 @@ export function checkSyncRules(document: ConfigurationDocument): Problem[] {
       return document.problemWithin(place, offset, message);
     });
   });
+  return (await Promise.all(problems)).flat();
 }
 
 /** The rules of one kind whose expression is a text. The schema reports the others, and missing ones. */

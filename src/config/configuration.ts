@@ -1,6 +1,7 @@
 import type { Connector } from "#connector.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
+import type { TableReader } from "#principals/lookup.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Channel } from "#sync/notify/options.ts";
@@ -25,6 +26,8 @@ export interface Configuration {
   readonly targets: Readonly<Record<string, TargetConfiguration>>;
   readonly sources: Readonly<Record<string, SourceConfiguration>>;
   readonly syncs: Readonly<Record<string, SyncConfiguration>>;
+  /** Reads the tables that rules look values up in. */
+  readonly readTable?: TableReader | undefined;
   /** How long to remember runs (`keep`), how many of them, and for how many to store their lists. */
   readonly journal: { readonly keep: number; readonly runs: number; readonly lists: number };
   /** The channels that notify people, by name. */

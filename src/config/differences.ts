@@ -10,6 +10,7 @@ import { renderPath } from "./problems.ts";
 const changeable = new Set<string>([
   "file",
   "folder",
+  "readTable",
   "secrets",
   "settings",
   "sources",

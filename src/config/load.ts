@@ -2,6 +2,7 @@ import { dirname, resolve } from "node:path";
 import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
+import type { TableReader } from "#principals/lookup.ts";
 import { redactor } from "#http/redact.ts";
 import { pluralize } from "#text.ts";
 import { build } from "./build.ts";
@@ -20,6 +21,8 @@ export interface LoadOptions {
   readonly connectors: readonly BuiltInConnector[];
   /** Loads a user's own connector; `name` is its path as written, `folder` that of the file. Absent: not supported. */
   readonly load?: (name: string, folder: string) => Promise<Connector>;
+  /** Reads the tables that rules look values up in. Absent: they are not checked. */
+  readonly readTable?: TableReader;
   /** The variables for `${env:NAME}`. Default: the process's. */
   readonly environment?: NodeJS.ProcessEnv;
 }
@@ -59,13 +62,14 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
     ...validated.problems,
     ...checked.problems,
     ...(await checkReferences(document, folder)),
-    ...checkSyncRules(document),
+    ...(await checkSyncRules(document, folder, options.readTable)),
   );
   if (problems.length > 0 || validated.value === undefined) return fail();
   return build(validated.value, {
     file: absolute,
     folder,
     sources: checked.sources,
+    readTable: options.readTable,
     secrets: document.secrets,
     settings: settingsOf(document),
   });

@@ -183,7 +183,16 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
   const hasChanged = changedKeys.length > 0;
   const isFor = (...prefixes: readonly string[]): boolean =>
     changedKeys.some((key) => prefixes.some((prefix) => key.includes(prefix)));
-  const scopeChanged = isFor("include", "exclude", ".join", "sources.", ".from", "rules.users", "rules.groups");
+  const scopeChanged = isFor(
+    "include",
+    "exclude",
+    ".join",
+    "sources.",
+    ".from",
+    "rules.users",
+    "rules.groups",
+    "tables.",
+  );
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE concerned AS
     WITH involved AS (SELECT DISTINCT kind, name FROM item)

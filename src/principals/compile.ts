@@ -5,6 +5,7 @@ import { objectionToName } from "./principal.ts";
 import type { AttributeValue, Entry } from "./entry.ts";
 import { attributeOf, compileExpression } from "./expression.ts";
 import type { Expression, Fault } from "./expression.ts";
+import type { LookupTables } from "./lookup.ts";
 import type { Absence, AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
 
 /** The rules of a sync, ready for every entry. */
@@ -118,17 +119,27 @@ const ruleNames = Object.keys(accepted) as RuleName[];
  * Finds everything that is wrong with the rules before any entry is read.
  * @param limit how long compiling one of them may take, in milliseconds
  */
-export function checkRules(rules: Rules, limit?: number): RuleProblem[] {
-  return compile(rules, new Date(), limit).problems;
+export function checkRules(rules: Rules, limit?: number, tables?: LookupTables): RuleProblem[] {
+  return compile(rules, new Date(), limit, tables).problems;
+}
+
+/** The files that rules look values up in. */
+export function tablesOf(rules: Rules): string[] {
+  // Most have none, and need not be compiled to know it.
+  if (!JSON.stringify(rules).includes("lookup")) return [];
+  const { users, groups, join } = compile(rules, new Date());
+  const all = [users.expressions, groups?.expressions ?? {}, join].flatMap((each) => Object.values<Expression>(each));
+  return [...new Set(all.flatMap(({ tables }) => tables))];
 }
 
 /**
  * Compiles the rules.
  * @param now what `now()` returns: one moment for all entries of a run
+ * @param tables what `lookup` reads, see `tablesOf`
  * @throws {InputError} with what `checkRules` finds
  */
-export function compileRules(rules: Rules, now = new Date()): CompiledRules {
-  const { problems, users, groups, join } = compile(rules, now);
+export function compileRules(rules: Rules, now = new Date(), tables?: LookupTables): CompiledRules {
+  const { problems, users, groups, join } = compile(rules, now, undefined, tables);
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
       problems: problems.map(
@@ -196,7 +207,7 @@ export function compileRules(rules: Rules, now = new Date()): CompiledRules {
   };
 }
 
-function compile(rules: Rules, now: Date, limit = compileLimit): Compiled {
+function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupTables): Compiled {
   const problems: RuleProblem[] = [];
   const renames = new Map(Object.entries(rules.groups?.rename ?? {}).map(([from, to]) => [nfc(from), nfc(to)]));
   const kind = (key: "users" | "groups", rules: KindRules): KindJudge => {
@@ -211,7 +222,7 @@ function compile(rules: Rules, now: Date, limit = compileLimit): Compiled {
         absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
       }
       if (source === undefined) continue;
-      const result = compileWithin(limit, source, now);
+      const result = compileWithin(limit, source, now, tables);
       const { types, wanted } = accepted[name];
       const fits = (type: string): boolean =>
         type === "dyn" || types.includes(type) || (type === "null" && isKeepable(name) && absence[name] !== undefined);
@@ -229,7 +240,7 @@ function compile(rules: Rules, now: Date, limit = compileLimit): Compiled {
     const source = rules.join?.[key];
     if (source === undefined) continue;
     const path = ["join", key];
-    const result = compileWithin(limit, source, now);
+    const result = compileWithin(limit, source, now, tables);
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (!["dyn", ...accepted.mail.types].includes(result.type))
       problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
@@ -246,8 +257,8 @@ const isolated = createContext({ work: undefined as (() => unknown) | undefined 
 const call = new Script("work()");
 
 /** Compiles an expression. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
-function compileWithin(timeout: number, source: string, now: Date): Expression | Fault {
-  isolated["work"] = () => compileExpression(source, now);
+function compileWithin(timeout: number, source: string, now: Date, tables?: LookupTables): Expression | Fault {
+  isolated["work"] = () => compileExpression(source, now, tables);
   try {
     return call.runInContext(isolated, { timeout }) as Expression | Fault;
   } catch (error) {

@@ -1,9 +1,11 @@
 import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } from "@marcbachmann/cel-js";
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
-import { nearest, nfc } from "#text.ts";
+import { didYouMean, nearest, nfc, quote } from "#text.ts";
 import type { Entry } from "./entry.ts";
-import { objectionToPattern, registerFunctions } from "./functions.ts";
+import { asText, objectionToPattern, registerFunctions } from "./functions.ts";
+import { lookupKey, LookupRow } from "./lookup.ts";
+import type { LookupTables } from "./lookup.ts";
 
 type Attributes = Entry["attributes"];
 
@@ -26,6 +28,8 @@ export interface Expression {
   readonly attributes: readonly string[] | undefined;
   /** Of the attributes that it names those that are not in `has` or `coalesce`: it is not meant to be without them. */
   readonly required: readonly string[];
+  /** The files that it looks values up in. */
+  readonly tables: readonly string[];
   /** Whether it uses the time: then the same attributes may give another value later. */
   readonly asksTime: boolean;
 }
@@ -66,12 +70,27 @@ export function attributeOf(attributes: Attributes, name: string): Attributes[st
   return spelling === undefined ? undefined : attributes[spelling];
 }
 
+/** What `lookup` reads while an expression is evaluated. */
+let lookupTables: LookupTables | undefined;
+
+function lookUp(file: string, value: unknown): LookupRow {
+  const table = lookupTables?.get(file);
+  if (table === undefined || table instanceof Error) throw new EvaluationError(`the table ${quote(file)} was not read`);
+  const key = asText("lookup", value);
+  return new LookupRow(table.columns, key === null ? undefined : table.rows.get(lookupKey(key)));
+}
+
 const environment = new Environment({ homogeneousAggregateLiterals: false })
   .registerType("Entry", EntryRecord)
   .registerVariable("entry", "Entry")
   // What `now()` and `has` become, see `withOwnFunctions`.
   .registerVariable("Now", "google.protobuf.Timestamp")
-  .registerFunction("Has(dyn): bool", (value) => value !== null, { async: false })
+  .registerType("Row", LookupRow)
+  .registerFunction("Has(dyn): bool", (value) => value !== null && !(value instanceof LookupRow && value.isMissing), {
+    async: false,
+  })
+  .registerFunction("lookup(string, dyn): Row", lookUp, { async: false })
+  .registerOperator("Row == null", (row: LookupRow) => row.isMissing)
   .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
   .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
 registerFunctions(environment);
@@ -79,8 +98,9 @@ registerFunctions(environment);
 /**
  * Compiles an expression, once for all entries; or says what is wrong with it.
  * @param now what `now()` gives
+ * @param tables what `lookup` reads; absent: nothing, and the tables that are named are not checked
  */
-export function compileExpression(source: string, now: Date): Expression | Fault {
+export function compileExpression(source: string, now: Date, tables?: LookupTables): Expression | Fault {
   if (Buffer.byteLength(source) > longest)
     return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
   const text = nfc(source);
@@ -92,6 +112,8 @@ export function compileExpression(source: string, now: Date): Expression | Fault
     const nodes = [...nodesOf(parsed.ast)];
     const wrongPattern = nodes.map(patternFault).find((found) => found !== undefined);
     if (wrongPattern !== undefined) return wrongPattern;
+    const wrongLookup = nodes.map((node) => lookupFault(node, tables)).find((found) => found !== undefined);
+    if (wrongLookup !== undefined) return wrongLookup;
     const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
     const context = { entry: record, Now: now };
@@ -102,6 +124,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
       type: checked.type ?? "dyn",
       evaluate: (attributes) => {
         record.attributes = attributes;
+        lookupTables = tables;
         if (attribute !== undefined) return record.get(attribute);
         try {
           return parsed(context);
@@ -114,6 +137,7 @@ export function compileExpression(source: string, now: Date): Expression | Fault
         [...record.found.keys()].filter((name) => record.found.get(name) === false && !optional.has(name)),
       attributes: readsAny(nodes) ? undefined : [...new Set(namedIn(parsed.ast))],
       required: [...new Set(namedIn(parsed.ast))].filter((name) => !optional.has(name)),
+      tables: nodes.flatMap((node) => tableIn(node)?.file ?? []),
       asksTime: nodes.some((node) => node.op === "id" && node.args === "Now"),
     };
   } catch (error) {
@@ -158,6 +182,36 @@ function patternFault(node: ASTNode): Fault | undefined {
     return { message: "a regular expression is written here, as a text in quotes", offset: pattern.start };
   const message = objectionToPattern(pattern.args);
   return message === undefined ? undefined : { message, offset: pattern.start };
+}
+
+/** The call `lookup(FILE, …)` at a node. */
+function tableIn(node: ASTNode): { readonly file: string | undefined; readonly place: number } | undefined {
+  if (node.op !== "call" || node.args[0] !== "lookup") return undefined;
+  const [file] = node.args[1];
+  if (file === undefined) return undefined;
+  return { file: file.op === "value" && typeof file.args === "string" ? file.args : undefined, place: file.start };
+}
+
+/** A table and its columns stand in the rule as they are, so that they are checked before anything is read. */
+function lookupFault(node: ASTNode, tables: LookupTables | undefined): Fault | undefined {
+  const called = tableIn(node);
+  if (called !== undefined && called.file === undefined)
+    return {
+      message: 'the file of a table is written here, as a text in quotes: lookup("sites.csv", entry.site)',
+      offset: called.place,
+    };
+  const table = called?.file === undefined ? undefined : tables?.get(called.file);
+  if (table instanceof Error) return { message: table.message, offset: called?.place };
+  if (node.op !== "." && node.op !== "[]") return undefined;
+  const [row, key] = node.args;
+  const of = tables?.get(tableIn(row)?.file ?? "");
+  const column = typeof key === "string" ? key : key.op === "value" ? key.args : undefined;
+  if (of === undefined || of instanceof Error || typeof column !== "string" || of.columns.includes(column))
+    return undefined;
+  return {
+    message: `${tableIn(row)?.file} has no column ${quote(column)}; ${didYouMean(column, of.columns)}`,
+    offset: row.end,
+  };
 }
 
 const hints: Readonly<Record<string, string>> = {

@@ -121,7 +121,8 @@ function withText(name: string, value: unknown, change: (text: string) => unknow
   return text === null ? null : change(text);
 }
 
-function asText(name: string, value: unknown): string | null {
+/** A text or an integer as text; null for null. @throws {EvaluationError} it is neither */
+export function asText(name: string, value: unknown): string | null {
   if (value === null || typeof value === "string") return value;
   if (typeof value === "bigint") return value.toString();
   const hint = Array.isArray(value) ? '; use first(…) or join(…, ", ")' : "";
