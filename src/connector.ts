@@ -55,6 +55,13 @@ export interface Source {
    */
   find?(records: readonly RecordId[], context: ReadContext): AsyncIterable<readonly Entry[]>;
   /**
+   * What `read` checks of the records that come, besides the proof that they are all, of records that the source could
+   * deliver: a rehearsal asks which read would have failed. Uses the same code as `read`, and no connection. Absent: `read`
+   * checks nothing but that.
+   * @throws {IncompleteReadError | InputError} what `read` would throw
+   */
+  recheck?(rehearsed: Rehearsed, context: ReadContext): AsyncIterable<readonly SourceRecord[]>;
+  /**
    * Connects to the source without reading it. Lines for a person: the server, its protection, the login. Never a secret.
    * Absent: a read shows everything there is to say.
    * @throws {UnavailableError} the source cannot be reached
@@ -70,6 +77,13 @@ export interface Source {
    * Absent: the source can never say.
    */
   version?(context: ReadContext): Promise<string | undefined>;
+}
+
+/** What a source could deliver. */
+export interface Rehearsed {
+  readonly records: AsyncIterable<readonly SourceRecord[]>;
+  /** The attribute that the source has under another name now. */
+  readonly renamed?: { readonly kind: Entry["kind"]; readonly attribute: string } | undefined;
 }
 
 /** What a source is opened with. */

@@ -1,5 +1,5 @@
 import { inBatches } from "#connector.ts";
-import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
+import type { Connector, OpenContext, ReadContext, Rehearsed, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";
 import type { OpenFile, OpenFiles } from "#files/source-file.ts";
@@ -21,13 +21,17 @@ import type { Place, Row } from "./rows.ts";
 const csv: Connector<Options> = {
   name: "csv",
   options,
-  open: (options, open) => ({ read: (context) => read(options, open, context) }),
+  open: (options, open) => ({
+    read: (context) => read(options, open, context),
+    recheck: (rehearsed, context) => recheck(options, rehearsed, context),
+  }),
 };
 
 export default csv;
 
 /** The files of users, of groups or of memberships. */
 interface Part {
+  readonly kind: SourceRecord["kind"];
   readonly names: readonly string[];
   readonly checks: Checks;
   readonly dialect: Dialect;
@@ -79,12 +83,16 @@ function partsOf(options: Options, context: ReadContext): readonly Part[] {
   });
   const entries = (kind: Kind, part: UsersOptions | GroupsOptions): Part => {
     const named = namedAttributes(kind, part, context);
-    return { ...common(part), named, records: (header, file) => entryOf(kind, part, header, file, named) };
+    return { ...common(part), kind, named, records: (header, file) => entryOf(kind, part, header, file, named) };
   };
   const parts = [entries("user", users)];
   if (groups) parts.push(entries("group", groups));
   if (memberships) {
-    parts.push({ ...common(memberships), records: (header, file) => membershipOf(memberships, header, file) });
+    parts.push({
+      ...common(memberships),
+      kind: "membership",
+      records: (header, file) => membershipOf(memberships, header, file),
+    });
   }
   return parts;
 }
@@ -161,17 +169,57 @@ async function* recordsOf(
     throw new IncompleteReadError(`${file.name} ${problem}`);
   }
   trailer.assertCount(count);
-  const { minRows = 1 } = part;
-  if (count < minRows) {
-    throw new IncompleteReadError(
-      `${file.name} has too few rows: ${count} after the header, expected at least ${minRows} (minRows)`,
-    );
-  }
+  assertRows(part, file.name, count);
   if (end.isOpen && dialect.trailer === undefined && part.checks.checksum === undefined && part.minRows === undefined) {
     warn(
       `${at({ file: file.name, line: place.line - 1 })}: the last row has no line end, unlike all others: the file may be cut off within it; ` +
         "a trailer or a checksum proves that it is not, and minRows, if it is written, ends this warning",
     );
+  }
+}
+
+function assertRows({ minRows = 1 }: Part, file: string, count: number): void {
+  if (count >= minRows) return;
+  throw new IncompleteReadError(
+    `${file} has too few rows: ${count} after the header, expected at least ${minRows} (minRows)`,
+  );
+}
+
+/** The checks of `read`, of records that could come from these files. */
+async function* recheck(
+  options: Options,
+  { records, renamed }: Rehearsed,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const parts = partsOf(options, context);
+  for (const part of parts) {
+    const [file = ""] = part.names;
+    const { kind } = part;
+    const wanted = kind === "membership" ? [] : [context.attributes, context.required];
+    const names = new Set([...part.columns, ...wanted.flatMap((each) => each?.[`${kind}s` as "users"] ?? [])]);
+    if (renamed !== undefined && renamed.kind === kind) {
+      const { attribute } = renamed;
+      const column = (kind === "group" ? options.groups : options.users)?.columns?.[attribute] ?? attribute;
+      names.delete(column);
+      names.add(`${column}_new`);
+    }
+    // Throws for a column that is missing.
+    part.records(headerOf({ line: 1, fields: [...names] }, file, part.dialect), file);
+  }
+  const rows = new Map(parts.map((part) => [part.kind, new Map(part.names.slice(0, 1).map((name) => [name, 0]))]));
+  for await (const batch of records) {
+    for (const record of batch) {
+      const files = rows.get(record.kind);
+      const file = record.origin.slice(0, record.origin.lastIndexOf(":"));
+      files?.set(file, (files.get(file) ?? 0) + 1);
+      if (record.kind !== "membership") parts.find(({ kind }) => kind === record.kind)?.named?.count(record);
+    }
+    yield batch;
+  }
+  for (const part of parts) {
+    const files = [...(rows.get(part.kind) ?? [])].filter(([, count], _, all) => count > 0 || all.length === 1);
+    for (const [file, count] of files) assertRows(part, file, count);
+    part.named?.end();
   }
 }
 

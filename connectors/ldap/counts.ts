@@ -13,7 +13,7 @@ const mostContainers = 2_000;
  * How many entries of one kind there are below each base, and below each container directly under one; and how many have a
  * value of each attribute that rules name.
  */
-export interface Counts {
+interface Counts {
   /** @returns what counts the entries of a base */
   below(base: string): (entry: Entry) => void;
   /**
@@ -30,7 +30,7 @@ export interface CountsOptions {
   readonly options: Options;
 }
 
-export function countsOf(kind: Kind, reading: CountsOptions): Counts {
+function countsOf(kind: Kind, reading: CountsOptions): Counts {
   const prefix = `${kind}s below `;
   const values = valuesOf(kind, reading);
   const counts = new Map<string, number>();
@@ -74,6 +74,52 @@ export function countsOf(kind: Kind, reading: CountsOptions): Counts {
       values.close();
     },
   };
+}
+
+/** What a read of one kind checks of the entries that come. */
+export interface Checks {
+  /** Begins a base, which must have so many entries. `end`: all of them have come. */
+  below(base: string, minEntries: number): { add(entry: Entry): void; end(): void };
+  /** All bases have ended. */
+  end(): void;
+}
+
+/** @throws {IncompleteReadError} from `end`, where there is less than configured, or than the last good read makes likely */
+export function checksOf(kind: Kind, reading: CountsOptions): Checks {
+  const { place, options } = reading;
+  const part = partOptions(kind, options);
+  const counts = countsOf(kind, reading);
+  let total = 0;
+  return {
+    below: (dn, minEntries) => {
+      const countEntry = counts.below(dn);
+      let count = 0;
+      return {
+        add: (entry) => {
+          count += 1;
+          countEntry(entry);
+        },
+        end: () => {
+          if (count < minEntries)
+            throw tooFew(`${place}: ${dn}`, kind, count, `${minEntries} (minEntries of this base)`);
+          total += count;
+        },
+      };
+    },
+    end: () => {
+      if (total < part.minEntries) {
+        const names = part.base.map(({ dn }) => dn).join(" and ");
+        throw tooFew(`${place}: ${names}`, kind, total, `${part.minEntries} (${kind}s.minEntries)`);
+      }
+      counts.close();
+    },
+  };
+}
+
+function tooFew(where: string, kind: Kind, count: number, expected: string): IncompleteReadError {
+  return new IncompleteReadError(
+    `${where}: ${count} ${kind}s found, expected at least ${expected}; check the filter, and what the login may see`,
+  );
 }
 
 /** Counts the values of the attributes that rules name. A login that may not read one any more would empty it for all. */

@@ -4,7 +4,7 @@ import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { describe, places, version } from "./describe.ts";
 import { selectionOf } from "./attributes.ts";
-import { countsOf, refuseEmptied } from "./counts.ts";
+import { checksOf, refuseEmptied } from "./counts.ts";
 import type { CountsOptions } from "./counts.ts";
 import { dnKeys, isWithin } from "#principals/dn.ts";
 import { recordOf } from "./entries.ts";
@@ -31,6 +31,7 @@ const ldap: Connector<Options> = {
     // A person may have given two entries one value of an attribute of their own choice.
     uniqueIds: isGivenByServer(options) ? true : undefined,
     read: (context) => read(options, place, context),
+    recheck: ({ records }, context) => recheck(records, options, { place: `source ${place.name}`, context }),
     find: (records, context) => find(records, options, place, context),
     describe: (context) => describe(options, place, context),
     places: (context) => places(options, place, context),
@@ -70,16 +71,14 @@ export async function* read(
     const groups = primaryGroups(options, context.warn);
     const reading: Reading = { session, options, place, context, warnings, nesting, groups, dnKey: dnKeys() };
     let memberships = 0;
-    const kinds: readonly Kind[] = options.groups === undefined ? ["user"] : ["user", "group"];
-    for (const kind of kinds) {
+    for (const kind of kindsOf(options)) {
       for await (const batch of inBatches(readKind(kind, reading))) {
         for (const record of batch) memberships += membershipsIn(record);
         yield batch;
       }
     }
     context.signal.throwIfAborted();
-    if (memberships === 0) refuseEmptied([["memberships", context.lastCounts?.["memberships"] ?? 0]], reading);
-    context.count?.("memberships", memberships);
+    checkMemberships(memberships, reading);
     warnings.close();
   } catch (error) {
     context.signal.throwIfAborted();
@@ -87,6 +86,50 @@ export async function* read(
   } finally {
     await session.close();
   }
+}
+
+function kindsOf({ groups }: Options): readonly Kind[] {
+  return groups === undefined ? ["user"] : ["user", "group"];
+}
+
+/** @throws {IncompleteReadError} nobody is in a group, and somebody was at the last good read */
+function checkMemberships(memberships: number, reading: CountsOptions): void {
+  const { lastCounts, count } = reading.context;
+  if (memberships === 0) refuseEmptied([["memberships", lastCounts?.["memberships"] ?? 0]], reading);
+  count?.("memberships", memberships);
+}
+
+/** The checks of `read`, of records that could come: each counts below the innermost base that it is in. */
+async function* recheck(
+  records: AsyncIterable<readonly SourceRecord[]>,
+  options: Options,
+  reading: Omit<CountsOptions, "options">,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const kinds = kindsOf(options).map((kind) => {
+    const part = partOptions(kind, options);
+    const checks = checksOf(kind, { ...reading, options });
+    const key = dnKeys();
+    const bases = placesOf(part)
+      .map(({ dn, minEntries }) => ({ key: key(dn), below: checks.below(dn, minEntries) }))
+      .sort((a, b) => b.key.length - a.key.length);
+    return { kind, checks, bases };
+  });
+  let memberships = 0;
+  for await (const batch of records) {
+    for (const record of batch) {
+      memberships += membershipsIn(record);
+      if (record.kind === "membership") continue;
+      const [own = ""] = record.keys;
+      const bases = kinds.find(({ kind }) => kind === record.kind)?.bases ?? [];
+      (bases.find(({ key }) => isWithin(own, key)) ?? bases.at(-1))?.below.add(record);
+    }
+    yield batch;
+  }
+  for (const { checks, bases } of kinds) {
+    for (const { below } of bases) below.end();
+    checks.end();
+  }
+  checkMemberships(memberships, { ...reading, options });
 }
 
 function membershipsIn(record: SourceRecord): number {
@@ -100,21 +143,18 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
   const part = partOptions(kind, options);
   const placement = placementOf(reading.nesting, warnings);
   const yielder = createYielder();
-  const counts = countsOf(kind, reading);
+  const checks = checksOf(kind, reading);
   const followed = new Set<string>();
-  let total = 0;
   for (const { dn, minEntries, inner } of placesOf(part)) {
     const query = queryOf(kind, options, dn, selection.request);
-    const countEntry = counts.below(dn);
-    let count = 0;
+    const below = checks.below(dn, minEntries);
     for await (const { session, entries } of searchWithReferrals(reading.session, query, { inner, followed })) {
       let records: SourceRecord[] = [];
       for (const message of entries) {
         const found = recordOf(message, reader);
         const key = found.entry.keys[0] ?? "";
         if (inner.some((base) => isWithin(key, base))) continue;
-        count += 1;
-        countEntry(found.entry);
+        below.add(found.entry);
         if (kind === "group" && groups.isMissing(session, found.sid ?? "")) {
           throw new IncompleteReadError(
             `${place}: the primary group ${found.entry.origin} was not there when its users were read; try again`,
@@ -130,20 +170,9 @@ async function* readKind(kind: Kind, reading: Reading): AsyncGenerator<readonly 
       }
       yield records;
     }
-    if (count < minEntries) throw tooFew(`${place}: ${dn}`, kind, count, `${minEntries} (minEntries of this base)`);
-    total += count;
+    below.end();
   }
-  if (total < part.minEntries) {
-    const names = part.base.map(({ dn }) => dn).join(" and ");
-    throw tooFew(`${place}: ${names}`, kind, total, `${part.minEntries} (${kind}s.minEntries)`);
-  }
-  counts.close();
-}
-
-function tooFew(where: string, kind: Kind, count: number, expected: string): IncompleteReadError {
-  return new IncompleteReadError(
-    `${where}: ${count} ${kind}s found, expected at least ${expected}; check the filter, and what the login may see`,
-  );
+  checks.end();
 }
 
 /** Whether the message holds the whole entry. */

@@ -23,6 +23,7 @@ const scim: Connector<Options> = {
     const authorization = authorizationOf(options.auth);
     return {
       read: (context) => read(options, authorization, place, context),
+      recheck: ({ records }, context) => checked(records, options, place, context),
       describe: (context) => describe(options, authorization, place, context),
       // Of a server; files do not change during a read.
       ...(isServer(options) && {
@@ -39,15 +40,24 @@ export default scim;
  * Everything on the server, or in the files.
  * @throws {IncompleteReadError} also when there is less than configured, or than the last good read makes likely
  */
-export async function* read(
+export function read(
   options: Options,
   authorization: Authorization,
   open: OpenContext,
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
+  return checked(recordsOf(options, authorization, open, context), options, open, context);
+}
+
+async function* checked(
+  delivered: AsyncIterable<readonly SourceRecord[]>,
+  options: Options,
+  open: OpenContext,
+  context: ReadContext,
+): AsyncGenerator<readonly SourceRecord[]> {
   const counts: Counts = { users: 0, groups: 0, memberships: 0 };
   const values = valueCountsOf(options, context);
-  for await (const records of recordsOf(options, authorization, open, context)) {
+  for await (const records of delivered) {
     for (const record of records) {
       if (record.kind === "membership") counts.memberships++;
       else {

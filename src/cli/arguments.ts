@@ -7,6 +7,7 @@ import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { aspects } from "#plan/stored.ts";
 import type { Head } from "#sync/audit/entry.ts";
+import { incidentNames } from "#sync/drill/names.ts";
 import { runStates } from "#sync/record.ts";
 
 /* What the values of options mean. Lists may be given in one value or by repeating the option. */
@@ -14,6 +15,9 @@ import { runStates } from "#sync/record.ts";
 /** The formats of `rollcall show`. */
 export const formats = ["text", "json", "markdown", "html", "csv"] as const;
 export type Format = (typeof formats)[number];
+
+/** The formats of a report that is no list of changes. */
+export const reportFormats = ["text", "json", "markdown"] as const;
 
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError("expected a whole number.");
@@ -44,6 +48,9 @@ export function parseMoment(value: string): number {
 
 /** `pending,held`; `no-change` needs no quotes. */
 export const parseStates = listOfWords(runStates);
+
+/** `half-ou,old-list` */
+export const parseIncidents = listOfWords(incidentNames, (text) => text);
 
 /** `mail,groups` */
 export const parseAspects = listOfWords(aspects);
@@ -104,11 +111,14 @@ export function parseHead(text: string): Head {
   return { sequence: Number(sequence), hash };
 }
 
-function listOfWords<Word extends string>(words: readonly Word[]): (value: string, before?: readonly Word[]) => Word[] {
+function listOfWords<Word extends string>(
+  words: readonly Word[],
+  spelled = (text: string): string => text.replace("-", " "),
+): (value: string, before?: readonly Word[]) => Word[] {
   return (value, before = []) => [
     ...before,
     ...value.split(",").map((each) => {
-      const text = each.trim().toLowerCase().replace("-", " ");
+      const text = spelled(each.trim().toLowerCase());
       const word = words.find((known) => known.toLowerCase() === text);
       if (word === undefined) throw new InvalidArgumentError(`expected some of ${words.join(", ")}.`);
       return word;

@@ -11,12 +11,14 @@ import {
   parseAspects,
   parseDigest,
   parseHead,
+  parseIncidents,
   parseLimits,
   parseMoment,
   parseOnly,
   parsePrincipals,
   parseStates,
   repeated,
+  reportFormats,
   wholeNumber,
 } from "./arguments.ts";
 import type { AuditFilter } from "./audit.ts";
@@ -29,6 +31,7 @@ import { addLoadOptions } from "#cli/load/options.ts";
 import type { LoadOptions } from "#cli/load/options.ts";
 import type { LogOptions } from "./log.ts";
 import { addCompletion } from "./completion.ts";
+import type { DrillOptions } from "./drill.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import type { RunsOptions } from "./runs.ts";
@@ -155,6 +158,21 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
       runWithContext(
         options,
         async (context) => (await import("./drift.ts")).drift(context, sync),
+        interruptMessages.read,
+      ),
+    );
+  common(program.command("drill"))
+    .argument("[sync]", "the sync (default: all)")
+    .description(
+      "rehearse what has hurt others, on a copy of what is there, and say what stops it (exit code 2: something would not be stopped)",
+    )
+    .option("--only <incidents>", "only these incidents, like half-ou,stale-export", parseIncidents)
+    .addOption(new Option("--format <format>", "the output format (default: text)").choices(reportFormats))
+    .option("--markdown", "the same as --format markdown")
+    .action((sync: string | undefined, options: CommonOptions & DrillOptions) =>
+      runWithContext(
+        options,
+        async (context) => (await import("./drill.ts")).drillCommand(context, sync, options),
         interruptMessages.read,
       ),
     );

@@ -133,7 +133,8 @@ function digestOfSource(configuration: Configuration, name: string): string {
   return sha256(redacted(configuration, [folder, sources[name]?.connector.name, sources[name]?.options]));
 }
 
-function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {
+/** @throws {InputError} when there is no such sync */
+export function syncOf({ syncs }: Configuration, name: string): SyncConfiguration {
   const sync = syncs[name];
   if (sync === undefined) throw new InputError(`no sync is called ${name}: ${listOf(Object.keys(syncs))}`);
   return sync;

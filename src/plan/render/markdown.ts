@@ -96,7 +96,7 @@ function listed(word: string, groups: readonly string[]): string[] {
 }
 
 /** Foreign text as a code span. Its fence is longer than any run of backticks in it. */
-function code(text: string): string {
+export function code(text: string): string {
   const shown = visible(text);
   if (shown === "") return "(empty)";
   const fence = "`".repeat(longestRun(shown) + 1);

@@ -64,7 +64,7 @@ const patience = { limit: 5000, pause: 200 };
  */
 export async function openLedger(connection: Connection, options: LedgerOptions): Promise<Ledger> {
   const { folder, mode } = options;
-  const file = join(folder, `${encodeURIComponent(options.place)}.duckdb`);
+  const file = ledgerFile(options);
   const sync = literal(options.sync);
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
@@ -129,6 +129,42 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
       await connection.run("DETACH owned");
     },
   };
+}
+
+function ledgerFile({ folder, place }: Pick<LedgerOptions, "folder" | "place">): string {
+  return join(folder, `${encodeURIComponent(place)}.duckdb`);
+}
+
+/**
+ * Copies the ledger of a target, where there is one, for a rehearsal.
+ * @param folder for the copy
+ * @throws what `openLedger` throws
+ */
+export async function copyLedger(
+  connection: Connection,
+  folder: string,
+  options: Omit<LedgerOptions, "mode">,
+): Promise<void> {
+  const file = ledgerFile(options);
+  if (!(await exists(file))) return;
+  const copy = ledgerFile({ ...options, folder });
+  await makeFolder(folder, "the folder of the ledgers");
+  await attach(connection, file, { ...options, mode: "read" });
+  try {
+    await connection.run(`ATTACH ${literal(copy)} AS copied; COPY FROM DATABASE owned TO copied; DETACH copied`);
+  } catch (error) {
+    throw unusable(file, error);
+  } finally {
+    await connection.run("DETACH owned");
+  }
+}
+
+/** Forgets what a run of a rehearsal applied, so that it does not count against the limits of the next. */
+export async function forgetApplied(connection: Connection, options: LedgerOptions): Promise<void> {
+  await attach(connection, ledgerFile(options), options);
+  await connection.run(
+    `DELETE FROM owned.applied WHERE sync = ${literal(options.sync)} AND moment = ${options.now ?? 0}; DETACH owned`,
+  );
 }
 
 async function attach(connection: Connection, file: string, { mode, signal }: LedgerOptions): Promise<void> {

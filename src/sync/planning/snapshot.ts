@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { readdir, rename, rm, writeFile } from "node:fs/promises";
+import { cp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -32,6 +32,16 @@ export async function findSnapshot<Document extends object>(
           () => false,
         ),
   };
+}
+
+/** Copies a snapshot, where there is one, to another folder. */
+export async function copySnapshot(folder: string, name: string, to: string): Promise<void> {
+  const found = await findSnapshot<object>(folder, name);
+  if (found === undefined) return;
+  const { document } = found as Snapshot<{ readonly folder: string }>;
+  await makeFolder(to, "the folder of the copy");
+  await cp(join(folder, document.folder), join(to, document.folder), { recursive: true });
+  await writeFile(join(to, `${name}.json`), JSON.stringify(document), { mode: 0o600 });
 }
 
 /**

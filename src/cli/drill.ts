@@ -1,0 +1,170 @@
+import { errorDocument } from "#errors.ts";
+import { changes } from "#plan/change.ts";
+import { code } from "#plan/render/markdown.ts";
+import { isEmpty, totalsOf } from "#plan/render/shared.ts";
+import { painter } from "#plan/render/text.ts";
+import { drill } from "#sync/drill/drill.ts";
+import type { Drill, Finding, Verdict } from "#sync/drill/drill.ts";
+import type { IncidentName } from "#sync/drill/names.ts";
+import { formatSizes, pluralize, visible } from "#text.ts";
+import { chosenSyncs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import { exactly } from "#times.ts";
+import type { reportFormats } from "./arguments.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+import { openSync, syncOf } from "./wiring.ts";
+
+export interface DrillOptions {
+  readonly only?: readonly IncidentName[] | undefined;
+  readonly format?: (typeof reportFormats)[number] | undefined;
+  readonly markdown?: boolean | undefined;
+}
+
+/**
+ * `rollcall drill [sync]`: rehearses incidents on copies, and says for each what would have stopped it; changes nothing. With
+ * `--json`: `{"drills": [Drill | {"sync", "error"}]}`. Exit code 2 when something would not have been stopped.
+ */
+export async function drillCommand(
+  context: Context,
+  name: string | undefined,
+  { only, markdown = false, ...options }: DrillOptions,
+): Promise<ExitCode> {
+  const { configuration, output } = context;
+  const format = markdown ? "markdown" : (options.format ?? (output.json ? "json" : "text"));
+  const codes: ExitCode[] = [];
+  const documents: object[] = [];
+  for (const sync of chosenSyncs(configuration, name)) {
+    try {
+      const drilled = await drillSync(context, sync, only);
+      if (format === "json") documents.push(drilled);
+      else await output.write(format === "markdown" ? markdownOf(drilled) : textOf(context, drilled));
+      codes.push(drilled.findings.some(({ verdict }) => verdict === "passed") ? exitCodes.changes : exitCodes.done);
+    } catch (error) {
+      if (format === "json") documents.push({ sync, error: errorDocument(error) });
+      else output.say(`${sync}: ${describeError(error)}`);
+      codes.push(exitCodeOf(error));
+      if (context.interruption.stop.aborted) break;
+    }
+  }
+  if (format === "json") await output.write(`${JSON.stringify({ drills: documents })}\n`, "json");
+  return worstOf(codes);
+}
+
+async function drillSync(context: Context, name: string, only: DrillOptions["only"]): Promise<Drill> {
+  const { configuration, output, interruption } = context;
+  const sync = await openSync(configuration, name, context.embedded, context.observe);
+  const { rules, approval } = syncOf(configuration, name);
+  try {
+    return await drill(sync, {
+      rules,
+      approval,
+      only,
+      folder: daemonFolder(configuration),
+      memory: configuration.memory,
+      interruption,
+      warn: (message) => {
+        output.say(`${name}: ${message}`);
+      },
+      begin: (title) => {
+        output.progress(`${name}: ${title} …`);
+      },
+    });
+  } finally {
+    output.progress();
+    await sync.target.close();
+  }
+}
+
+const verdicts: Readonly<Record<Verdict, string>> = {
+  passed: "would pass",
+  noticed: "noticed afterwards",
+  stopped: "stopped",
+  harmless: "harmless",
+  skipped: "skipped",
+};
+
+/** `14 incidents: 1 would pass, 12 stopped, 1 skipped` */
+function summary({ findings }: Drill): string {
+  const parts = (Object.keys(verdicts) as Verdict[]).flatMap((verdict) => {
+    const count = findings.filter((finding) => finding.verdict === verdict).length;
+    return count === 0 ? [] : [`${count} ${verdicts[verdict]}`];
+  });
+  return `${pluralize(findings.length, "incident")}: ${parts.join(", ")}`;
+}
+
+/** What they were rehearsed with. */
+function basis({ users, groups, readAt, today }: Drill): string[] {
+  const pending = isEmpty(today)
+    ? []
+    : [`a run would change something today: ${totalsOf(today)}. The incidents happen after that`];
+  return [
+    `rehearsed with ${formatSizes(users, groups)}, read ${exactly(readAt)}; nothing was written or sent`,
+    ...pending,
+  ];
+}
+
+/** What would have been changed. */
+function planOf({ counts }: Finding): string | undefined {
+  return counts === undefined || changes(counts) === 0 ? undefined : totalsOf(counts);
+}
+
+/** What stopped it, or that nothing did, a line each. */
+function outcomeOf({ verdict, because, counts, changed, advice }: Finding): readonly string[] {
+  if (verdict === "passed") {
+    const what = counts === undefined ? pluralize(changed, "change") : totalsOf(counts);
+    return [`nothing would have stopped it: ${what}`, ...because, ...(advice === undefined ? [] : [advice])];
+  }
+  if (verdict === "noticed") return [`noticed after ${pluralize(changed, "change")}`, ...because];
+  return verdict === "harmless" ? ["there is nothing to change"] : because;
+}
+
+function textOf({ output }: Context, found: Drill): string {
+  const paint = painter(output.colour);
+  const lines = [paint("bold", visible(`${found.sync} → ${found.target}`)), ...basis(found).map((line) => `  ${line}`)];
+  for (const finding of found.findings) {
+    const { verdict, title, injected } = finding;
+    const word = verdict === "passed" ? paint("bold", "WOULD PASS") : verdicts[verdict];
+    lines.push("", `${word}: ${title}`);
+    if (injected !== undefined) lines.push(`  what happens: ${visible(injected)}`);
+    const plan = planOf(finding);
+    if (plan !== undefined && verdict !== "passed") lines.push(`  the plan:     ${plan}`);
+    for (const line of outcomeOf(finding)) lines.push(`  ${visible(line)}`);
+  }
+  return `${[...lines, "", summary(found)].join("\n")}\n`;
+}
+
+/** Foreign text in a cell of a table, where a bar would end it. */
+function cell(text: string): string {
+  return code(text).replaceAll("|", String.raw`\|`);
+}
+
+function markdownOf(found: Drill): string {
+  const rows = found.findings.map((finding) => {
+    const { title, injected, verdict, changed } = finding;
+    const word = verdict === "passed" ? "**would pass**" : verdicts[verdict];
+    const plan = planOf(finding);
+    const cells = [
+      title,
+      injected === undefined ? "" : cell(injected),
+      plan ?? "",
+      word,
+      outcomeOf(finding).map(cell).join("<br>"),
+      verdict === "skipped" ? "" : String(changed),
+    ];
+    return `| ${cells.join(" | ")} |`;
+  });
+  return [
+    `## ${code(`${found.sync} → ${found.target}`)}`,
+    "",
+    ...basis(found).map((line) => `- ${line}`),
+    `- ${summary(found)}`,
+    "",
+    "| incident | what happens | the plan | verdict | why | changed by then |",
+    "|---|---|---|---|---|--:|",
+    ...rows,
+    "",
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,390 @@
+import { cp, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { ReadContext, SourceRecord } from "#connector.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
+import { HeldError, IncompleteReadError, messageOf, RollcallError } from "#errors.ts";
+import { changes } from "#plan/change.ts";
+import type { Counts } from "#plan/change.ts";
+import { overridable } from "#plan/limits.ts";
+import type { Limits } from "#plan/limits.ts";
+import { describeCheck } from "#plan/render/shared.ts";
+import { compileRules } from "#principals/compile.ts";
+import type { Rules } from "#principals/rules.ts";
+import { copyLedger, forgetApplied } from "#sync/ledger/ledger.ts";
+import { planFromSources } from "#sync/planning/planning.ts";
+import type { Planned, Planner } from "#sync/planning/planning.ts";
+import { copySnapshot } from "#sync/planning/snapshot.ts";
+import { run } from "#sync/run.ts";
+import type { ApprovalPolicy, RunOptions, RunResult } from "#sync/run.ts";
+import type { Sync, SyncSource } from "#sync/sync.ts";
+import { formatNumber, formatPrincipals, pluralize } from "#text.ts";
+import { incidents } from "./incidents.ts";
+import type { Injection, World } from "./incidents.ts";
+import { incidentNames, incidentTitles } from "./names.ts";
+import type { IncidentName } from "./names.ts";
+import { openSpool } from "./spool.ts";
+import type { Spool } from "./spool.ts";
+import { openRehearsalTarget } from "./target.ts";
+
+export interface DrillOptions extends Pick<RunOptions, "folder" | "memory" | "interruption" | "warn" | "progress"> {
+  /** The rules as they stand in the configuration. */
+  readonly rules: Rules;
+  readonly approval: ApprovalPolicy;
+  /** The names of the incidents to rehearse; absent: all. */
+  readonly only?: readonly IncidentName[] | undefined;
+  /** Called when an incident begins. */
+  readonly begin?: ((title: string) => void) | undefined;
+}
+
+/**
+ * What became of an incident.
+ * - `stopped`: nothing was changed. `noticed`: it was changed, and the verification said that something is wrong.
+ * - `harmless`: there was nothing to change. `passed`: everything would have been changed, and nobody told.
+ * - `skipped`: it cannot happen to this sync.
+ */
+export type Verdict = "stopped" | "noticed" | "harmless" | "passed" | "skipped";
+
+export interface Finding {
+  readonly incident: IncidentName;
+  readonly title: string;
+  /** What was injected, with numbers. Absent: nothing was. */
+  readonly injected?: string | undefined;
+  readonly verdict: Verdict;
+  /** What stopped it, the first guard first; or why it was skipped. */
+  readonly because: readonly string[];
+  /** What the plan was. Absent: it did not get so far. */
+  readonly counts?: Counts | undefined;
+  /** How many users and groups had been changed when it was stopped, or all in all. */
+  readonly changed: number;
+  /** What would have stopped it. */
+  readonly advice?: string | undefined;
+}
+
+export interface Drill {
+  readonly sync: string;
+  readonly target: string;
+  /** When the sources were read, ISO 8601. */
+  readonly readAt: string;
+  /** How many records were read, and what the sync makes of them. */
+  readonly records: number;
+  readonly users: number;
+  readonly groups: number;
+  /** What a run would change today: the incidents happen after that. */
+  readonly today: Counts;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Rehearses incidents. Reads the sources and lists the target once, as a dry run does; then runs the sync for each incident
+ * over what was read, against a target that is a list in a file, with a copy of the ledger: the guards are those of every
+ * run, and nothing that exists is written, or asked again.
+ * @throws what `run` throws, where not even today's plan can be made
+ */
+export async function drill(sync: Sync, options: DrillOptions): Promise<Drill> {
+  const workbench = await openWorkbench({ folder: join(options.folder, "work"), memory: options.memory });
+  let spool: Spool | undefined;
+  try {
+    spool = await openSpool(workbench);
+    return await rehearse({ sync, options, workbench, spool });
+  } finally {
+    spool?.close();
+    await workbench.close();
+  }
+}
+
+interface Rehearsal {
+  readonly sync: Sync;
+  readonly options: DrillOptions;
+  readonly workbench: Workbench;
+  readonly spool: Spool;
+}
+
+async function rehearse(rehearsal: Rehearsal): Promise<Drill> {
+  const { sync, options, spool } = rehearsal;
+  const { only, begin, interruption } = options;
+  const now = Date.now();
+  const { today, world, folder } = await settle(rehearsal, now);
+  const findings: Finding[] = [];
+  for (const incident of only ?? incidentNames) {
+    const title = incidentTitles[incident];
+    begin?.(title);
+    interruption.stop.throwIfAborted();
+    const injections = await incidents[incident](world);
+    if (typeof injections === "string") {
+      findings.push({ incident, title, verdict: "skipped", because: [injections], changed: 0 });
+      continue;
+    }
+    for (const injection of injections) {
+      const found = await happen(rehearsal, world, { injection, folder, today });
+      findings.push({ incident, title, injected: injection.injected, ...found });
+    }
+  }
+  const [sizes] = await spool.connection.rows<{ records: number; users: number; groups: number }>(`
+    SELECT (SELECT count(*)::INTEGER FROM record) AS records,
+      (SELECT count(*)::INTEGER FROM principal WHERE kind = 'user') AS users,
+      (SELECT count(*)::INTEGER FROM principal WHERE kind = 'group') AS groups`);
+  return {
+    sync: sync.name,
+    target: sync.target.name,
+    readAt: new Date(now).toISOString(),
+    records: sizes?.records ?? 0,
+    users: sizes?.users ?? 0,
+    groups: sizes?.groups ?? 0,
+    today: today.plan.counts,
+    findings,
+  };
+}
+
+/** Reads the sources and the target, and applies today's plan to the copies: incidents happen to a sync that is in step. */
+async function settle(
+  { sync, options, workbench, spool }: Rehearsal,
+  now: number,
+): Promise<{ readonly today: Planned; readonly world: World; readonly folder: string }> {
+  const folder = workbench.file("daemon");
+  const { name, place } = sync;
+  const signal = options.interruption.stop;
+  const ledgers = { folder: join(options.folder, "ledgers"), place, sync: name, signal };
+  await copyLedger(workbench.connection, join(folder, "ledgers"), ledgers);
+  await copySnapshot(join(options.folder, "baselines"), name, join(folder, "baselines"));
+  const list = workbench.file("target.json");
+  const target = openRehearsalTarget(workbench, { name: sync.target.name, state: list });
+  let isListed = false;
+  const principals = workbench.file("principals.parquet");
+  let today: Planned | undefined;
+  const result = await run(
+    {
+      ...sync,
+      sources: sync.sources.map(spool.recording),
+      digest: undefined,
+      target: {
+        ...target,
+        list: async (destination, signal) => {
+          if (!isListed) await sync.target.list(list, signal);
+          isListed = true;
+          await target.list(destination, signal);
+        },
+      },
+    },
+    {
+      ...runOptions(options),
+      folder,
+      now,
+      apply: true,
+      // Whatever holds it today is somebody else's decision.
+      overrides: overridable.filter((each) => each !== "renames" && each !== "reusedNames"),
+      planner: async (...all) => {
+        today = await planFromSources(...all);
+        await storePrincipals(all[1].connection, principals);
+        return today;
+      },
+    },
+  );
+  if (today === undefined) throw new Error("a run without a plan");
+  if (result.outcome === "applied")
+    await forgetApplied(workbench.connection, { ...ledgers, folder: join(folder, "ledgers"), mode: "write", now });
+  await spool.connection.run(`CREATE TABLE principal AS FROM read_parquet(${literal(principals)})`);
+  const world = {
+    connection: spool.connection,
+    principals,
+    sync,
+    rules: options.rules,
+    workbench,
+    state: target.state(),
+  };
+  return { today, world, folder };
+}
+
+/** The principals that the sources make, with how many each group has in it. */
+async function storePrincipals(connection: Connection, file: string): Promise<void> {
+  await connection.run(`
+    COPY (
+      WITH member AS (SELECT unnest(group_names) AS name FROM assembled),
+      size AS (SELECT name, count(*) AS members FROM member GROUP BY name)
+      SELECT a.kind, a.name, a.source, a.source_id, CASE a.kind WHEN 'group' THEN coalesce(s.members, 0) ELSE 0 END AS members
+      FROM assembled a LEFT JOIN size s ON s.name = a.name WHERE a.source <> ''
+    ) TO ${literal(file)} (FORMAT parquet)`);
+}
+
+function runOptions({ memory, interruption, warn, progress }: DrillOptions) {
+  return { memory, interruption, warn, progress };
+}
+
+/** Runs the sync as if this had happened. */
+async function happen(
+  { sync, options, workbench, spool }: Rehearsal,
+  { state }: World,
+  { injection, folder, today }: { readonly injection: Injection; readonly folder: string; readonly today: Planned },
+): Promise<Omit<Finding, "incident" | "title" | "injected">> {
+  const own = workbench.file("incident");
+  await cp(folder, own, { recursive: true, filter: (path) => path !== join(folder, "work") });
+  let planned: Planned | undefined;
+  const planner: Planner = async (...all) => {
+    planned = await planFromSources(...all);
+    return planned;
+  };
+  const target = openRehearsalTarget(workbench, { name: sync.target.name, state, ...injection.target });
+  const { approval } = options;
+  const judge = (end: RunResult | RollcallError): Omit<Finding, "incident" | "title" | "injected"> => ({
+    ...judged(end, { sync, approval, planned, today }),
+    counts: planned?.plan.counts,
+  });
+  try {
+    const rehearsed = {
+      ...sync,
+      sources: sync.sources.map((source) => replaying(source, injection, spool)),
+      digest: undefined,
+      rules: injection.rules ?? compileRules(options.rules),
+      target,
+    };
+    return judge(
+      await run(rehearsed, { ...runOptions(options), warn: () => {}, folder: own, apply: true, approval, planner }),
+    );
+  } catch (error) {
+    options.interruption.stop.throwIfAborted();
+    if (!(error instanceof RollcallError)) throw error;
+    return judge(error);
+  } finally {
+    await rm(own, { recursive: true, force: true });
+  }
+}
+
+/** The source as it is in an incident: its own checks, over other records. */
+function replaying(each: SyncSource, injection: Injection, spool: Spool): SyncSource {
+  const { name, source } = each;
+  const read = (context: ReadContext): AsyncIterable<readonly SourceRecord[]> => {
+    const records = changed(spool.replay(name), injection.records?.(name), spool.failure(name));
+    return source.recheck?.({ records, renamed: injection.renamed }, context) ?? records;
+  };
+  const find: typeof source.find = async function* (wanted) {
+    if (injection.stillThere !== true) return;
+    for await (const found of spool.find(name, wanted)) yield found.filter((record) => record.kind !== "membership");
+  };
+  const { uniqueIds } = source;
+  return { ...each, source: source.find === undefined ? { uniqueIds, read } : { uniqueIds, read, find } };
+}
+
+async function* changed(
+  records: AsyncIterable<readonly SourceRecord[]>,
+  change: ((record: SourceRecord) => SourceRecord | undefined) | undefined,
+  failure: Error | undefined,
+): AsyncGenerator<readonly SourceRecord[]> {
+  // An optional source that could not be read today.
+  if (failure !== undefined) throw failure;
+  if (change === undefined) {
+    yield* records;
+    return;
+  }
+  for await (const batch of records) {
+    const come: SourceRecord[] = [];
+    for (const record of batch) {
+      const now = change(record);
+      if (now !== undefined) come.push(now);
+    }
+    yield come;
+  }
+}
+
+interface Judging {
+  readonly sync: Sync;
+  readonly approval: ApprovalPolicy;
+  readonly planned: Planned | undefined;
+  readonly today: Planned;
+}
+
+/** How many lines a finding has of those that a run was held with. */
+const mostProblems = 3;
+
+/** What a run that ended so says about the guards. */
+function judged(
+  end: RunResult | RollcallError,
+  judging: Judging,
+): Pick<Finding, "verdict" | "because" | "changed" | "advice"> {
+  const { planned, approval } = judging;
+  const planChanges = planned === undefined ? 0 : changes(planned.plan.counts);
+  const tripped = (planned?.checks ?? []).filter((check) => check.tripped).map(describeCheck);
+  if (end instanceof HeldError) {
+    const { problems } = end;
+    const more = problems.length > mostProblems ? [`… and ${formatNumber(problems.length - mostProblems)} more`] : [];
+    const because =
+      end.by === "limits" && tripped.length > 0
+        ? tripped
+        : [messageOf(end), ...problems.slice(0, mostProblems), ...more];
+    return end.by === "verification"
+      ? { verdict: "noticed", because, changed: planChanges }
+      : { verdict: "stopped", because, changed: 0 };
+  }
+  if (end instanceof RollcallError) {
+    const guard = end instanceof IncompleteReadError && end.torn ? "look-up of who was not read" : "read";
+    return { verdict: "stopped", because: [`${guard}: ${messageOf(end)}`], changed: 0 };
+  }
+  if (end.outcome === "pending") {
+    const who = `approval: ${approval}: a person decides on ${pluralize(planChanges, "change")}`;
+    return { verdict: "stopped", because: [...tripped, who], changed: 0 };
+  }
+  const kept = keptBack(judging);
+  const takenOver = (planned?.departures?.reused.count ?? 0) - (judging.today.departures?.reused.count ?? 0);
+  if (judging.sync.departures.reusedNames === "apply" && takenOver > 0) {
+    const because = [
+      `reusedNames: apply: ${pluralize(takenOver, "name")} and what was given to them would be somebody else's`,
+    ];
+    return { verdict: "passed", because, changed: planChanges, advice: "reusedNames: hold would hold it" };
+  }
+  if (end.outcome === "no change")
+    return { verdict: kept.length > 0 ? "stopped" : "harmless", because: kept, changed: 0 };
+  return { verdict: "passed", because: kept, changed: planChanges, advice: adviceFor(judging) };
+}
+
+/** What keeps principals as they are, and did not today. */
+function keptBack({ sync, planned, today }: Judging): string[] {
+  if (planned === undefined) return [];
+  const { departures, drift, quarantined = 0, waiting, checks, scope } = planned;
+  const kept: string[] = [];
+  if (waiting.length > 0)
+    kept.push(...checks.filter(({ tripped, overridden }) => tripped && !overridden).map(describeCheck));
+  if (scope.inScope === undefined && today.scope.inScope !== undefined)
+    kept.push("optional: what came from a source that cannot be read stays as it is");
+  const further = quarantined - (today.quarantined ?? 0);
+  if (further > 0) kept.push(`quarantine: ${pluralize(further, "record")} in doubt, whose principals stay as they are`);
+  if (departures !== undefined) {
+    const { renames, reused, leaving } = departures;
+    if (sync.departures.renames === "hold" && renames.count > (today.departures?.renames.count ?? 0))
+      kept.push(`renames: hold: ${pluralize(renames.count, "principal")} would have another name`);
+    if (sync.departures.reusedNames === "hold" && reused.count > (today.departures?.reused.count ?? 0))
+      kept.push(`reusedNames: hold: ${pluralize(reused.count, "name")} would be somebody else's`);
+    if (leaving.count > (today.departures?.leaving.count ?? 0)) {
+      const who = formatPrincipals(leaving.count - leaving.groups, leaving.groups);
+      kept.push(
+        `deletions.after: ${who} gone from the sources, to be deleted from ${leaving.examples[0]?.on.slice(0, 10)} on`,
+      );
+    }
+  }
+  const left = (drift?.left ?? 0) - (today.drift?.left ?? 0);
+  if (left > 0) kept.push(`drift: leave: ${pluralize(left, "principal")} left as somebody changed them`);
+  return kept;
+}
+
+/** Which limit would have to be narrower, or to be set. */
+function adviceFor({ sync: { limits }, planned }: Judging): string {
+  const largest = (planned?.amounts ?? [])
+    .filter(({ amount }) => amount > 0)
+    .toSorted((a, b) => share(b) - share(a) || b.amount - a.amount)[0];
+  if (largest === undefined) return "no limit counts what it does; approval: required has every plan approved";
+  const { measure, of, amount, base } = largest;
+  const check = planned?.checks.find((each) => each.limit === measure && each.of === of);
+  const done = `${formatNumber(amount)} of ${formatNumber(base)} ${of}`;
+  if (check === undefined) return `set limits.${measure}: it does this to ${done}`;
+  return `${describeCheck(check)}: ${boundAdvice(limits, amount, measure)}`;
+}
+
+function share({ amount, base }: { readonly amount: number; readonly base: number }): number {
+  return base === 0 ? 0 : amount / base;
+}
+
+function boundAdvice(limits: Limits, amount: number, measure: string): string {
+  return amount <= limits.floor
+    ? `so few trip a number, such as limits.${measure}: ${amount - 1}, and no percentage (floor: ${limits.floor})`
+    : `a lower limits.${measure} would hold it`;
+}
