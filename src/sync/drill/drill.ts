@@ -307,7 +307,7 @@ function judged(
   const tripped = (planned?.checks ?? []).filter((check) => check.tripped).map(describeCheck);
   if (end instanceof HeldError) {
     const { problems } = end;
-    const more = problems.length > mostProblems ? [`… and ${formatNumber(problems.length - mostProblems)} more`] : [];
+    const more = problems.length > mostProblems ? ["… and more"] : [];
     const because =
       end.by === "limits" && tripped.length > 0
         ? tripped

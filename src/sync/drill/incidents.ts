@@ -201,16 +201,19 @@ async function swapIds({ connection }: World): Promise<readonly Injection[] | st
   ];
 }
 
+/** The largest group, and one of middling size: what bounds the sum of a plan may let that pass. */
 async function emptyGroup({ connection }: World): Promise<readonly Injection[] | string> {
-  const [largest] = await connection.rows<{ source: string; id: string; name: string; members: number; body: string }>(`
-    SELECT p.source, p.source_id AS id, p.name, p.members::INTEGER AS members, r.body FROM principal p
-    JOIN record r ON r.kind = p.kind AND r.source = p.source AND r.id = p.source_id
-    WHERE p.kind = 'group' AND p.members > 0 ORDER BY p.members DESC, p.name LIMIT 1`);
-  if (largest === undefined) return "no group of the sources has members";
-  const { source, id, name, members, body } = largest;
-  const keys = new Set((JSON.parse(body) as Entry).keys);
-  return [
-    {
+  const groups = await connection.rows<{ source: string; id: string; name: string; members: number; body: string }>(`
+    SELECT source, id, name, members, body FROM (
+      SELECT p.source, p.source_id AS id, p.name, p.members::INTEGER AS members, r.body,
+        row_number() OVER (ORDER BY p.members DESC, p.name) AS place, count(*) OVER () AS groups
+      FROM principal p JOIN record r ON r.kind = p.kind AND r.source = p.source AND r.id = p.source_id
+      WHERE p.kind = 'group' AND p.members > 0)
+    WHERE place IN (1, groups // 2 + 1) ORDER BY place`);
+  if (groups.length === 0) return "no group of the sources has members";
+  return groups.map(({ source, id, name, members, body }) => {
+    const keys = new Set((JSON.parse(body) as Entry).keys);
+    return {
       injected: `the group ${formatName(name)} of ${source} has no members, instead of ${formatNumber(members)}`,
       records: only(source, () => (record) => {
         if (record.kind === "membership") return keys.has(record.group) ? undefined : record;
@@ -218,8 +221,8 @@ async function emptyGroup({ connection }: World): Promise<readonly Injection[] |
         const isIt = record.kind === "group" && record.id.normalize("NFC") === id;
         return { ...record, memberOf, members: isIt ? [] : record.members };
       }),
-    },
-  ];
+    };
+  });
 }
 
 async function hideMemberships({ connection }: World): Promise<readonly Injection[] | string> {

@@ -1,7 +1,7 @@
 /** The incidents that are rehearsed, in this order, with their titles. */
 export const incidentTitles = {
   "half-ou": "half of an OU is gone",
-  "column-renamed": "a column is renamed",
+  "column-renamed": "a column or attribute is renamed",
   "breaks-off": "the read breaks off",
   "empty-page": "a page comes back empty",
   "empty-source": "the source is empty",

@@ -35,7 +35,7 @@ test("a drill names the guard that stops each incident, writes nothing, and asks
     const data = join(company.folder, "data");
     const [before, list] = [await bytesBelow(data), await command("plan", "--json")];
     requests.length = 0;
-    const { code, found } = await drilled(company);
+    const { code, findings, found } = await drilled(company);
     expect(requests).not.toEqual([]);
     expect(requests.filter((each) => !/\/(?:session\/(?:login|logout)|user\/list)\b/.test(each))).toEqual([]);
     expect(requests.filter((each) => each.includes("user/list"))).toHaveLength(1);
@@ -65,7 +65,13 @@ test("a drill names the guard that stops each incident, writes nothing, and asks
     expect(why["empty-page"]).toContain("deletes: 49 users, at most 19 (10% of 196)");
     expect(why["empty-source"]).toContain("too few rows: 0 after the header");
     expect(why["swapped-ids"]).toBe("reusedNames: hold: 2 names would be somebody else's");
-    expect(why["group-emptied"]).toContain("membershipsLost: 197 memberships, at most 73 (25% of 293)");
+    const emptied = findings.filter(({ incident }) => incident === "group-emptied");
+    expect(emptied.map(({ injected }) => injected)).toEqual([
+      "the group staff of company has no members, instead of 197",
+      "the group engines of company has no members, instead of 96",
+    ]);
+    expect(emptied[0]?.because).toContain("membershipsLost: 197 memberships, at most 73 (25% of 293)");
+    expect(emptied[1]?.because.join()).toContain("membershipsLost.perGroup");
     expect(why["memberships-hidden"]).toContain("no memberships (groups), and 300 at the last good read");
     expect(why["everybody-renamed"]).toContain("deletes: 196 users");
     expect(why["wrong-filter"]).toContain("shrink: 196 users of company fewer than before");
@@ -135,7 +141,7 @@ describe.skipIf(reason !== undefined)("with OpenLDAP", () => {
     expect(renamed?.because.join()).toContain("no users with mail, where the last good read found 80");
     expect(why["column-renamed"]).toBe("quarantine: 1 record in doubt, whose principals stay as they are");
     expect(why["empty-page"]).toMatch(
-      /^look-up of who was not read: source company: the user u\d+ was not read but is there/,
+      /^look-up of who was not read: source company: the user "u\d+" was not read but is there/,
     );
     expect(why["empty-source"]).toContain("0 users found, expected at least 1 (users.minEntries)");
     expect(why["memberships-hidden"]).toContain("no memberships, where the last good read found 80");
