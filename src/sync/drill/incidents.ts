@@ -368,9 +368,9 @@ async function withoutUsers({ workbench, state, principals }: World, amount: str
     SELECT name FROM actual SEMI JOIN read_parquet(${literal(principals)}) USING (kind, name) WHERE kind = 'user';
     CREATE OR REPLACE TEMP TABLE absent AS
     SELECT name FROM own_user QUALIFY row_number() OVER (ORDER BY name DESC) <= (SELECT ${amount} FROM own_user);
-    CREATE OR REPLACE TABLE principals AS
+    CREATE OR REPLACE TABLE desired AS
     SELECT * FROM actual WHERE kind <> 'user' OR name NOT IN (FROM absent)`);
-  await writePrincipals(connection, "principals", file);
+  await writePrincipals(connection, file);
   const [of] = await connection.rows<{ absent: bigint }>("SELECT count(*) AS absent FROM absent");
   return Number(of?.absent ?? 0);
 }

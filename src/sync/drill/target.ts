@@ -44,7 +44,7 @@ export function openRehearsalTarget(
     await connection.run(`COPY (SELECT ${arrays.join(", ")} FROM changes) TO ${literal(destination)} (FORMAT json)`);
     if (!applyChanges || forgets) return;
     const next = workbench.file(`${name}-${++generation}.json`);
-    await writePrincipals(connection, "desired", next);
+    await writePrincipals(connection, next);
     state = next;
   };
 
