@@ -20,8 +20,11 @@ export const syncArrays = [
 const textFields = ["name", "displayName", "description", "mail", "principalTypeEnum", "password"] as const;
 const fields = [...textFields, "groupNames"] as const;
 
-/** The longest element of the first attempt, in bytes. DuckDB allocates twice as much. */
+/** The longest element of the first attempt, in bytes. DuckDB reads twice as much at once, its least. */
 const usualElement = 16 * 1024 * 1024;
+
+/** Of further attempts. */
+const otherElements = [17, 23].map((mebibytes) => mebibytes * 1024 * 1024);
 
 /**
  * Reads a file that must hold a JSON array into the temporary table `into (index, json)`: one row for each element,
@@ -42,19 +45,29 @@ async function readElements(connection: Connection, file: string, into: string, 
   const [loaded, checked] = await Promise.allSettled([load(usualElement), checkStrictly(file)]);
   if (checked.status === "rejected") throw checked.reason as Error;
   if (loaded.status === "fulfilled") return;
-  if (!messageOf(loaded.reason).includes('"maximum_object_size"')) throw notJson(loaded.reason);
-  await load(checked.value + 1024).catch((error: unknown) => {
-    throw notJson(error);
-  });
+  let failure: unknown = loaded.reason;
+  const isTooLong = messageOf(failure).includes('"maximum_object_size"');
+  if (!isTooLong && checked.value.bytes <= 2 * usualElement) throw notJson(failure);
+  // DuckDB 1.5 takes a list for malformed where one of its reads ends in white space before a comma: other reads end
+  // elsewhere, and one of the whole file does not.
+  const enough = checked.value.longest + 1024;
+  for (const longest of [...otherElements, checked.value.bytes]) {
+    try {
+      return await load(Math.max(longest, enough));
+    } catch (error) {
+      failure = error;
+    }
+  }
+  throw notJson(failure);
 }
 
 /**
  * Refuses what DuckDB's reader accepts and JSON forbids: an empty file, a byte
  * order mark, a comma before a closing bracket, an element behind the array, `NaN` and `Infinity`, other white
  * space. Also finds where a list is cut off: DuckDB does not say at which byte.
- * @returns the length of the longest element, including its separators, in bytes
+ * @returns the length of the longest element, including its separators, and of the file, in bytes
  */
-async function checkStrictly(file: string): Promise<number> {
+async function checkStrictly(file: string): Promise<{ readonly longest: number; readonly bytes: number }> {
   let offset = 0;
   let depth = 0;
   let elementAt = 0;
@@ -111,7 +124,7 @@ async function checkStrictly(file: string): Promise<number> {
   if (isString) throw notJsonAt(offset, "a double quote at the end of the string");
   if (depth > 0) throw notJsonAt(offset, "a comma, or the end of the array or object");
   endElement(offset);
-  return longest;
+  return { longest, bytes: offset };
 }
 
 const [verticalTab, formFeed, space, quote, comma] = [0x0b, 0x0c, 0x20, 0x22, 0x2c];

@@ -35,3 +35,24 @@ test("B.9 the groups of a principal are a set ordered by code point, whatever or
     await rm(folder, { recursive: true });
   }
 });
+
+test("a list is read wherever white space stands before its commas, however large it is", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-lists-"));
+  const { connection, close } = await openMemory();
+  try {
+    const file = join(folder, "list.json");
+    const listed = (index: number): string =>
+      JSON.stringify({ name: `u${index}`, principalTypeEnum: "LOCAL_USER", displayName: "Somebody" });
+    // Every read ends in white space, of whatever size it is.
+    const elements = Array.from({ length: 70 }, (_, index) => listed(index)).join(`${" ".repeat(512 * 1024)},`);
+    await writeFile(file, `[${elements}]`);
+    await readPrincipals(connection, file, "actual");
+    const [row] = await connection.rows<{ n: bigint }>("SELECT count(DISTINCT name) AS n FROM actual");
+    expect(row?.n).toBe(70n);
+    await writeFile(file, `[${elements}, tru]`);
+    await expect(readPrincipals(connection, file, "actual")).rejects.toThrow("not valid JSON at principals[70]");
+  } finally {
+    close();
+    await rm(folder, { recursive: true });
+  }
+});
