@@ -152,3 +152,8 @@ function editsBetween(one: string, other: string): number {
 function sortLetters(word: string): string {
   return Array.from(word).sort().join("");
 }
+
+/** The regular expression of a name with wildcards, to match in whole: `*` stands for any characters. */
+export function patternExpression(name: string): string {
+  return name.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*");
+}

@@ -101,10 +101,11 @@ function linesOf(explanation: Explanation, wanted: string, paint: Paint): string
 }
 
 function recordLines(record: RecordExplanation, paint: Paint): string[] {
-  const { source, kind, id, origin, rules, verdict, name, reason, memberships } = record;
+  const { source, kind, id, origin, scope, rules, verdict, name, reason, memberships } = record;
   return [
     "",
     `record of ${source}: ${kind} ${formatName(id)}, ${visible(origin)}`,
+    ...scope.map(scopeLine),
     ...rules.flatMap(ruleLines),
     ...memberships.map(
       ({ group, by, origin, lost }) =>
@@ -114,9 +115,16 @@ function recordLines(record: RecordExplanation, paint: Paint): string[] {
   ];
 }
 
+function scopeLine({ list, patterns, nested, ways, says }: RecordExplanation["scope"][number]): string {
+  const verdict = { in: "in scope", out: "not in scope", unknown: "unknown" }[says];
+  const by = ways.length === 0 ? "" : `, in ${ways.map((way) => way.map(formatName).join(" → ")).join(" and ")}`;
+  return `  ${list}: ${patterns.map(formatName).join(", ")}${nested ? " (nested)" : ""} → ${verdict}${by}`;
+}
+
 function ruleLines({ rule, expression, attributes, value, error }: RecordExplanation["rules"][number]): string[] {
   const read = Object.entries(attributes ?? {}).map(
-    ([attribute, value]) => `    entry.${visible(attribute)} ${value === null ? "is not set" : `= ${shown(value)}`}`,
+    ([attribute, value]) =>
+      `    ${attribute.endsWith("(entry)") ? attribute : `entry.${visible(attribute)}`} ${value === null ? "is not set" : `= ${shown(value)}`}`,
   );
   const result = error === undefined ? `→ ${shown(value)}` : `fails: ${visible(error)}`;
   return [`  ${rule}: ${visible(expression)} ${result}`, ...read];

@@ -9,7 +9,7 @@ import type { KindRules, Rules } from "#principals/rules.ts";
 import { nearest } from "#text.ts";
 import { listen, origin, webAddress } from "#values.ts";
 import type { ConfigurationDocument } from "./document.ts";
-import { groupRules, userRules } from "./syncs.ts";
+import { groupRules, otherRuleKeys, userRules } from "./syncs.ts";
 import type { Path, Problem } from "./problems.ts";
 import { reason } from "./substitution.ts";
 import { alternatives } from "./validate.ts";
@@ -30,6 +30,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
     ...sharedTargets(document),
     ...driftWithoutCauses(document),
+    ...nestedAlone(document),
     ...(await checkPaths(document, folder, "file", [
       ["service", "tls", "cert"],
       ["service", "tls", "key"],
@@ -189,6 +190,16 @@ function driftWithoutCauses(document: ConfigurationDocument): Problem[] {
   });
 }
 
+/** It says how the lists of groups are meant. */
+function nestedAlone(document: ConfigurationDocument): Problem[] {
+  return keysOf(document, ["syncs"]).flatMap((name) => {
+    const path = ["syncs", name, "users"];
+    const has = (key: string): boolean => document.at([...path, key]) !== undefined;
+    if (!has("nested") || has("onlyMembersOf") || has("notMembersOf")) return [];
+    return [document.problem([...path, "nested"], "key", "needs onlyMembersOf or notMembersOf beside it")];
+  });
+}
+
 type Kind = "file" | "folder";
 const absent = "does not exist";
 
@@ -237,11 +248,7 @@ export async function checkSyncRules(
     const rules: Rules = {
       join: texts(document, [...base, "join"], ["users", "groups"]),
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
-      groups: expressions(
-        document,
-        [...base, "groups"],
-        Object.keys(groupRules.shape).filter((rule) => rule !== "rename"),
-      ),
+      groups: expressions(document, [...base, "groups"], Object.keys(groupRules.shape)),
     };
     const tables = readTable && (await readTables(tablesOf(rules), folder, readTable));
     return checkRules(rules, undefined, tables).map(({ path, message, offset }) => {
@@ -257,7 +264,8 @@ export async function checkSyncRules(
 }
 
 /** The rules of one kind whose expression is a text. The schema reports the others, and missing ones. */
-function expressions(document: ConfigurationDocument, base: Path, known: readonly string[]): KindRules {
+function expressions(document: ConfigurationDocument, base: Path, keys: readonly string[]): KindRules {
+  const known = keys.filter((key) => !otherRuleKeys.has(key));
   const values = known.flatMap((rule) => {
     const { value } = texts(document, [...base, rule], ["value"]);
     return value === undefined ? [] : [[rule, { value, absent: "keep" }]];

@@ -45,14 +45,53 @@ const rules = {
   groups: expression('["everyone"]').exactOptional().describe("A list of further groups to put it into directly."),
 };
 
+/** Names of the source's groups, with wildcards. */
+const groupPatterns = z
+  .array(values.text("the name of a group of the source, with * for any characters"), {
+    error: 'expected a list like ["app-sales*"]',
+  })
+  .min(1, { error: "expected at least one name of a group" })
+  .exactOptional();
+
+/** Which entries the rules look at at all, by the source's groups. Not expressions. */
+const userScope = {
+  onlyMembersOf: groupPatterns.describe(
+    "Only users who are in one of these groups of the source; * stands for any characters. Absent: all.",
+  ),
+  notMembersOf: groupPatterns.describe("Leave out the users who are in one of these groups of the source."),
+  nested: z
+    .boolean({ error: "expected true or false" })
+    .exactOptional()
+    .describe(
+      "true: who is in a group inside one of these groups, however deep, counts as in it. false, or absent: only direct members.",
+    ),
+};
+
+/** The same for groups. */
+const groupScope = {
+  onlyBelow: groupPatterns.describe(
+    "Only these groups of the source and the groups inside them, however deep; * stands for any characters. Absent: all.",
+  ),
+  notBelow: groupPatterns.describe("Leave out these groups of the source and the groups inside them."),
+};
+
+/** The keys of rules that hold no expression. */
+export const otherRuleKeys: ReadonlySet<string> = new Set([
+  "rename",
+  ...Object.keys(userScope),
+  ...Object.keys(groupScope),
+]);
+
 /** Expressions for users. */
 export const userRules = z.strictObject({
+  ...userScope,
   ...rules,
   mail: attribute("entry.mail", absentText).exactOptional().describe("The mail address, or null."),
 });
 
 /** Expressions for groups, which have no mail (B.5). */
 export const groupRules = z.strictObject({
+  ...groupScope,
   ...rules,
   rename: z
     .record(values.principalName, values.principalName)

@@ -1,6 +1,7 @@
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
+import { groupAttributes as functionAttributes, scopeKeys } from "#principals/scope.ts";
 import { ownSource } from "#principals/tables.ts";
 import { formatNumber, pluralize, quote } from "#text.ts";
 
@@ -151,21 +152,28 @@ const rulesOf = {
   mail: ["mail"],
   joined: ["groups"],
   left: ["groups"],
-  scope: ["include", "exclude", "join"],
+  scope: ["include", "exclude", "join", "onlyMembersOf", "notMembersOf", "onlyBelow", "notBelow"],
   name: ["name", "join"],
 } as const;
 
+/** What the groups of an entry are called beside its attributes, in `record`: their value is a list of names. */
+const groupAttributes: ReadonlySet<string> = new Set<string>([...Object.values(functionAttributes), ...scopeKeys]);
+
 /**
  * SQL of `(kind, aspect, attribute, pointer)`: what decides about each aspect, and its JSON pointer. A NULL attribute stands
- * for any.
+ * for any. A list of groups that was changed itself says nothing about the groups of people.
  */
-function relevance({ reads }: CauseOptions): string {
+function relevance({ reads, changedKeys }: CauseOptions): string {
+  const isChanged = (attribute: string): boolean => changedKeys.some((key) => key.endsWith(`.${attribute}`));
   const rows = (["user", "group"] as const).flatMap((kind) =>
     Object.entries(rulesOf).flatMap(([aspect, rules]) =>
       rules.flatMap((rule) => {
         const of = reads[`${kind}s`];
         if (!of.has(rule)) return [];
-        const names = of.get(rule)?.map((name) => `${literal(name)}, ${literal(pointerTo(name))}`) ?? ["NULL, NULL"];
+        const names = of
+          .get(rule)
+          ?.filter((name) => !scopeKeys.has(name) || !isChanged(name))
+          .map((name) => `${literal(name)}, ${literal(pointerTo(name))}`) ?? ["NULL, NULL"];
         return names.map((name) => `('${kind}', '${aspect}', ${name})`);
       }),
     ),
@@ -192,7 +200,9 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     "rules.users",
     "rules.groups",
     "tables.",
+    ...scopeKeys,
   );
+  const lists = [...groupAttributes].map(literal).join(", ");
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE concerned AS
     WITH involved AS (SELECT DISTINCT kind, name FROM item)
@@ -204,10 +214,10 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
       SELECT kind, name, source, source_id FROM ledger SEMI JOIN involved USING (kind, name)) o
     LEFT JOIN record r USING (kind, source, source_id) LEFT JOIN baseline_record b USING (kind, source, source_id);
     CREATE OR REPLACE TEMP TABLE stood AS
-    SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope = 'excluded') AS was_out,
+    SELECT kind, name, min(source) AS source, bool_and(was_scope IS NULL) AS is_new, bool_or(was_scope IN ('excluded', 'unlisted')) AS was_out,
       bool_or(was_scope = 'quarantined') AS was_doubted, bool_or(was_scope = 'in' AND was_name = name) AS was_it,
       bool_or(was_scope = 'in' AND was_name <> name) AS was_other, bool_or(is_scope = 'in' AND is_name <> name) AS is_other,
-      bool_or(is_scope = 'excluded') AS is_out, bool_and(is_scope IS NULL) AS is_gone, bool_or(source = ${literal(ownSource)}) AS is_own,
+      bool_or(is_scope IN ('excluded', 'unlisted')) AS is_out, bool_and(is_scope IS NULL) AS is_gone, bool_or(source = ${literal(ownSource)}) AS is_own,
       bool_or(was_scope = 'left out') AS was_left
     FROM concerned GROUP BY kind, name;
     CREATE OR REPLACE TEMP TABLE judged AS
@@ -258,7 +268,8 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     LEFT JOIN baseline_membership p ON i.aspect = 'left' AND p.kind = i.kind AND p.name = i.name AND p.grp = i.grp;
     CREATE OR REPLACE TEMP TABLE evidence AS
     WITH asked AS (
-      SELECT j.action, j.kind, j.name, j.aspect, j.grp, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer
+      SELECT j.action, j.kind, j.name, j.aspect, j.grp, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer,
+        coalesce(was_scope = 'unlisted', false) OR coalesce(is_scope = 'unlisted', false) AS is_unlisted
       FROM judged j
       JOIN (FROM concerned WHERE is_said <> was_said) c ON c.kind = j.kind AND c.name = j.name
       JOIN ${relevance(options)} ON relevant.kind = j.kind AND relevant.aspect =
@@ -272,7 +283,16 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     said AS (
       SELECT DISTINCT action, kind, name, aspect, grp, source, attribute,
         json_extract_string(was_said, pointer) AS was, json_extract_string(is_said, pointer) AS became
-      FROM named),
+      FROM named WHERE attribute NOT IN (${lists}) AND NOT is_unlisted),
+    listed AS (
+      SELECT DISTINCT action, kind, name, aspect, grp, source, attribute,
+        ${groupsAt("was_said")} AS before, ${groupsAt("is_said")} AS after
+      FROM named WHERE attribute IN (${lists})),
+    membership AS (
+      SELECT * EXCLUDE (before, after), unnest(list_filter(before, lambda g: NOT list_contains(after, g))) AS was, NULL AS became
+      FROM listed
+      UNION ALL
+      SELECT * EXCLUDE (before, after), NULL, unnest(list_filter(after, lambda g: NOT list_contains(before, g))) FROM listed),
     -- Every value with the parts it consists of: how many of them both begin with, and how many of the rest they end with.
     part AS MATERIALIZED (
       SELECT *, ${partsOf("was")} AS a, ${partsOf("became")} AS b FROM said WHERE was IS DISTINCT FROM became),
@@ -282,7 +302,9 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     SELECT action, kind, name, aspect, grp, source, attribute,
       CASE WHEN was IS NULL OR became IS NULL OR was = '' OR became = '' THEN struct_pack(was := was, became := became)
         ELSE struct_pack(was := ${middleOf("a")}, became := ${middleOf("b")}) END AS core
-    FROM tailed;
+    FROM tailed
+    UNION ALL
+    SELECT action, kind, name, aspect, grp, source, attribute, struct_pack(was := was, became := became) FROM membership;
     CREATE OR REPLACE TEMP TABLE explained AS
     WITH often AS (SELECT source, attribute, core, count(*) AS times FROM evidence GROUP BY ALL),
     best AS (
@@ -329,7 +351,7 @@ async function findTogether(connection: Connection): Promise<void> {
     CREATE OR REPLACE TEMP TABLE fact AS
     SELECT cause, kind, name, source, attribute, value FROM (
       SELECT *, ${value} AS value FROM (SELECT *, unnest(json_keys(attributes)) AS attribute FROM arrival))
-    WHERE value <> ''
+    WHERE value <> '' AND attribute NOT IN (${[...groupAttributes].map(literal).join(", ")})
     UNION ALL
     SELECT cause, kind, name, source, 'dn', ${dns} FROM arrival WHERE container IS NOT NULL;
     CREATE OR REPLACE TEMP TABLE shared AS
@@ -356,6 +378,11 @@ async function findTogether(connection: Connection): Promise<void> {
         PARTITION BY f.cause, f.kind, f.name ORDER BY s.records DESC, f.attribute = 'dn' DESC, length(f.value) DESC, f.attribute) = 1) best
     WHERE best.cause = explained.cause AND best.kind = explained.kind AND best.name = explained.name;
     DROP VIEW population`);
+}
+
+/** SQL of the names of groups at `pointer` in what a record said. */
+function groupsAt(said: string): string {
+  return `coalesce(from_json(json_extract(${said}, pointer), '["VARCHAR"]'), []::VARCHAR[])`;
 }
 
 /** SQL of the parts of a value: what stands between the signs that DNs, paths, addresses and names are made of, and these. */
@@ -451,12 +478,7 @@ async function rollUp(connection: Connection): Promise<Cause[]> {
 export function describeCause(cause: Omit<Cause, "example">): string {
   const { kind, source, attribute = "", from, to } = cause;
   const of = source === undefined ? "" : ` (${source})`;
-  const step =
-    from === undefined && to === undefined
-      ? ""
-      : from === undefined
-        ? ` to ${quote(to ?? "")}`
-        : ` from ${quote(from)} to ${to === undefined ? "nothing" : quote(to)}`;
+  const step = groupAttributes.has(attribute) ? groupStep(attribute, from, to) : attributeStep(attribute, from, to);
   switch (kind) {
     case "first":
       return "first run of this sync: there is nothing to compare with";
@@ -467,15 +489,13 @@ export function describeCause(cause: Omit<Cause, "example">): string {
     case "grace":
       return `the grace period ended${of}`;
     case "attribute":
-      return `${attribute} changed${step}${of}`;
+      return `${step}${of}`;
     case "rename":
-      return `renamed: ${attribute} changed${step}${of}`;
+      return `renamed: ${step}${of}`;
     case "into scope":
-      return attribute === ""
-        ? `came into scope of the rules${of}`
-        : `came into scope: ${attribute} changed${step}${of}`;
+      return attribute === "" ? `came into scope of the rules${of}` : `came into scope: ${step}${of}`;
     case "out of scope":
-      return attribute === "" ? `left the scope of the rules${of}` : `left the scope: ${attribute} changed${step}${of}`;
+      return attribute === "" ? `left the scope of the rules${of}` : `left the scope: ${step}${of}`;
     case "cleared":
       return `no longer quarantined${of}`;
     case "membership":
@@ -500,6 +520,20 @@ function ofTogether({ attribute, from, to = from, of, users, groups }: Omit<Caus
   const part =
     users + groups >= of ? `all ${formatNumber(of)}` : `${formatNumber(users + groups)} of the ${formatNumber(of)}`;
   return `: ${part} ${attribute === "dn" ? "below" : `with the ${attribute}`} ${quote(to)}`;
+}
+
+function attributeStep(attribute: string, from: string | undefined, to: string | undefined): string {
+  const changed = `${attribute} changed`;
+  if (from === undefined) return to === undefined ? changed : `${changed} to ${quote(to)}`;
+  return `${changed} from ${quote(from)} to ${to === undefined ? "nothing" : quote(to)}`;
+}
+
+/** A change of one group that a list of the scope or a rule asks for. */
+function groupStep(attribute: string, from: string | undefined, to: string | undefined): string {
+  if (from !== undefined) return `no longer in the group ${quote(from)}`;
+  return to === undefined
+    ? `memberships in groups of the source changed (${attribute})`
+    : `now in the group ${quote(to)}`;
 }
 
 /** How much a cause explains: `387 users and 2 groups`. */

@@ -2,6 +2,7 @@ import { InputError } from "#errors.ts";
 import { keptBits, ownSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { patternExpression } from "#text.ts";
 import { foreignGroups, takenNames } from "./carried.ts";
 import { tables } from "./tables.ts";
 
@@ -200,14 +201,10 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
 /** An SQL condition: the column matches one of the names; `*` stands for any characters. */
 export function matches(column: string, names: readonly string[]): string {
   if (names.length === 0) return "false";
-  return `regexp_full_match(${column}, ${literal(names.map(expressionOf).join("|"))}, 's')`;
+  return `regexp_full_match(${column}, ${literal(names.map(patternExpression).join("|"))}, 's')`;
 }
 
 /** The first pattern that a name matches; `*` stands for any characters. */
 export function patternMatching(name: string, names: readonly string[]): string | undefined {
-  return names.find((pattern) => new RegExp(`^${expressionOf(pattern)}$`, "s").test(name));
-}
-
-function expressionOf(name: string): string {
-  return name.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*");
+  return names.find((pattern) => new RegExp(`^${patternExpression(pattern)}$`, "s").test(name));
 }

@@ -7,6 +7,7 @@ import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
 import type { Unresolved } from "./references.ts";
+import { addMissedMembers, collectSaid } from "./scope.ts";
 import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
 import { assembledTables, assemblyTables, stagedTables } from "./tables.ts";
@@ -84,7 +85,7 @@ export async function assemble(
       connection,
       sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),
     );
-    const resolution = await resolve(connection, rules, options.observer !== undefined);
+    const resolution = await resolve(connection, rules, options);
     await options.observer?.assembled(connection);
     signal.throwIfAborted();
     return { ...staged, ...resolution };
@@ -135,13 +136,14 @@ const slice = 100_000;
 /** Makes the tables of `assembledTables` from the staged ones. */
 async function resolve(
   connection: Connection,
-  { defaultGroups, joins }: Pick<CompiledRules, "defaultGroups" | "joins">,
-  keepLinks = false,
+  { defaultGroups, judgesLate, groupQuestions }: CompiledRules,
+  { observer, keepAttributes = false }: AssemblyOptions,
 ): Promise<Resolution> {
+  const keepLinks = observer !== undefined;
   await createHeld(connection);
-  if (joins) await holdAmbiguousJoins(connection);
+  if (judgesLate) await holdAmbiguousJoins(connection);
   await createLinks(connection, keepLinks);
-  await holdAmbiguous(connection);
+  await holdAmbiguous(connection, groupQuestions !== undefined);
   const unresolved = await unresolvedLinks(connection, shown.reasons);
   await connection.run(`
     CREATE OR REPLACE TABLE lost_reference AS
@@ -163,7 +165,11 @@ async function resolve(
     FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h
     JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
     ORDER BY e.seq`);
-  await createRecords(connection, joins);
+  if (groupQuestions !== undefined) {
+    await addMissedMembers(connection);
+    await collectSaid(connection, keepAttributes ? groupQuestions : undefined, slice);
+  }
+  await createRecords(connection, judgesLate, groupQuestions !== undefined);
   const [counts] = await connection.rows<Record<"users" | "groups", bigint>>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups FROM assembled`);
   return {
@@ -178,23 +184,28 @@ async function resolve(
 const containerPattern = String.raw`^\w[\w.-]*=(?:[^,\\]|\\.)*,(\w[\w.-]*=.*)$`;
 
 /** Makes `record`. */
-async function createRecords(connection: Connection, joins: boolean): Promise<void> {
+async function createRecords(connection: Connection, judgesLate: boolean, asksGroups: boolean): Promise<void> {
+  const attributes = asksGroups
+    ? `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN a.attributes
+        ELSE json_merge_patch(a.attributes, g.said)::VARCHAR END AS attributes`
+    : "a.attributes";
   await connection.run(`
     CREATE OR REPLACE TABLE record AS
     WITH seen AS (
       SELECT e.seq, e.seq AS person, source, kind, source_id, origin FROM staged_entry e ANTI JOIN staged_raw USING (seq)
       WHERE EXISTS (FROM staged_attributes)
       UNION ALL
-      SELECT seq, ${joins ? "coalesce(p.person, seq)" : "seq"}, r.source, r.kind, r.source_id, r.origin FROM staged_raw r
-      ${joins ? "LEFT JOIN person p USING (seq)" : ""}
+      SELECT seq, ${judgesLate ? "coalesce(p.person, seq)" : "seq"}, r.source, r.kind, r.source_id, r.origin FROM staged_raw r
+      ${judgesLate ? "LEFT JOIN person p USING (seq)" : ""}
       UNION ALL
       SELECT seq, seq, source, kind, source_id, NULL FROM staged_excluded)
     SELECT s.kind, e.name, o.name AS source, s.source_id,
-      CASE WHEN e.seq IS NULL THEN 'excluded' WHEN e.seq IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
-      CASE WHEN a.seq IS NOT NULL THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
-      a.attributes
+      CASE ${asksGroups ? "WHEN v.is_out THEN 'unlisted' " : ""}WHEN e.seq IS NULL THEN 'excluded' WHEN e.seq IN (SELECT seq FROM held) THEN 'quarantined' ELSE 'in' END AS scope,
+      CASE WHEN a.seq IS NOT NULL${asksGroups ? " AND v.is_out IS NOT TRUE" : ""} THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
+      ${attributes}
     FROM seen s JOIN staged_source o ON o.source = s.source
-    LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN staged_attributes a ON a.seq = s.seq;
+    LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN staged_attributes a ON a.seq = s.seq
+    ${asksGroups ? "LEFT JOIN said_group g ON g.seq = s.seq LEFT JOIN identity i ON i.seq = s.seq LEFT JOIN scope_verdict v ON v.person = i.person" : ""};
     CREATE OR REPLACE TABLE rule_membership AS
     SELECT e.kind, e.name, n.name AS grp FROM staged_group_name n JOIN staged_entry e ON e.seq = n.member
     WHERE EXISTS (FROM staged_attributes)`);

@@ -2,10 +2,12 @@ import { createContext, Script } from "node:vm";
 import { InputError, messageOf } from "#errors.ts";
 import { describeValue, formatDuration, nfc, quote } from "#text.ts";
 import { objectionToName } from "./principal.ts";
-import type { AttributeValue, Entry } from "./entry.ts";
+import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression } from "./expression.ts";
-import type { Expression, Fault } from "./expression.ts";
+import type { Expression, Fault, GroupFunction } from "./expression.ts";
 import type { LookupTables } from "./lookup.ts";
+import { groupAttributes, scopeListsOf } from "./scope.ts";
+import type { GroupQuestions, ScopeList } from "./scope.ts";
 import type { Absence, AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
 
 /** The rules of a sync, ready for every entry. */
@@ -16,19 +18,34 @@ export interface CompiledRules {
   readonly defaultGroups: readonly string[];
   /** Whether a rule uses the time: then the same entries may give another result later. */
   readonly asksTime: boolean;
-  /** Whether entries of several sources may be joined. */
-  readonly joins: boolean;
-  /** The join key of an entry; undefined when entries of its kind are not joined. Never throws. */
+  /** Whether entries of several sources may be joined, by kind. */
+  readonly joins: { readonly user: boolean; readonly group: boolean };
+  /** Whether entries are judged after all have been read. */
+  readonly judgesLate: boolean;
+  /** What has to be known about the groups that entries are in; absent: nothing. */
+  readonly groupQuestions?: GroupQuestions | undefined;
+  /** The join key of an entry; undefined when it can be judged by itself, before others are read. Never throws. */
   joinKey(entry: Entry): JoinKey | undefined;
-  /** What becomes of one entry. Never throws: a rule that fails is a reason for quarantine. */
-  judge(entry: Entry): Verdict;
+  /**
+   * What becomes of one entry. Never throws: a rule that fails is a reason for quarantine.
+   * @param groups those that it is in; absent: a rule that asks for them fails
+   */
+  judge(entry: Entry, groups?: SourceGroups): Verdict;
+  /**
+   * What a group is called in its source: what the rule `name` gives, before `rename`. Where there is none, or the rules
+   * leave the group out: its `cn`, `displayName` or `name`, or else its id. Undefined when the rule fails.
+   */
+  sourceName(group: Entry): string | undefined;
   /** The attributes that the rules `name`, `mail` and `join` read: what people know an entry by. */
   identifying(entry: Entry): AttributeValue[];
   /** What each rule for its kind reads of an entry, and returns. */
-  trace(entry: Entry): RuleTrace[];
+  trace(entry: Entry, groups?: SourceGroups): RuleTrace[];
   /** Attributes that no entry judged so far has; a line for each rule that reads one: `users.mail: entry.mial`. */
   neverSet(): string[];
-  /** What each rule reads, by kind and rule, `join` included; undefined when it may read any attribute. */
+  /**
+   * What each rule reads, by kind and rule, `join` and lists of groups included; undefined when it may read any attribute.
+   * What the functions for groups and these lists give is named as in `record`.
+   */
   reads(): Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
   /** The attributes of an entry that the rules read, as JSON; `scope`: that decide whether it is in scope. */
   attributesRead(entry: Entry, by: "all" | "scope"): string;
@@ -156,6 +173,11 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
     ],
   };
   const all = [...expressions.users, ...expressions.groups];
+  const lists = scopeListsOf(rules);
+  const asks = (name: GroupFunction): boolean => all.some(([, { asksGroups }]) => asksGroups.includes(name));
+  const groupQuestions = { lists, direct: asks("memberOf"), nested: asks("nestedMemberOf") };
+  const asksGroups = lists.length > 0 || groupQuestions.direct || groupQuestions.nested;
+  const needed = asksGroups && groups === undefined ? usualNames : [];
   const read = { users: attributesOf(expressions.users), groups: attributesOf(expressions.groups) };
   const readForScope = {
     users: attributesOf(expressions.users.filter(decidesScope)),
@@ -166,28 +188,38 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
     defaultGroups: (rules.defaultGroups ?? []).map(nfc),
     asksTime: all.some(([, { asksTime }]) => asksTime),
-    joins: join.users !== undefined || join.groups !== undefined,
-    joinKey: ({ kind, attributes }) => joinKeyOf(kind === "user" ? "users" : "groups", join, attributes),
-    judge: (entry) => {
-      if (entry.kind === "user") return judge(entry, "users", users);
-      return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups);
+    joins: { user: join.users !== undefined, group: join.groups !== undefined },
+    judgesLate: asksGroups || join.users !== undefined || join.groups !== undefined,
+    groupQuestions: asksGroups ? groupQuestions : undefined,
+    joinKey: ({ kind, attributes }) =>
+      joinKeyOf(kind === "user" ? "users" : "groups", join, attributes) ?? (asksGroups ? {} : undefined),
+    judge: (entry, known) => {
+      if (entry.kind === "user") return judge(entry, "users", users, known);
+      return groups === undefined ? { verdict: "excluded" } : judge(entry, "groups", groups, known);
     },
+    sourceName: (entry) => sourceNameOf(entry, groups),
     identifying: ({ kind, attributes }) => {
       const rules = kind === "user" ? expressions.users : expressions.groups;
       const names = rules.flatMap(([rule, { attributes = [] }]) => (identifyingRules.has(rule) ? attributes : []));
       return names.flatMap((name) => attributeOf(attributes, name) ?? []);
     },
-    trace: (entry) => {
+    trace: (entry, known) => {
       const kind = entry.kind === "user" ? "users" : "groups";
-      return expressions[kind].map(([rule, expression]) => traceOf(`${kind}.${rule}`, expression, entry.attributes));
+      return expressions[kind].map(([rule, expression]) => traceOf(`${kind}.${rule}`, expression, entry, known));
     },
     neverSet: () =>
       Object.entries(expressions).flatMap(([kind, rules]) =>
         rules.flatMap(([rule, expression]) => expression.neverSet().map((name) => `${kind}.${rule}: entry.${name}`)),
       ),
     reads: () => ({
-      users: new Map(expressions.users.map(([rule, { attributes }]) => [rule, attributes])),
-      groups: new Map(expressions.groups.map(([rule, { attributes }]) => [rule, attributes])),
+      users: readsOf(
+        expressions.users,
+        lists.filter(({ kind }) => kind === "user"),
+      ),
+      groups: readsOf(
+        expressions.groups,
+        lists.filter(({ kind }) => kind === "group"),
+      ),
     }),
     attributesRead: ({ kind, attributes }, by) => {
       const names = (by === "all" ? read : readForScope)[kind === "user" ? "users" : "groups"];
@@ -201,7 +233,8 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
     },
     attributes: () => {
       const { users, groups } = read;
-      return users === undefined || groups === undefined ? undefined : { users, groups };
+      if (users === undefined || groups === undefined) return undefined;
+      return { users, groups: [...new Set([...groups, ...needed])] };
     },
     required: () => ({ users: requiredOf(expressions.users), groups: requiredOf(expressions.groups) }),
   };
@@ -229,6 +262,11 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
       if (!("evaluate" in result)) problems.push({ path, ...result });
       else if (key === "groups" && name === "mail") problems.push({ path, message: "a group has no mail" });
       else if (!fits(result.type)) problems.push({ path, message: `gives ${result.type}, but ${wanted} is needed` });
+      else if (key === "groups" && name === "name" && result.asksGroups.length > 0)
+        problems.push({
+          path,
+          message: `${result.asksGroups[0]}(entry) needs the names of groups, which this rule gives`,
+        });
       else expressions[name] = result;
     }
     return { expressions, absence, groupName: (name) => renames.get(name) ?? name };
@@ -244,6 +282,8 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
     if (!("evaluate" in result)) problems.push({ path, ...result });
     else if (!["dyn", ...accepted.mail.types].includes(result.type))
       problems.push({ path, message: `gives ${result.type}, but ${accepted.mail.wanted} is needed` });
+    else if (result.asksGroups.length > 0)
+      problems.push({ path, message: `${result.asksGroups[0]}(entry) is not known before entries are joined` });
     // Without rules for groups there are none to join.
     else if (key === "users" || rules.groups !== undefined) join[key] = result;
   }
@@ -271,14 +311,20 @@ function compileWithin(timeout: number, source: string, now: Date, tables?: Look
   }
 }
 
-function traceOf(rule: string, expression: Expression, attributes: Entry["attributes"]): RuleTrace {
-  const { source, attributes: names } = expression;
-  const read =
-    names === undefined
-      ? {}
-      : { attributes: Object.fromEntries(names.map((name) => [name, attributeOf(attributes, name) ?? null])) };
+function traceOf(
+  rule: string,
+  expression: Expression,
+  { attributes }: Entry,
+  groups: SourceGroups | undefined,
+): RuleTrace {
+  const { source, attributes: names, asksGroups } = expression;
+  const own = (names ?? []).map((name) => [name, attributeOf(attributes, name) ?? null] as const);
+  const ofGroups = asksGroups.map(
+    (name) => [groupAttributeOf(name), groups?.[name === "memberOf" ? "direct" : "nested"] ?? null] as const,
+  );
+  const read = names === undefined ? {} : { attributes: Object.fromEntries([...own, ...ofGroups]) };
   try {
-    return { rule, expression: source, ...read, value: plain(expression.evaluate(attributes)) };
+    return { rule, expression: source, ...read, value: plain(expression.evaluate(attributes, groups)) };
   } catch (error) {
     return { rule, expression: source, ...read, error: messageOf(error) };
   }
@@ -333,19 +379,61 @@ function normalGroup({ name, displayName, description, groups }: StaticGroup): S
   };
 }
 
+function readsOf(
+  rules: readonly (readonly [string, Expression])[],
+  lists: readonly ScopeList[],
+): Map<string, readonly string[] | undefined> {
+  const read = rules.map(([rule, { attributes, asksGroups }]) => {
+    const all = attributes === undefined ? undefined : [...attributes, ...asksGroups.map(groupAttributeOf)];
+    return [rule, all] as const;
+  });
+  return new Map<string, readonly string[] | undefined>([
+    ...read,
+    ...lists.map(({ key }) => [key.split(".")[1] ?? "", [key]] as const),
+  ]);
+}
+
+/** The attributes that name a group in most sources. */
+const usualNames = ["cn", "displayName", "name"];
+
+function sourceNameOf(group: Entry, rules: KindJudge | undefined): string | undefined {
+  const { attributes } = group;
+  if (rules !== undefined) {
+    try {
+      return asName(rules.expressions.name?.evaluate(attributes));
+    } catch {
+      const { include, exclude } = rules.expressions;
+      const evaluate = (rule: Expression | undefined): unknown => {
+        try {
+          return rule?.evaluate(attributes);
+        } catch {
+          return undefined;
+        }
+      };
+      if (evaluate(include) !== false && evaluate(exclude) !== true) return undefined;
+    }
+  }
+  const usual = usualNames.flatMap((name) => attributeOf(attributes, name) ?? []);
+  return nfc(String(usual[0] ?? group.id));
+}
+
+function groupAttributeOf(name: GroupFunction): string {
+  return groupAttributes[name === "memberOf" ? "direct" : "nested"];
+}
+
 /** Whether a rule decides who is in scope. */
 function decidesScope([rule]: readonly [string, Expression]): boolean {
   return rule === "include" || rule === "exclude";
 }
 
 /** What becomes of one entry by the rules for its kind. Never throws: what fails is a reason for quarantine. */
-function judge(entry: Entry, key: "users" | "groups", rules: KindJudge): Verdict {
+function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: SourceGroups): Verdict {
   const reasons: string[] = [];
   const evaluate = <Result>(rule: RuleName, read: (value: unknown) => Result): Result | undefined => {
     const expression = rules.expressions[rule];
     if (expression === undefined) return undefined;
     try {
-      const value = expression.evaluate(entry.attributes);
+      const value = expression.evaluate(entry.attributes, known);
       try {
         return read(value);
       } catch (error) {

@@ -42,5 +42,12 @@ export interface Membership {
   readonly origin: string;
 }
 
+/** Names of the source's groups that an entry is in, sorted, for the rules that ask. Undefined: nobody can say. */
+export interface SourceGroups {
+  readonly direct: readonly string[] | undefined;
+  /** Those of `direct`, and the groups that these are in. */
+  readonly nested: readonly string[] | undefined;
+}
+
 /** A record of a source. */
 export type SourceRecord = Entry | Membership;

@@ -2,7 +2,7 @@ import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } f
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
 import { didYouMean, nearest, nfc, quote } from "#text.ts";
-import type { Entry } from "./entry.ts";
+import type { Entry, SourceGroups } from "./entry.ts";
 import { asText, objectionToPattern, registerFunctions } from "./functions.ts";
 import { lookupKey, LookupRow } from "./lookup.ts";
 import type { LookupTables } from "./lookup.ts";
@@ -16,10 +16,11 @@ export interface Expression {
   /** CEL's name of the result's type; `dyn` when that is not known beforehand. */
   readonly type: string;
   /**
+   * @param groups what `memberOf(entry)` and `nestedMemberOf(entry)` give; absent: that is not known
    * @returns CEL's value: a string, bigint, number, boolean, list or null
    * @throws {Error} whose message says why there is no value for these attributes
    */
-  evaluate(attributes: Attributes): unknown;
+  evaluate(attributes: Attributes, groups?: SourceGroups): unknown;
   /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
   unset(attributes: Attributes): string;
   /** The attributes that were read so far and never set, except those in `has` or `coalesce`. */
@@ -32,7 +33,16 @@ export interface Expression {
   readonly tables: readonly string[];
   /** Whether it uses the time: then the same attributes may give another value later. */
   readonly asksTime: boolean;
+  /** Which of the two functions it calls that give the entry's groups. */
+  readonly asksGroups: readonly GroupFunction[];
 }
+
+/** `memberOf(entry)` gives the groups that an entry is directly in, `nestedMemberOf(entry)` also those around these. */
+export type GroupFunction = "memberOf" | "nestedMemberOf";
+const groupFunctions: Readonly<Record<GroupFunction, "direct" | "nested">> = {
+  memberOf: "direct",
+  nestedMemberOf: "nested",
+};
 
 /** The longest expression, in bytes. */
 const longest = 16 * 1024;
@@ -49,6 +59,7 @@ export interface Fault {
  */
 class EntryRecord extends Map<string, unknown> {
   attributes: Attributes = {};
+  groups?: SourceGroups | undefined;
   /** By the name that was asked for: was it ever set? */
   readonly found = new Map<string, boolean>();
 
@@ -59,6 +70,16 @@ class EntryRecord extends Map<string, unknown> {
     if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
     if (Array.isArray(value)) return value.map((each) => nfc(String(each)));
     return value ?? null;
+  }
+
+  groupsBy(name: GroupFunction): readonly string[] {
+    if (this.groups === undefined) throw new EvaluationError(`${name}(entry) is not known here`);
+    const names = this.groups[groupFunctions[name]];
+    if (names === undefined)
+      throw new EvaluationError(
+        `${name}(entry): a reference to a group may mean one of several, or a group has no name, so that nobody can say`,
+      );
+    return names;
   }
 }
 
@@ -93,6 +114,10 @@ const environment = new Environment({ homogeneousAggregateLiterals: false })
   .registerOperator("Row == null", (row: LookupRow) => row.isMissing)
   .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
   .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
+for (const name of Object.keys(groupFunctions) as GroupFunction[])
+  environment.registerFunction(`${name}(Entry): list<string>`, (record: EntryRecord) => record.groupsBy(name), {
+    async: false,
+  });
 registerFunctions(environment);
 
 /**
@@ -114,6 +139,8 @@ export function compileExpression(source: string, now: Date, tables?: LookupTabl
     if (wrongPattern !== undefined) return wrongPattern;
     const wrongLookup = nodes.map((node) => lookupFault(node, tables)).find((found) => found !== undefined);
     if (wrongLookup !== undefined) return wrongLookup;
+    const wrongEntry = nodes.map(groupsFault).find((found) => found !== undefined);
+    if (wrongEntry !== undefined) return wrongEntry;
     const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
     const context = { entry: record, Now: now };
@@ -122,9 +149,10 @@ export function compileExpression(source: string, now: Date, tables?: LookupTabl
     return {
       source,
       type: checked.type ?? "dyn",
-      evaluate: (attributes) => {
+      evaluate: (attributes, groups) => {
         record.attributes = attributes;
         lookupTables = tables;
+        record.groups = groups;
         if (attribute !== undefined) return record.get(attribute);
         try {
           return parsed(context);
@@ -139,6 +167,7 @@ export function compileExpression(source: string, now: Date, tables?: LookupTabl
       required: [...new Set(namedIn(parsed.ast))].filter((name) => !optional.has(name)),
       tables: nodes.flatMap((node) => tableIn(node)?.file ?? []),
       asksTime: nodes.some((node) => node.op === "id" && node.args === "Now"),
+      asksGroups: [...new Set(nodes.flatMap((node) => groupsAskedBy(node) ?? []))],
     };
   } catch (error) {
     if (error instanceof ParseError) return fault(error, undefined, text);
@@ -212,6 +241,21 @@ function lookupFault(node: ASTNode, tables: LookupTables | undefined): Fault | u
     message: `${tableIn(row)?.file} has no column ${quote(column)}; ${didYouMean(column, of.columns)}`,
     offset: row.end,
   };
+}
+
+/** The function for groups that a node calls. */
+function groupsAskedBy(node: ASTNode): GroupFunction | undefined {
+  if (node.op !== "call") return undefined;
+  const [name] = node.args;
+  return Object.hasOwn(groupFunctions, name) ? (name as GroupFunction) : undefined;
+}
+
+function groupsFault(node: ASTNode): Fault | undefined {
+  const name = groupsAskedBy(node);
+  if (name === undefined || node.op !== "call") return undefined;
+  const [argument] = node.args[1];
+  if (argument?.op === "id" && argument.args === "entry") return undefined;
+  return { message: `write ${name}(entry): it gives the groups of the entry`, offset: argument?.start ?? node.start };
 }
 
 const hints: Readonly<Record<string, string>> = {
@@ -397,7 +441,7 @@ function expectsNull(node: ASTNode): boolean {
 /** Whether `entry` is used in any other way than for one attribute by name. */
 function readsAny(nodes: readonly ASTNode[]): boolean {
   const records = nodes.filter(({ op, args }) => op === "id" && args === "entry").length;
-  return records > nodes.filter((node) => namedBy(node) !== undefined).length;
+  return records > nodes.filter((node) => namedBy(node) !== undefined || groupsAskedBy(node) !== undefined).length;
 }
 
 /** The attributes that an expression names. */

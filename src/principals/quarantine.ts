@@ -35,14 +35,21 @@ export async function holdAmbiguousJoins(connection: Connection): Promise<void> 
   );
 }
 
-/** Adds entries to `held` that share a key which a reference uses: which of them it means is unknown. */
-export async function holdAmbiguous(connection: Connection): Promise<void> {
+/**
+ * Adds entries to `held` that share a key which a reference uses: which of them it means is unknown.
+ * @param asksGroups references to groups that the rules leave out count, too: they may decide who is in scope
+ */
+export async function holdAmbiguous(connection: Connection, asksGroups: boolean): Promise<void> {
+  const asked = `
+
+    UNION SELECT source, kind, key FROM key_holder h SEMI JOIN (FROM stated WHERE member_kind = 'user') s
+      ON s.source = h.source AND s.member_key = h.key WHERE h.is_shared AND h.kind = 'user'`;
   await holdSharers(
     connection,
     `SELECT k.seq, e.origin, (k.source, k.kind, k.key) AS shared,
       'a reference to the ' || k.kind || ' ' || ${inMessage("k.key")} || ' may also mean' AS said
     FROM staged_key k JOIN staged_entry e USING (seq)
-    SEMI JOIN (SELECT source, lost_kind, lost_key FROM link WHERE lost_state = 'several') l
+    SEMI JOIN (SELECT source, lost_kind, lost_key FROM link WHERE lost_state = 'several' ${asksGroups ? asked : ""}) l
       ON l.source = k.source AND l.lost_kind = k.kind AND l.lost_key = k.key`,
   );
 }

@@ -2,6 +2,19 @@ import type { Kind } from "./principal.ts";
 import { inMessage } from "./quarantine.ts";
 import type { Connection } from "#duckdb/database.ts";
 
+/** SQL of `reference`, for a WITH: what members, groups and records of their own say about memberships, a row each. */
+export const statedReferences = `
+    listed AS (
+      SELECT source, member, unnest(from_json(group_keys, '["VARCHAR"]')) AS group_key FROM staged_member_of),
+    listing AS (
+      SELECT source, grp, unnest(from_json(members, '[{"kind": "VARCHAR", "key": "VARCHAR"}]')) AS reference
+      FROM staged_members),
+    reference AS (
+      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin,
+        'member' AS told_by FROM listed
+      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, 'group' FROM listing
+      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, 'pair' FROM staged_pair)`;
+
 /**
  * Makes `link` from what members, groups and records of their own say about memberships.
  * @param keepLinks false: leave out the origin of references that do connect, which only an observer needs
@@ -11,16 +24,7 @@ export async function createLinks(connection: Connection, keepLinks: boolean): P
     CREATE OR REPLACE TEMP TABLE key_owner AS
     SELECT source, key, ${owner("user")}, ${owner("group")} FROM staged_key GROUP BY source, key;
     CREATE OR REPLACE TEMP TABLE link AS
-    WITH listed AS (
-      SELECT source, member, unnest(from_json(group_keys, '["VARCHAR"]')) AS group_key FROM staged_member_of),
-    listing AS (
-      SELECT source, grp, unnest(from_json(members, '[{"kind": "VARCHAR", "key": "VARCHAR"}]')) AS reference
-      FROM staged_members),
-    reference AS (
-      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin,
-        'member' AS told_by FROM listed
-      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, 'group' FROM listing
-      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, 'pair' FROM staged_pair),
+    WITH ${statedReferences},
     meant AS (
       SELECT r.told_by, r.source, r.origin, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
         coalesce(r.given_kind, CASE WHEN m.user_state IS NOT NULL THEN 'user'

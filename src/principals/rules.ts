@@ -1,6 +1,6 @@
 /** The rules of one sync as they stand in the configuration: what becomes of an entry. Expressions are CEL's, over `entry`. */
 export interface Rules {
-  readonly users: KindRules;
+  readonly users: UserRules;
   /** Absent: no groups are made of the source's groups. */
   readonly groups?: GroupRules | undefined;
   /** Groups that exist whatever the sources say. */
@@ -32,7 +32,20 @@ export interface KindRules {
   readonly groups?: string | undefined;
 }
 
+export interface UserRules extends KindRules {
+  /** Names of the source's groups, with wildcards: their members are in scope, nobody else. */
+  readonly onlyMembersOf?: readonly string[] | undefined;
+  /** Their members are not in scope. */
+  readonly notMembersOf?: readonly string[] | undefined;
+  /** True: members of groups in these groups count as their members. */
+  readonly nested?: boolean | undefined;
+}
+
 export interface GroupRules extends KindRules {
+  /** Names of the source's groups, with wildcards: they are in scope, and all groups in them, in these …, and no other. */
+  readonly onlyBelow?: readonly string[] | undefined;
+  /** They and all groups in them are not in scope. */
+  readonly notBelow?: readonly string[] | undefined;
   /** Other names for groups, by the name that rules give: those of groups, and those that a rule `groups` gives. */
   readonly rename?: Readonly<Record<string, string>> | undefined;
 }

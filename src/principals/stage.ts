@@ -3,8 +3,8 @@ import type { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
 import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
-import type { Entry, SourceRecord } from "./entry.ts";
-import { joinRecords } from "./join.ts";
+import type { Entry, SourceGroups, SourceRecord } from "./entry.ts";
+import { judgeRaw } from "./join.ts";
 import type { AddVerdict } from "./join.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { keptBits, ownSource, stagedTables } from "./tables.ts";
@@ -98,9 +98,14 @@ export async function stage(
       }
       stager.addStaticGroups();
       await rows.flush();
-      if (rules.joins) await joinRecords(connection, rows, stager.addVerdict, rules, yielder);
+      const { addVerdict } = stager;
+      const isObserved = options.observer !== undefined;
+      const leftOut = rules.judgesLate
+        ? await judgeRaw(connection, rows, rules, { addVerdict, yielder, isObserved, unread })
+        : 0;
       await rows.flush();
-      return { ...stager.staged(), unread };
+      const staged = stager.staged();
+      return { ...staged, excluded: staged.excluded + leftOut, unread };
     } finally {
       await rows.close();
     }
@@ -133,6 +138,8 @@ export interface Judged {
   readonly source: string;
   readonly entry: Entry;
   readonly verdict: Verdict;
+  /** The groups that it is in, if rules ask. */
+  readonly groups?: SourceGroups | undefined;
 }
 
 /** Turns records into rows. */
@@ -160,6 +167,9 @@ function createStager(
   let excluded = 0;
   let begun = { seq, excluded };
 
+  const asksGroups = rules.groupQuestions !== undefined;
+  const takesReferences = rules.makesGroups || asksGroups;
+
   const addReferences = (entry: Entry): void => {
     for (const keys of chunksOf(entry.memberOf)) {
       rows.append("staged_member_of", source, seq, JSON.stringify(keys.map(normalKey)));
@@ -171,8 +181,8 @@ function createStager(
     }
   };
 
-  const addVerdict: AddVerdict = (seq, source, entry, verdict) => {
-    observer?.judged({ seq, source: sources[source]?.name ?? "", entry, verdict });
+  const addVerdict: AddVerdict = (seq, source, entry, verdict, groups) => {
+    observer?.judged({ seq, source: sources[source]?.name ?? "", entry, verdict, groups });
     if (verdict.verdict === "excluded") {
       excluded += 1;
       return false;
@@ -184,10 +194,10 @@ function createStager(
       rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, 0, reason);
       return true;
     }
-    const { name, displayName, description = null, mail = null, groups, kept = [] } = verdict;
+    const { name, displayName, description = null, mail = null, kept = [] } = verdict;
     const bits = kept.reduce((sum, attribute) => sum + keptBits[attribute], 0);
     rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, bits, null);
-    for (const group of groups) rows.append("staged_group_name", seq, group);
+    for (const group of verdict.groups) rows.append("staged_group_name", seq, group);
     return true;
   };
 
@@ -203,7 +213,8 @@ function createStager(
     const joinKey = rules.joinKey(entry);
     const verdict = joinKey === undefined ? rules.judge(entry) : undefined;
     const isExcluded = verdict?.verdict === "excluded";
-    if (rules.makesGroups) {
+    if (asksGroups && entry.kind === "group") rows.append("staged_group", seq, rules.sourceName(entry) ?? null);
+    if (takesReferences) {
       for (const key of new Set(entry.keys.map(normalKey))) {
         rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
       }
@@ -213,7 +224,7 @@ function createStager(
     if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id));
     if (keepAttributes)
       rows.append("staged_attributes", seq, nfc(rules.attributesRead(entry, isExcluded ? "scope" : "all")));
-    if (rules.makesGroups && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
+    if (takesReferences && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
   };
 
   return {
@@ -227,7 +238,7 @@ function createStager(
       if (record.kind !== "membership") {
         current[record.kind === "user" ? "users" : "groups"] += 1;
         addEntry(record);
-      } else if (rules.makesGroups) {
+      } else if (takesReferences) {
         const { group, member, origin } = record;
         rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
       }
@@ -241,7 +252,8 @@ function createStager(
       return [
         ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${source};`),
         `DELETE FROM staged_group_name WHERE member > ${begun.seq};`,
-        `DELETE FROM staged_attributes WHERE seq > ${begun.seq}`,
+        `DELETE FROM staged_attributes WHERE seq > ${begun.seq};`,
+        `DELETE FROM staged_group WHERE seq > ${begun.seq}`,
       ].join(" ");
     },
     addStaticGroups: () => {

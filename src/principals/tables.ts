@@ -37,16 +37,18 @@ export const stagedTables = {
   /** The entries that are in scope; those with a `reason` are quarantined. Made by `stage`, read by everything after it. */
   staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
     display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
-  /** Entries that may be joined with others, not judged yet. Made by `stage`, read by `joinRecords`. */
+  /** Entries that cannot be judged before everything is read: they may be joined, or rules ask for their groups. Made by `stage`, read by `judgeRaw`. */
   staged_raw: person,
-  /** Raw entries that share their source and join key, and whether the rules exclude each by itself. `joinRecords` only. */
+  /** Raw entries that share their source and join key, and whether the rules exclude each by itself. `judgeRaw` only. */
   staged_alone: "seq INTEGER, excluded INTEGER",
-  /** The further records that an entry was made of. Made by `joinRecords`, read by `assemble`. */
+  /** The further records that an entry was made of. Made by `judgeRaw`, read by `assemble`. */
   joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
   /** Entries that the rules leave out, unless they may be joined. Made by `stage`, read by `assemble`. */
   staged_excluded: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR",
   /** What the rules read of each entry, as JSON. Made by `stage` where causes are wanted, read by `assemble`. */
   staged_attributes: "seq INTEGER, attributes VARCHAR",
+  /** The source's groups and their names there, NULL where that is not known. Made by `stage`, read by `findGroups`. */
+  staged_group: "seq INTEGER, name VARCHAR",
   /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
   staged_group_name: "member INTEGER, name VARCHAR",
   /** The keys that others refer to an entry by. Made by `stage`, read by `createLinks`. */
@@ -62,12 +64,40 @@ export type StagedTable = keyof typeof stagedTables;
 
 /** The temporary tables that are made of the staged ones, while `assemble` runs. */
 export const assemblyTables = {
-  /** Raw entries with the `seq` of the person that each is a record of. Made and read by `joinRecords`. */
-  person: `${person}, person INTEGER, place BIGINT`,
-  /** Excluded entries that another one of the same source and join key takes the place of. `joinRecords` only. */
+  /**
+   * Raw entries with the `seq` of the person that each is a record of, and the one that its groups are found by. Made and
+   * read by `judgeRaw`.
+   */
+  person: `${person}, person INTEGER, unit INTEGER, place BIGINT`,
+  /** Excluded entries that another one of the same source and join key takes the place of. `judgeRaw` only. */
   superseded: "seq INTEGER",
-  /** Join keys that several entries of one source have. Made by `joinRecords`, read by `holdAmbiguousJoins`. */
+  /** Join keys that several entries of one source have. Made by `judgeRaw`, read by `holdAmbiguousJoins`. */
   ambiguous_key: "kind VARCHAR, join_key VARCHAR",
+  /** The staged records, and the entry that each belongs to. Made by `findGroups`, like all up to `entry_group`. */
+  identity: "seq INTEGER, kind VARCHAR, person INTEGER",
+  /** The records that have a key; `is_shared`: they belong to several entries. */
+  key_holder: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER, person INTEGER, is_shared BOOLEAN",
+  /** What is said about memberships, a row for each reference. */
+  stated: `source INTEGER, member INTEGER, member_key VARCHAR, grp INTEGER, group_key VARCHAR, member_kind VARCHAR`,
+  /** Groups that are only mentioned, by a key: `grp` is below zero. */
+  mentioned_group: "source INTEGER, key VARCHAR, grp INTEGER",
+  /** The groups of the sources, whatever the rules say. */
+  source_group: "grp INTEGER, name VARCHAR",
+  /** Their direct members: `seq` is the record, `member` the entry. */
+  source_membership: "kind VARCHAR, seq INTEGER, member INTEGER, grp INTEGER, is_certain BOOLEAN",
+  group_of_group: "member INTEGER, grp INTEGER, is_certain BOOLEAN",
+  /** By list of the scope: the groups that count, and the `name` that matches, of the group itself or of one around it. */
+  scope_reach: "list INTEGER, name VARCHAR, grp INTEGER, is_certain BOOLEAN",
+  /** By list of the scope: the entries in these groups. */
+  scope_way: "list INTEGER, seq INTEGER, person INTEGER, name VARCHAR, is_certain BOOLEAN",
+  /** The entries that the lists leave out, or may leave out: then with a reason. */
+  scope_verdict: "person INTEGER, is_out BOOLEAN, reason VARCHAR",
+  /** The groups that each group is in, itself included. Empty unless rules ask. */
+  group_above: "grp INTEGER, above INTEGER, is_certain BOOLEAN",
+  /** The names of the groups that entries are in. Empty unless rules ask. */
+  entry_group: "person INTEGER, seq INTEGER, name VARCHAR, is_direct BOOLEAN, is_certain BOOLEAN",
+  /** The groups that decided about a record, as JSON. Made by `collectSaid`, read by `assemble`. */
+  said_group: "seq INTEGER, said VARCHAR",
   /** The entries that are quarantined, a row for each reason. Made in quarantine.ts, read by `assemble`. */
   held: "seq INTEGER, reason VARCHAR",
   /** What each key stands for: nothing (NULL), `excluded`, `one` or `several`. Made and read by `createLinks`. */
@@ -104,9 +134,9 @@ export const assembledTables = {
   /** The further records that a principal was made of, where several sources are joined. */
   contributor: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
   /**
-   * The records that were read, and what the rules made of them: `scope` is `in`, `excluded` or `quarantined`; `name`,
-   * the DN of the entry above it and what the rules read of it as JSON, where that is known. Without causes, the excluded
-   * ones alone.
+   * The records that were read, and what the rules made of them: `scope` is `in`, `excluded`, `unlisted` (by lists of groups)
+   * or `quarantined`; `name`, the DN of the entry above it and what the rules read of it as JSON, where that is known.
+   * Without causes, the excluded ones alone.
    */
   record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, container VARCHAR, attributes VARCHAR`,
   /** The memberships that rules make of an entry's own attributes. Empty without causes. */

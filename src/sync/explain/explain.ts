@@ -8,6 +8,8 @@ import type { Judged, Observer } from "#principals/stage.ts";
 import type { RuleTrace } from "#principals/compile.ts";
 import { membershipsOf } from "#principals/references.ts";
 import type { DirectMembership } from "#principals/references.ts";
+import { describeWay, scopeOfEntry } from "#principals/scope.ts";
+import type { ScopeTrace } from "#principals/scope.ts";
 import type { Kind } from "#principals/principal.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import { isOpen } from "#sync/record.ts";
@@ -30,11 +32,13 @@ export interface RecordExplanation {
   readonly kind: Kind;
   readonly id: string;
   readonly origin: string;
+  /** What the lists of groups say: whether the rules look at it at all. Empty without such lists. */
+  readonly scope: readonly ScopeTrace[];
   readonly rules: readonly RuleTrace[];
   readonly verdict: "included" | "excluded" | "quarantined";
   /** The principal's name, if known. */
   readonly name?: string;
-  /** Why it is quarantined, or which rule excludes it. */
+  /** Why it is quarantined, or which rule or list excludes it. */
   readonly reason?: string;
   readonly memberships: readonly DirectMembership[];
 }
@@ -165,6 +169,7 @@ function findRecords(
   const found: Judged[] = [];
   const memberships = new Map<number, DirectMembership[]>();
   const held = new Map<number, string>();
+  const scopes = new Map<number, Awaited<ReturnType<typeof scopeOfEntry>>>();
   const matches = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
   const isWanted = ({ entry, verdict }: Judged): boolean => {
     if (matches(entry.id) || entry.keys.some(matches) || ("name" in verdict && matches(verdict.name))) return true;
@@ -172,14 +177,20 @@ function findRecords(
     return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(matches) : matches(value)));
   };
   const explained = (judged: Judged): RecordExplanation => {
-    const { seq, source, entry, verdict } = judged;
-    const traces = rules.trace(entry);
-    const reason = held.get(seq) ?? (verdict.verdict === "excluded" ? whyExcluded(entry.kind, traces) : undefined);
+    const { seq, source, entry, verdict, groups } = judged;
+    const { scope = [], groups: direct = [] } = scopes.get(seq) ?? {};
+    const isUnlisted = scope.some(({ says }) => says === "out");
+    const traces = isUnlisted ? [] : rules.trace(entry, groups);
+    const reason =
+      held.get(seq) ??
+      (isUnlisted ? whyUnlisted(scope, direct) : undefined) ??
+      (verdict.verdict === "excluded" ? whyExcluded(entry.kind, traces) : undefined);
     return {
       source,
       kind: entry.kind,
       id: entry.id,
       origin: entry.origin,
+      scope,
       rules: traces,
       verdict: held.has(seq) ? "quarantined" : verdict.verdict,
       name: "name" in verdict ? verdict.name : undefined,
@@ -193,7 +204,9 @@ function findRecords(
         if (found.length < limit && isWanted(judged)) found.push(judged);
       },
       assembled: async (connection) => {
-        for (const { seq } of found) {
+        for (const { seq, entry } of found) {
+          const { lists } = rules.groupQuestions ?? { lists: [] };
+          if (lists.length > 0) scopes.set(seq, await scopeOfEntry(connection, seq, entry.kind, lists));
           memberships.set(seq, await membershipsOf(connection, seq));
           const [row] = await connection.rows<{ reason: string | null }>(
             `SELECT string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held WHERE seq = ${seq}`,
@@ -204,6 +217,17 @@ function findRecords(
     },
     records: async () => found.map(explained),
   };
+}
+
+function whyUnlisted(scope: readonly ScopeTrace[], direct: readonly string[]): string {
+  const out = scope.filter(({ says }) => says === "out");
+  const why = out.map(({ list, patterns, ways }) =>
+    ways.length > 0
+      ? `${list} leaves it out: it is in ${ways.map(describeWay).join(" and ")}`
+      : `${list}: it is in no group that matches ${patterns.join(" or ")}`,
+  );
+  const isIn = out.every(({ ways }) => ways.length > 0);
+  return isIn ? why.join("; ") : `${why.join("; ")}; it is in ${direct.length === 0 ? "no group" : direct.join(", ")}`;
 }
 
 function whyExcluded(kind: Kind, traces: readonly RuleTrace[]): string {

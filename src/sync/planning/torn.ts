@@ -4,6 +4,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { SyncSource } from "#sync/sync.ts";
+import { scopeKind } from "#principals/scope.ts";
 import { nfc, quote } from "#text.ts";
 
 /** How many records are looked up at a time. */
@@ -45,14 +46,17 @@ export async function refuseTorn(
   }
 }
 
-/** The records of those who leave or lose a membership, where the read can have missed something; `leaves` tells which. */
+/**
+ * The records of those who leave or lose a membership, where the read can have missed something; `leaves` tells which. Who
+ * leaves because no group names them any more may have been named by a key which nobody had.
+ */
 const suspects = `
   FROM (
     WITH owner AS (SELECT kind, name, source, source_id FROM ledger UNION FROM assembled_origin),
     seen AS (
       SELECT kind, source, source_id FROM assembled_origin
       UNION ALL SELECT kind, source, source_id FROM quarantined
-      UNION ALL SELECT kind, source, source_id FROM record WHERE scope = 'excluded'),
+      UNION ALL SELECT kind, source, source_id FROM record WHERE scope IN ('excluded', 'unlisted')),
     lost AS (
       SELECT c.kind, c.name, g FROM (
         SELECT kind, name, unnest(a.group_names) AS g FROM changes c JOIN actual a USING (kind, name) WHERE action = 'update') c
@@ -66,6 +70,11 @@ const suspects = `
     SELECT l.source, l.kind, l.source_id, l.name, true AS leaves
     FROM ledger l SEMI JOIN (SELECT kind, name FROM changes WHERE action = 'delete') USING (kind, name)
     ANTI JOIN seen USING (kind, source, source_id)
+    UNION ALL
+    SELECT l.source, l.kind, l.source_id, l.name, false
+    FROM ledger l SEMI JOIN (SELECT kind, name FROM changes WHERE action = 'delete') USING (kind, name)
+    SEMI JOIN (FROM record WHERE scope IN ('excluded', 'unlisted')) r USING (kind, source, source_id)
+    WHERE l.source IN (SELECT source FROM lost_reference WHERE kind = ${literal(scopeKind)})
     UNION ALL
     SELECT o.source, o.kind, o.source_id, o.name, false FROM owner o SEMI JOIN missed USING (kind, name))`;
 

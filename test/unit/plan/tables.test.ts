@@ -37,7 +37,13 @@ async function expectDeclared(relations: Readonly<Record<string, string>>): Prom
 }
 
 const rules = compileRules({
-  users: { name: "entry.name", displayName: "entry.name" },
+  users: {
+    name: "entry.name",
+    displayName: "entry.name",
+    description: 'join(memberOf(entry) + nestedMemberOf(entry), " ")',
+    onlyMembersOf: ["staff"],
+    nested: true,
+  },
   groups: { name: "entry.name", displayName: "entry.name" },
   defaultGroups: ["all"],
   staticGroups: [{ name: "all", displayName: "All", groups: [] }],

@@ -2,6 +2,7 @@ import { compileRules } from "#principals/compile.ts";
 import type { Verdict } from "#principals/compile.ts";
 import type { Entry, MemberReference, SourceRecord } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
+import type { Known } from "./scope-model.ts";
 
 interface Judged {
   readonly source: string;
@@ -15,23 +16,33 @@ export interface Expected {
   readonly principals: Record<string, readonly string[]>;
   /** `kind name source id`. */
   readonly quarantined: readonly string[];
+  readonly descriptions: Record<string, string | null>;
   readonly excluded: number;
   readonly unresolved: number;
 }
 
-export function model(sources: Readonly<Record<string, readonly SourceRecord[]>>, rules: Rules): Expected {
+/** @param known what is known about the groups of entries, where rules ask */
+export function model(
+  sources: Readonly<Record<string, readonly SourceRecord[]>>,
+  rules: Rules,
+  known?: Known,
+): Expected {
   const compiled = compileRules(rules);
   const judged: Judged[] = [];
+  const unknown = new Set<Entry>();
   let excluded = 0;
   for (const [source, records] of Object.entries(sources)) {
     for (const entry of records) {
       if (entry.kind === "membership") continue;
-      const verdict = compiled.judge(entry);
+      const judgedBy = compiled.judge(entry, known?.groups.get(entry));
+      const says = known?.says.get(entry);
+      const verdict = says === "out" ? ({ verdict: "excluded" } as const) : judgedBy;
+      if (says === "unknown") unknown.add(entry);
       if (verdict.verdict === "excluded") excluded += 1;
       else judged.push({ source, entry, verdict });
     }
   }
-  const held = new Set(judged.filter(({ verdict }) => verdict.verdict === "quarantined"));
+  const held = new Set(judged.filter(({ entry, verdict }) => verdict.verdict === "quarantined" || unknown.has(entry)));
   const holdShared = (identity: (each: Judged) => string | undefined): void => {
     for (const each of judged) {
       const mine = identity(each);
@@ -73,26 +84,38 @@ export function model(sources: Readonly<Record<string, readonly SourceRecord[]>>
         connect(record.member, { kind: "group", key: record.group });
         continue;
       }
-      const self = judged.find(({ entry, verdict }) => entry === record && verdict.verdict === "included");
+      const self = judged.find(
+        ({ entry, verdict }) => entry === record && verdict.verdict === "included" && !unknown.has(entry),
+      );
       if (self === undefined) continue;
       for (const key of record.memberOf) connect(self, { kind: "group", key });
       if (record.kind === "group") for (const member of record.members) connect(member, self);
     }
   }
+  for (const [source, records] of Object.entries(known === undefined ? {} : sources))
+    for (const key of new Set(records.flatMap((record) => (record.kind === "user" ? record.keys : [])))) {
+      const found = judged.filter(
+        ({ source: from, entry }) =>
+          from === source && entry.kind === "user" && known?.shared.get(entry)?.has(key.normalize("NFC")) === true,
+      );
+      if (found.length > 1) ambiguous.push(...found);
+    }
   for (const each of ambiguous) held.add(each);
 
   const heldGroupNames = new Set(
     [...held].filter(({ entry }) => entry.kind === "group").map(({ verdict }) => verdict.name),
   );
   const principals: Record<string, readonly string[]> = {};
+  const descriptions: Record<string, string | null> = {};
   for (const each of judged) {
     if (held.has(each) || each.verdict.verdict !== "included") continue;
     const named = each.verdict.groups.filter((name) => !heldGroupNames.has(name));
     const linked = links.filter(([member, group]) => member === each && !held.has(group));
     const names = new Set([...named, ...linked.map(([, group]) => group.verdict.name ?? "")]);
     principals[label(each)] = [...names].sort();
+    descriptions[label(each)] = each.verdict.description ?? null;
   }
-  return { principals, quarantined: [...held].map(label).sort(), excluded, unresolved };
+  return { principals, descriptions, quarantined: [...held].map(label).sort(), excluded, unresolved };
 }
 
 function label({ source, entry, verdict }: Judged): string {
