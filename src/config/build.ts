@@ -57,6 +57,7 @@ function buildSync({
   groups,
   staticGroups,
   defaultGroups,
+  groupsFromRules,
   defaultPassword,
   limits,
   ...rest
@@ -73,6 +74,7 @@ function buildSync({
         Object.assign({ name, displayName }, rest),
       ),
       defaultGroups,
+      groupsFromRules: groupsFromRules === "refuse" ? undefined : groupsFromRules === "create" ? {} : groupsFromRules,
     },
     limits: buildLimits(limits, from),
     defaultPassword: defaultPassword || undefined,

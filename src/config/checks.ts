@@ -249,6 +249,7 @@ export async function checkSyncRules(
       join: texts(document, [...base, "join"], ["users", "groups"]),
       users: expressions(document, [...base, "users"], Object.keys(userRules.shape)),
       groups: expressions(document, [...base, "groups"], Object.keys(groupRules.shape)),
+      groupsFromRules: texts(document, [...base, "groupsFromRules"], ["displayName", "description"]),
     };
     const tables = readTable && (await readTables(tablesOf(rules), folder, readTable));
     return checkRules(rules, undefined, tables).map(({ path, message, offset }) => {

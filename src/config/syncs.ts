@@ -99,6 +99,23 @@ export const groupRules = z.strictObject({
     .describe("Other names for groups: from the name that the rules give to the one to use."),
 });
 
+/** An expression over `value`. */
+const overValue = values.text(`a CEL expression like "Site " + value`);
+
+/** `syncs.NAME.groupsFromRules`. */
+const groupsFromRules = z.union(
+  [
+    z.enum(["refuse", "create"]),
+    z.strictObject({
+      displayName: overValue
+        .exactOptional()
+        .describe("The display name: a CEL expression over `value`, the group's name. Absent: the name."),
+      description: overValue.exactOptional().describe("The description, likewise: a text or null."),
+    }),
+  ],
+  { error: "expected refuse, create or { displayName, description }" },
+);
+
 /** A group that exists whatever the sources say. */
 const staticGroup = values.section({
   displayName: values.principalName.exactOptional().describe("The display name. Absent: the same as the name."),
@@ -223,6 +240,11 @@ export const sync = z.strictObject({
     .named(staticGroup, values.principalName)
     .describe("Groups that always exist, whatever the sources contain, by name."),
   defaultGroups: groupList.prefault([]).describe("Names of groups to put every user into directly."),
+  groupsFromRules: groupsFromRules
+    .prefault("refuse")
+    .describe(
+      "When a rule `groups` names a group that no source has. refuse: the run fails, unless the target has it. create: make it, and delete it when nobody is in it any more. Or create, with what it is called: { displayName, description }.",
+    ),
   manage: z
     .enum(["owned", "everything"])
     .prefault("owned")

@@ -2,7 +2,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
 import { groupAttributes as functionAttributes, scopeKeys } from "#principals/scope.ts";
-import { ownSource } from "#principals/tables.ts";
+import { ownSource, ruleSource } from "#principals/tables.ts";
 import { formatNumber, pluralize, quote } from "#text.ts";
 
 /**
@@ -251,7 +251,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
           WHEN t.name IS NULL AND s.is_new THEN 'new'
           WHEN t.name IS NULL AND s.was_out THEN 'into scope'
           WHEN n.grp IS NOT NULL OR p.grp IS NOT NULL THEN 'attribute'
-          WHEN ${isFor("defaultGroups", "staticGroups")} AND s.was_it THEN 'configuration'
+          WHEN ${isFor("defaultGroups", "staticGroups", "groupsFromRules")} AND s.was_it THEN 'configuration'
           ELSE 'membership' END
         WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
           CASE i.aspect WHEN 'displayName' THEN t.display_name WHEN 'description' THEN t.description ELSE t.mail END THEN 'drift'
@@ -263,7 +263,10 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     LEFT JOIN stood s ON s.kind = i.kind AND s.name = i.name
     LEFT JOIN baseline_target t ON t.kind = i.kind AND t.name = i.name
     LEFT JOIN leaving_since l ON l.kind = i.kind AND l.name = i.name
-    LEFT JOIN (SELECT name FROM changes WHERE kind = 'group' AND action <> 'update') g ON g.name = i.grp
+    LEFT JOIN (
+      SELECT name FROM changes WHERE kind = 'group' AND action <> 'update' AND name NOT IN (
+        SELECT name FROM assembled_origin WHERE kind = 'group' AND source = ${literal(ruleSource)}
+        UNION SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ruleSource)})) g ON g.name = i.grp
     LEFT JOIN rule_membership n ON i.aspect = 'joined' AND n.kind = i.kind AND n.name = i.name AND n.grp = i.grp
     LEFT JOIN baseline_membership p ON i.aspect = 'left' AND p.kind = i.kind AND p.name = i.name AND p.grp = i.grp;
     CREATE OR REPLACE TEMP TABLE evidence AS
@@ -483,8 +486,10 @@ export function describeCause(cause: Omit<Cause, "example">): string {
     case "first":
       return "first run of this sync: there is nothing to compare with";
     case "new":
+      if (source === ruleSource) return "groups that rules make (groupsFromRules)";
       return `new in ${source ?? "the source"}${ofTogether(cause)}`;
     case "gone":
+      if (source === ruleSource) return "nobody is in groups any more that rules have made (groupsFromRules)";
       return `gone from ${source ?? "the source"}${ofTogether(cause)}`;
     case "grace":
       return `the grace period ended${of}`;

@@ -1,6 +1,7 @@
 import type { Kind } from "#principals/principal.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { keepOccupied } from "./rule-groups.ts";
 import { findRenames, holdRenames } from "./renames.ts";
 import type { Found, NamePolicies, Rename, ReusedName } from "./renames.ts";
 
@@ -73,7 +74,11 @@ export async function depart(connection: Connection, rules: DepartureRules, now:
     SELECT d.kind, d.name, coalesce(l.since, ${now}) AS since FROM doomed d LEFT JOIN leaving_since l USING (kind, name)
     ANTI JOIN frozen f ON f.kind = d.kind AND f.name = d.name
     ANTI JOIN renamed r ON r.kind = d.kind AND r.was = d.name;
-    INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE since + ${rules.after} > ${now}`);
+    INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = 'user' AND since + ${rules.after} > ${now}`);
+  await keepOccupied(connection);
+  await connection.run(`
+    DELETE FROM gone WHERE (kind, name) NOT IN (SELECT (kind, name) FROM doomed);
+    INSERT INTO frozen SELECT kind, name, 'leaving' FROM gone WHERE kind = 'group' AND since + ${rules.after} > ${now}`);
   return { renames, reused, kept: await keptOnes(connection), leaving: await leavingOnes(connection, rules.after) };
 }
 

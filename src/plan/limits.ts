@@ -1,4 +1,4 @@
-import { ownSource } from "#principals/tables.ts";
+import { ownSource, ruleSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 
@@ -252,11 +252,14 @@ export async function sizesOf(connection: Connection, sources: readonly string[]
   );
 }
 
-/** How many principals the sources make, quarantined ones included; without the groups of the configuration itself. */
+const notRead = [ownSource, ruleSource].map(literal).join(", ");
+
+/** How many principals the sources make, quarantined ones included; without the groups of configuration and rules. */
 export async function scopeOf(connection: Connection): Promise<{ users: number; groups: number }> {
   const [row] = await connection.rows<{ users: bigint; groups: bigint }>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups
-    FROM (SELECT kind FROM assembled WHERE source <> ${literal(ownSource)} UNION ALL SELECT kind FROM quarantined)`);
+    FROM (SELECT kind FROM assembled WHERE source NOT IN (${notRead})
+      UNION ALL SELECT kind FROM quarantined WHERE source NOT IN (${notRead}))`);
   return { users: Number(row?.users ?? 0), groups: Number(row?.groups ?? 0) };
 }
 

@@ -1,9 +1,10 @@
 import { InputError } from "#errors.ts";
-import { keptBits, ownSource } from "#principals/tables.ts";
+import { keptBits, ownSource, ruleSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { patternExpression } from "#text.ts";
 import { foreignGroups, takenNames } from "./carried.ts";
+import { leaveOutEmpty } from "./rule-groups.ts";
 import { tables } from "./tables.ts";
 
 /** What a sync must not touch. */
@@ -103,6 +104,7 @@ export async function combine(connection: Connection): Promise<Frozen> {
     WHERE s.kept > 0 AND s.kind = managed.kind AND s.name = managed.name;
     CREATE OR REPLACE TEMP TABLE remaining_group AS
     SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}`);
+  await leaveOutEmpty(connection);
   await keepMembershipsOfFrozenGroups(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE desired AS
@@ -139,7 +141,7 @@ export async function combine(connection: Connection): Promise<Frozen> {
  */
 function unmanaged({ manage, makesGroups }: Protection): string {
   const notOwned = manage === "owned" ? "NOT a.is_owned" : "false";
-  const own = `SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ownSource)}`;
+  const own = `SELECT name FROM ledger WHERE kind = 'group' AND source IN (${literal(ownSource)}, ${literal(ruleSource)})`;
   return makesGroups ? notOwned : `(CASE a.kind WHEN 'group' THEN a.name NOT IN (${own}) ELSE ${notOwned} END)`;
 }
 
@@ -190,11 +192,14 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
     GROUP BY m.g ORDER BY m.g LIMIT 20`);
   if (unknown.length === 0) return;
   throw new InputError("the rules put principals into groups that neither the sources nor the target have", {
-    problems: unknown.map(
-      (row) =>
-        `group ${row.group_name}: ${row.kind} ${row.name} (${row.origin})${row.others > 0n ? ` and ${row.others} more` : ""}; ` +
-        "create the group in the target, or correct the rule `groups`",
-    ),
+    problems: [
+      ...unknown.map(
+        (row) =>
+          `group ${row.group_name}: ${row.kind} ${row.name} (${row.origin})${row.others > 0n ? ` and ${row.others} more` : ""}`,
+      ),
+      "if the names are right: list the groups under `staticGroups` (or let a source have them), let the rules make them " +
+        "with `groupsFromRules: create`, or create them in the target. Otherwise correct the rule `groups`",
+    ],
   });
 }
 

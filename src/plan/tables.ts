@@ -64,6 +64,8 @@ export const tables = {
   hold_seed: `${identity}, reason VARCHAR`,
   /** Everyone whose name depends on one that is held. `holdRenames` only. */
   held_name: `${identity}, reason VARCHAR`,
+  /** Groups that rules make no more and somebody is still in. `keepOccupied` only. */
+  occupied: principalDdl,
   /** The part of `doomed` that nothing keeps yet. `depart` only. */
   leaver: identity,
   /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */

@@ -8,9 +8,10 @@ import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
 import type { Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid } from "./scope.ts";
+import { createRuleGroups } from "./rule-groups.ts";
 import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
-import { assembledTables, assemblyTables, stagedTables } from "./tables.ts";
+import { assembledTables, assemblyTables, ruleSource, stagedTables } from "./tables.ts";
 
 export interface AssemblyOptions extends StageOptions {
   /** Called when all records are in tables; what follows is SQL over them. */
@@ -136,9 +137,10 @@ const slice = 100_000;
 /** Makes the tables of `assembledTables` from the staged ones. */
 async function resolve(
   connection: Connection,
-  { defaultGroups, judgesLate, groupQuestions }: CompiledRules,
+  rules: CompiledRules,
   { observer, keepAttributes = false }: AssemblyOptions,
 ): Promise<Resolution> {
+  const { defaultGroups, judgesLate, groupQuestions } = rules;
   const keepLinks = observer !== undefined;
   await createHeld(connection);
   if (judgesLate) await holdAmbiguousJoins(connection);
@@ -154,7 +156,14 @@ async function resolve(
     SELECT DISTINCT member, grp FROM link
     WHERE lost_key IS NULL AND member NOT IN (SELECT seq FROM held) AND grp NOT IN (SELECT seq FROM held);
     ${keepLinks ? "" : "DROP TABLE link"}`);
-  await createPrincipals(connection, defaultGroups);
+  const defaults = defaultGroups.map(literal).join(", ");
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE held_group AS
+    SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
+    CREATE OR REPLACE TEMP TABLE default_group AS
+    SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
+  await createRuleGroups(connection, rules);
+  await createPrincipals(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE contributor AS
     SELECT e.kind, e.name, s.name AS source, j.source_id
@@ -164,7 +173,8 @@ async function resolve(
     SELECT e.kind, e.name, s.name AS source, e.source_id, e.origin, h.reason
     FROM (SELECT seq, string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held GROUP BY seq) h
     JOIN staged_entry e USING (seq) JOIN staged_source s USING (source)
-    ORDER BY e.seq`);
+    ORDER BY e.seq;
+    INSERT INTO quarantined SELECT 'group', name, ${literal(ruleSource)}, name, origin, reason FROM held_rule_group ORDER BY name`);
   if (groupQuestions !== undefined) {
     await addMissedMembers(connection);
     await collectSaid(connection, keepAttributes ? groupQuestions : undefined, slice);
@@ -211,14 +221,9 @@ async function createRecords(connection: Connection, judgesLate: boolean, asksGr
     WHERE EXISTS (FROM staged_attributes)`);
 }
 
-async function createPrincipals(connection: Connection, defaultGroups: readonly string[]): Promise<void> {
-  const defaults = defaultGroups.map(literal).join(", ");
-  await connection.run(`
-    CREATE OR REPLACE TABLE assembled (${assembledTables.assembled});
-    CREATE OR REPLACE TEMP TABLE held_group AS
-    SELECT DISTINCT name FROM staged_entry e SEMI JOIN held USING (seq) WHERE e.kind = 'group' AND e.name IS NOT NULL;
-    CREATE OR REPLACE TEMP TABLE default_group AS
-    SELECT unnest([${defaults}]::VARCHAR[]) AS name EXCEPT SELECT name FROM held_group`);
+/** Makes `assembled`. */
+async function createPrincipals(connection: Connection): Promise<void> {
+  await connection.run(`CREATE OR REPLACE TABLE assembled (${assembledTables.assembled})`);
   const [last] = await connection.rows<{ seq: number | null; named: boolean }>(
     "SELECT max(seq) AS seq, EXISTS (FROM staged_group_name) OR EXISTS (FROM default_group) AS named FROM staged_entry",
   );

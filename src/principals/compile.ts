@@ -4,11 +4,11 @@ import { describeValue, formatDuration, nfc, quote } from "#text.ts";
 import { objectionToName } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression } from "./expression.ts";
-import type { Expression, Fault, GroupFunction } from "./expression.ts";
+import type { Expression, Fault, GroupFunction, Subject } from "./expression.ts";
 import type { LookupTables } from "./lookup.ts";
 import { groupAttributes, scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
-import type { Absence, AttributeRule, KeepableAttribute, KindRules, Rules, StaticGroup } from "./rules.ts";
+import type { Absence, AttributeRule, KeepableAttribute, KindRules, RuleGroups, Rules, StaticGroup } from "./rules.ts";
 
 /** The rules of a sync, ready for every entry. */
 export interface CompiledRules {
@@ -16,6 +16,8 @@ export interface CompiledRules {
   readonly makesGroups: boolean;
   readonly staticGroups: readonly StaticGroup[];
   readonly defaultGroups: readonly string[];
+  /** What a group is like that rules name and no source has; absent: the rules make no groups of their own. Never throws. */
+  readonly groupOfRule?: ((name: string) => RuleGroup | { readonly reason: string }) | undefined;
   /** Whether a rule uses the time: then the same entries may give another result later. */
   readonly asksTime: boolean;
   /** Whether entries of several sources may be joined, by kind. */
@@ -70,6 +72,11 @@ export type Verdict =
       /** Attributes of which the target's value stays; the values here are for a principal that is created. */
       readonly kept?: readonly KeepableAttribute[] | undefined;
     };
+
+export interface RuleGroup {
+  readonly displayName: string;
+  readonly description?: string | undefined;
+}
 
 /** No `key`: the entry stands alone. `reason`: the rule failed, so whether it does is unknown. */
 export interface JoinKey {
@@ -126,6 +133,7 @@ interface Compiled {
   readonly problems: RuleProblem[];
   readonly users: KindJudge;
   readonly groups?: KindJudge | undefined;
+  readonly groupsFromRules?: Partial<Record<keyof RuleGroups, Expression>> | undefined;
   readonly join: { readonly users?: Expression; readonly groups?: Expression };
 }
 
@@ -144,8 +152,10 @@ export function checkRules(rules: Rules, limit?: number, tables?: LookupTables):
 export function tablesOf(rules: Rules): string[] {
   // Most have none, and need not be compiled to know it.
   if (!JSON.stringify(rules).includes("lookup")) return [];
-  const { users, groups, join } = compile(rules, new Date());
-  const all = [users.expressions, groups?.expressions ?? {}, join].flatMap((each) => Object.values<Expression>(each));
+  const { users, groups, groupsFromRules, join } = compile(rules, new Date());
+  const all = [users.expressions, groups?.expressions ?? {}, groupsFromRules ?? {}, join].flatMap((each) =>
+    Object.values<Expression>(each),
+  );
   return [...new Set(all.flatMap(({ tables }) => tables))];
 }
 
@@ -156,7 +166,7 @@ export function tablesOf(rules: Rules): string[] {
  * @throws {InputError} with what `checkRules` finds
  */
 export function compileRules(rules: Rules, now = new Date(), tables?: LookupTables): CompiledRules {
-  const { problems, users, groups, join } = compile(rules, now, undefined, tables);
+  const { problems, users, groups, groupsFromRules, join } = compile(rules, now, undefined, tables);
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
       problems: problems.map(
@@ -172,7 +182,8 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
       ...(join.groups === undefined ? [] : [["join", join.groups] as const]),
     ],
   };
-  const all = [...expressions.users, ...expressions.groups];
+  const ofRuleGroups = Object.entries(groupsFromRules ?? {});
+  const all = [...expressions.users, ...expressions.groups, ...ofRuleGroups];
   const lists = scopeListsOf(rules);
   const asks = (name: GroupFunction): boolean => all.some(([, { asksGroups }]) => asksGroups.includes(name));
   const groupQuestions = { lists, direct: asks("memberOf"), nested: asks("nestedMemberOf") };
@@ -187,6 +198,7 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
     makesGroups: groups !== undefined,
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
     defaultGroups: (rules.defaultGroups ?? []).map(nfc),
+    groupOfRule: groupsFromRules === undefined ? undefined : (name) => describeGroup(groupsFromRules, name),
     asksTime: all.some(([, { asksTime }]) => asksTime),
     joins: { user: join.users !== undefined, group: join.groups !== undefined },
     judgesLate: asksGroups || join.users !== undefined || join.groups !== undefined,
@@ -287,7 +299,49 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
     // Without rules for groups there are none to join.
     else if (key === "users" || rules.groups !== undefined) join[key] = result;
   }
-  return { problems, users, ...groups, join };
+  return {
+    problems,
+    users,
+    ...groups,
+    groupsFromRules: compileRuleGroups(rules, problems, { now, limit, tables }),
+    join,
+  };
+}
+
+/** Adds what is wrong with the rules over `value` to `problems`. */
+function compileRuleGroups(
+  { groupsFromRules }: Rules,
+  problems: RuleProblem[],
+  { now, limit, tables }: { readonly now: Date; readonly limit: number; readonly tables: LookupTables | undefined },
+): Compiled["groupsFromRules"] {
+  if (groupsFromRules === undefined) return undefined;
+  const expressions: NonNullable<Compiled["groupsFromRules"]> = {};
+  for (const name of ["displayName", "description"] as const) {
+    const source = groupsFromRules[name];
+    if (source === undefined) continue;
+    const path = ["groupsFromRules", name];
+    const result = compileWithin(limit, source, now, tables, "value");
+    const { types, wanted } = accepted.description;
+    if (!("evaluate" in result)) problems.push({ path, ...result });
+    else if (result.type !== "dyn" && !types.includes(result.type))
+      problems.push({ path, message: `gives ${result.type}, but ${wanted} is needed` });
+    else expressions[name] = result;
+  }
+  return expressions;
+}
+
+function describeGroup(
+  rules: NonNullable<Compiled["groupsFromRules"]>,
+  value: string,
+): RuleGroup | { readonly reason: string } {
+  let rule = "displayName";
+  try {
+    const displayName = asOptionalName(rules.displayName?.evaluate({ value }) ?? null) ?? value;
+    rule = "description";
+    return { displayName, description: asOptionalText(rules.description?.evaluate({ value }) ?? null) || undefined };
+  } catch (error) {
+    return { reason: `groupsFromRules.${rule}: ${messageOf(error)}` };
+  }
 }
 
 /** How long compiling a rule may take, in milliseconds; ordinary ones take one. */
@@ -297,8 +351,14 @@ const isolated = createContext({ work: undefined as (() => unknown) | undefined 
 const call = new Script("work()");
 
 /** Compiles an expression. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
-function compileWithin(timeout: number, source: string, now: Date, tables?: LookupTables): Expression | Fault {
-  isolated["work"] = () => compileExpression(source, now, tables);
+function compileWithin(
+  timeout: number,
+  source: string,
+  now: Date,
+  tables?: LookupTables,
+  over?: Subject,
+): Expression | Fault {
+  isolated["work"] = () => compileExpression(source, now, tables, over);
   try {
     return call.runInContext(isolated, { timeout }) as Expression | Fault;
   } catch (error) {

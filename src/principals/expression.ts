@@ -120,12 +120,26 @@ for (const name of Object.keys(groupFunctions) as GroupFunction[])
   });
 registerFunctions(environment);
 
+/** What an expression is about: an entry, or a single text. */
+export type Subject = "entry" | "value";
+const environments: Readonly<Record<Subject, Environment>> = {
+  entry: environment,
+  value: environment.clone().registerVariable("value", "string"),
+};
+
 /**
  * Compiles an expression, once for all entries; or says what is wrong with it.
  * @param now what `now()` gives
  * @param tables what `lookup` reads; absent: nothing, and the tables that are named are not checked
+ * @param over `value`: the expression is over the attribute of this name alone, as `value`
  */
-export function compileExpression(source: string, now: Date, tables?: LookupTables): Expression | Fault {
+export function compileExpression(
+  source: string,
+  now: Date,
+  tables?: LookupTables,
+  over: Subject = "entry",
+): Expression | Fault {
+  const environment = environments[over];
   if (Buffer.byteLength(source) > longest)
     return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
   const text = nfc(source);
@@ -144,6 +158,12 @@ export function compileExpression(source: string, now: Date, tables?: LookupTabl
     const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
     const context = { entry: record, Now: now };
+    const entryNode = over === "value" ? nodes.find(({ op, args }) => op === "id" && args === "entry") : undefined;
+    if (entryNode !== undefined)
+      return {
+        message: "there is no entry here: a group is made for all who are in it; use value",
+        offset: entryNode.start,
+      };
     // Most rules are nothing but an attribute: that needs no evaluation.
     const attribute = namedBy(parsed.ast);
     return {
@@ -155,7 +175,7 @@ export function compileExpression(source: string, now: Date, tables?: LookupTabl
         record.groups = groups;
         if (attribute !== undefined) return record.get(attribute);
         try {
-          return parsed(context);
+          return parsed(over === "entry" ? context : { ...context, value: record.get("value") });
         } catch (error) {
           throw new Error(explain(error, parsed.ast, attributes, text), { cause: error });
         }

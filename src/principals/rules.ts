@@ -7,6 +7,8 @@ export interface Rules {
   readonly staticGroups?: readonly StaticGroup[] | undefined;
   /** Names of groups that every user is directly in. */
   readonly defaultGroups?: readonly string[] | undefined;
+  /** What the groups are like that rules `groups` name and no source has. Absent: the rules make no groups of their own. */
+  readonly groupsFromRules?: RuleGroups | undefined;
   /**
    * What tells, by kind, that entries of several sources are one: expressions that give a string, or null for an entry
    * that is by itself. Absent: every entry is.
@@ -59,6 +61,14 @@ export type AttributeRule = string | { readonly value?: string; readonly absent:
  * clears.
  */
 export type Absence = "keep" | "clear" | { readonly default: string };
+
+/** Expressions over `value`, the group's name. */
+export interface RuleGroups {
+  /** A text or null; absent or null: the name. */
+  readonly displayName?: string | undefined;
+  /** A text or null. */
+  readonly description?: string | undefined;
+}
 
 /** A group of the configuration. */
 export interface StaticGroup {

@@ -22,6 +22,9 @@ export const keptBits = { displayName: 1, description: 2, mail: 4 } as const;
 /** The source, in rows, of the groups that the configuration itself defines. No real source has this name. */
 export const ownSource = "(configuration)";
 
+/** The source, in rows, of the groups that rules make of values. No real source has this name. */
+export const ruleSource = "(rules)";
+
 const person = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, join_key VARCHAR,
   reason VARCHAR, attributes VARCHAR`;
 
@@ -112,6 +115,8 @@ export const assemblyTables = {
     lost_kind VARCHAR, lost_state VARCHAR`,
   /** The memberships that count. Made and read by `assemble`. */
   membership: "member INTEGER, grp INTEGER",
+  /** Groups that rules would make and cannot describe. Made by `createRuleGroups`, read by `assemble`. */
+  held_rule_group: "name VARCHAR, origin VARCHAR, reason VARCHAR",
   /** Names of quarantined groups: memberships in them stay what they are. Made and read by `assemble`. */
   held_group: "name VARCHAR",
   /** `defaultGroups`, without quarantined ones. Made by `assemble`, read by it and `membershipsOf`. */
@@ -141,6 +146,8 @@ export const assembledTables = {
   record: `kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR, scope VARCHAR, container VARCHAR, attributes VARCHAR`,
   /** The memberships that rules make of an entry's own attributes. Empty without causes. */
   rule_membership: "kind VARCHAR, name VARCHAR, grp VARCHAR",
+  /** Groups that rules put somebody into and no source has. Made by `createRuleGroups`, read by `addRuleGroups`. */
+  rule_group: "name VARCHAR, display_name VARCHAR, description VARCHAR, origin VARCHAR",
   /** Keys that nothing in their source has, and the principal whose entry refers to them. */
   lost_reference: "source VARCHAR, key VARCHAR, kind VARCHAR, name VARCHAR",
 } as const;

@@ -7,6 +7,7 @@ import { principalOf } from "#plan/diff.ts";
 import type { PrincipalRow } from "#plan/diff.ts";
 import { patternMatching } from "#plan/protect.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
+import { ruleSource } from "#principals/tables.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Wait } from "./waits.ts";
 
@@ -81,7 +82,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     connection.rows<Row>(`SELECT ${columns} FROM ${table} WHERE kind = ? AND name = ?`, [kind, name]);
   const { action, actual, desired, change } = await differenceOf(connection, subject);
   const [frozen] = await of<{ reason: string }>("frozen");
-  const [assembled] = await of<{ origin: string }>("assembled");
+  const [assembled] = await of<{ origin: string; source: string }>("assembled");
   const [heldBack] = await of<object>("held_back");
   const [gone] = frozen?.reason === "leaving" ? await of<{ since: bigint }>("gone", "since") : [];
   const [taken] = await connection.rows<{ type: string }>(
@@ -93,6 +94,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
   const why = reasonOf(sync, subject, {
     frozen: frozen?.reason,
     origin: assembled?.origin,
+    isFromRules: assembled?.source === ruleSource,
     quarantined: quarantined.map(({ origin, reason }) => `${origin}: ${reason}`),
     isOwned: ownedFrom.length > 0,
     inTarget: actual !== undefined,
@@ -141,6 +143,8 @@ interface Circumstances {
   readonly frozen: string | undefined;
   /** The origin of the record that makes it. */
   readonly origin: string | undefined;
+  /** Rules make it, and no record does. */
+  readonly isFromRules: boolean;
   readonly quarantined: readonly string[];
   readonly isOwned: boolean;
   readonly inTarget: boolean;
@@ -189,6 +193,10 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
     return isOwned
       ? "no record makes it any more, and this sync owns it"
       : "no record makes it, and this sync manages everything in the target (manage: everything)";
+  }
+  if (circumstances.isFromRules) {
+    const rules = `rules make it (groupsFromRules: ${origin})`;
+    return inTarget ? rules : `${rules}, and the target does not have it`;
   }
   if (!inTarget) return `a record makes it (${origin}), and the target does not have it`;
   return `a record makes it (${origin})${isOwned ? "" : "; this sync adopts it"}`;

@@ -7,6 +7,8 @@ import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
+import type { Found } from "#plan/renames.ts";
+import { addRuleGroups } from "#plan/rule-groups.ts";
 import { useThreads } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
@@ -42,6 +44,8 @@ export interface Desired {
   readonly frozen: Frozen;
   readonly foreign: Foreign;
   readonly departures: Departures;
+  /** Groups that rules name and the target has, but this sync does not own. */
+  readonly notOwned: Found<string>;
   /** When the sources were last read: they report no changes since, and were not read again. */
   readonly unchangedSince?: Date | undefined;
   /** What the sources counted. */
@@ -70,6 +74,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
   const { connection } = workbench;
+  const notOwned = await addRuleGroups(connection, sync.protection, options.keepAttributes === true);
   await freeze(connection, sync.protection, unread);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection);
@@ -79,6 +84,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     frozen,
     foreign,
     departures,
+    notOwned,
     unchangedSince: known?.since,
     counts: known?.counts ?? counts,
     storeRead: async () => {

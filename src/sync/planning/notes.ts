@@ -24,8 +24,9 @@ interface Limited {
 export function notesOf({
   assembly,
   frozen,
-  foreign,
+  notOwned,
   departures,
+  foreign,
   unchangedSince,
   sync = "",
   limits = [],
@@ -47,6 +48,7 @@ export function notesOf({
   notes.push(...unresolvedNotes(assembly.unresolved));
   notes.push(...departureNotes(departures, sync));
   notes.push(...driftNotes(drift));
+  notes.push(...notOwnedNotes(notOwned));
   if (frozen.withheld > 0)
     notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
   if (frozen.unmanaged > 0)
@@ -76,6 +78,17 @@ function foreignNotes({ types, taken }: Foreign): Note[] {
     );
   }
   return notes;
+}
+
+/** Groups that rules name and that are somebody else's. */
+function notOwnedNotes(found: Desired["notOwned"]): Note[] {
+  if (found.count === 0) return [];
+  const [groups, get] = found.count === 1 ? ["1 group", "gets"] : [pluralize(found.count, "group"), "get"];
+  return [
+    `${groups} of the target that rules name ${get} members and nothing else: not owned by this sync (to own one, list it under staticGroups)`,
+    ...found.examples.map((name) => noteAbout("group", [name], `  group ${formatName(name)}`)),
+    ...andMore(found),
+  ];
 }
 
 /** What stays as somebody made it in the target, and why. */

@@ -34,3 +34,70 @@ test("a group that would lose too much, or all, holds the run; it is named, and 
   expect(await command("apply", "staff", ...next.split(" "))).toMatchObject({ code: 0 });
   expect((await run("plan")).plan.changes).toEqual([]);
 });
+
+const staff = (...rows: readonly string[]): string => `id,login,name,mail,status,groups,site\n${rows.join("\n")}\n`;
+const ada = "1,ada,Ada Lovelace,ada@example.com,active,staff,Delft";
+const grace = "2,grace,Grace Hopper,grace@example.com,active,staff,Essen";
+const zoe = "3,zoe,Zoë Ünal,,active,staff,Essen";
+
+test("groups that rules make of values come into being, and go when nobody is in them any more", async () => {
+  await company.configure(
+    (yaml) =>
+      `${yaml.replace("mail: entry.mail\n", `mail: entry.mail\n      groups: '"Site " + entry.site'\n`)}  other:
+    from: [company]
+    to: analytics
+    users: { include: "false", name: entry.login, displayName: entry.name }
+    groups: { include: "false", name: entry.id, displayName: entry.name }
+    staticGroups: { Site Essen: { displayName: Somebody else's } }
+`,
+  );
+  await company.write("people.csv", staff(ada, grace, zoe));
+  const refused = await command("plan", "staff");
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toMatch(/group Site Essen: user grace \(people.csv:3\) and 1 more\n/);
+  expect(refused.stderr).toMatch(/`staticGroups`.* `groupsFromRules: create`.*create them in the target/s);
+
+  await company.configure((yaml) =>
+    yaml.replace(
+      /^ {2}staff:\n/m,
+      `  staff:\n    groupsFromRules: { displayName: 'replace(value, "Site", "Office in")' }\n`,
+    ),
+  );
+  // A group that is there already, and somebody else's, gets members and stays as it is.
+  await command("apply", "other");
+  const first = await run("apply", "staff");
+  expect(first.plan.changes.filter(({ kind }: { kind: string }) => kind === "group")).toMatchObject([
+    { action: "create", name: "Site Delft", attributes: [{ attribute: "displayName", to: "Office in Delft" }] },
+    { action: "create", name: "engines" },
+    { action: "create", name: "staff" },
+  ]);
+  expect(first.notes.join("\n")).toMatch(
+    /^1 group of the target that rules name gets members and nothing else.*\n {2}group "Site Essen"$/m,
+  );
+  const explained = (await command("explain", "Site Delft", "--sync", "staff")).stdout;
+  expect(explained).toMatch(
+    /nothing to do, rules make it \(groupsFromRules: the rule users.groups of ada, people.csv:2\)/,
+  );
+
+  // Somebody whose record is in doubt stays in it, and so does the group.
+  await company.write(
+    "people.csv",
+    staff(ada.replace("Ada Lovelace", ""), grace.replace("Essen", "Oslo"), zoe.replace("Essen", "Oslo")),
+  );
+  const moved = await run("apply", "staff");
+  expect(moved.plan.changes).toMatchObject([
+    { action: "create", kind: "group", name: "Site Oslo" },
+    { action: "update", name: "grace", groupsAdded: ["Site Oslo"] },
+    { action: "update", name: "zoe", groupsAdded: ["Site Oslo"] },
+  ]);
+  await company.write(
+    "people.csv",
+    staff(ada.replace("Delft", "Oslo"), grace.replace("Essen", "Oslo"), zoe.replace("Essen", "Oslo")),
+  );
+  const left = await command("apply", "staff");
+  expect(left.stdout).toContain('− "Site Delft"');
+  expect(left.stdout).toContain(
+    '1 group  nobody is in groups any more that rules have made (groupsFromRules): "Site Delft"',
+  );
+  expect((await command("apply", "staff")).stdout).toContain("no change");
+});

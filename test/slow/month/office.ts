@@ -182,7 +182,7 @@ function configurationOf(
         limits: {
           deletes: "5%",
           updates: "30%",
-          membershipsLost: "10%",
+          membershipsLost: { percent: 10, perGroup: "none" },
           shrink: "20%",
           minUsers: 100,
           minGroups: 20,

@@ -3,6 +3,7 @@ import { depart } from "#plan/departures.ts";
 import { measure } from "#plan/limits.ts";
 import { createChanges, createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
+import { addRuleGroups } from "#plan/rule-groups.ts";
 import { narrow, withhold } from "#plan/selection.ts";
 import { tables } from "#plan/tables.ts";
 import { assemble } from "#principals/assembly.ts";
@@ -84,6 +85,7 @@ test("every relation of the pipeline has its declared columns", async () => {
     CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
     CREATE OR REPLACE TABLE actual_extra (${tables.actual_extra}); CREATE OR REPLACE TABLE arrived_foreign (${arrivedForeign});
     INSERT INTO actual VALUES ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, [])`);
+  await addRuleGroups(connection(), { manage: "owned" }, true);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
   await combine(connection());

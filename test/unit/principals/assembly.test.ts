@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { IncompleteReadError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { assemble } from "#principals/assembly.ts";
-import { compileRules } from "#principals/compile.ts";
+import { checkRules, compileRules } from "#principals/compile.ts";
 import type { SourceRecord } from "#principals/entry.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { assembleAll, group, groupsOf, membership, plainRules, user } from "./assembling.ts";
@@ -59,6 +59,86 @@ test("entries become principals, with where they come from", async () => {
     ],
   });
   expect(await connection().rows(temporary)).toEqual([]);
+});
+
+describe("groups that rules make", () => {
+  const rules = { ...plainRules, groupsFromRules: { displayName: '"Site " + value' } };
+  const made = async () =>
+    connection().rows("SELECT name, display_name, description, origin FROM rule_group ORDER BY name");
+
+  test("are those that no source and no configuration has, each once, with whom they were found for first", async () => {
+    const staticGroups = [{ name: "fixed", displayName: "Fixed", groups: ["elsewhere"] }];
+    const records = [
+      user("u", { attributes: { extra: "delft" }, origin: "people.csv:2" }),
+      user("v", { attributes: { extra: "delft" } }),
+      user("w", { attributes: { extra: "g" } }),
+      user("x", { attributes: { extra: "fixed" } }),
+      // The same letters, written otherwise.
+      user("y", { attributes: { extra: "\u00e9" } }),
+      user("z", { attributes: { extra: "e\u0301" } }),
+      group("g"),
+    ];
+    await assembleAll(connection(), { s: records }, { ...rules, staticGroups, defaultGroups: ["default"] });
+    expect(await made()).toEqual([
+      {
+        name: "delft",
+        display_name: "Site delft",
+        description: null,
+        origin: "the rule users.groups of u, people.csv:2, and of 1 more",
+      },
+      {
+        name: "é",
+        display_name: "Site é",
+        description: null,
+        origin: "the rule users.groups of y, user:y, and of 1 more",
+      },
+    ]);
+    await assembleAll(connection(), { s: records }, plainRules);
+    expect(await made()).toEqual([]);
+  });
+
+  test("do not come of records in doubt; one that a rule cannot describe is in doubt itself", async () => {
+    const described = {
+      ...rules,
+      groupsFromRules: { displayName: 'value == "x" ? "" : dyn(null)', description: '"at " + value' },
+    };
+    const { assembly, rows } = await assembleAll(
+      connection(),
+      {
+        s: [
+          user("1", { attributes: { name: "same", extra: "doubtful" } }),
+          user("2", { attributes: { name: "same", extra: "doubtful" } }),
+          user("u", { attributes: { extra: "x" } }),
+          user("v", { attributes: { extra: "delft" } }),
+        ],
+      },
+      described,
+    );
+    expect(await made()).toMatchObject([{ name: "delft", display_name: "delft", description: "at delft" }]);
+    expect(rows.map(({ name, group_names: groups }) => [name, groups])).toEqual([
+      ["u", []],
+      ["v", ["delft"]],
+    ]);
+    expect(assembly.quarantined.reasons.find(({ kind }) => kind === "group")).toMatchObject({
+      reason: expect.stringMatching(/^groupsFromRules.displayName: /),
+      examples: [{ name: "x", origin: "the rule users.groups of u, user:u" }],
+    });
+  });
+
+  test("are described over `value` alone", () => {
+    const problems = (displayName: string) =>
+      checkRules({ ...plainRules, groupsFromRules: { displayName } }).map(({ path, message }) => [...path, message]);
+    expect(problems("value")).toEqual([]);
+    expect(problems("1 == 1")).toEqual([
+      ["groupsFromRules", "displayName", "gives bool, but a text or null is needed"],
+    ]);
+    expect(problems("entry.site")).toEqual([
+      ["groupsFromRules", "displayName", "there is no entry here: a group is made for all who are in it; use value"],
+    ]);
+    expect(checkRules({ ...plainRules, users: { ...plainRules.users, name: "value" } })).toMatchObject([
+      { message: expect.stringMatching(/^Unknown variable: value/) },
+    ]);
+  });
 });
 
 describe("groups of the configuration", () => {

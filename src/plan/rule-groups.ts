@@ -1,0 +1,75 @@
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { ruleSource } from "#principals/tables.ts";
+import type { Found } from "./renames.ts";
+
+const isRuleGroup = `source = ${literal(ruleSource)}`;
+
+/** How many groups are named. */
+const examples = 20;
+
+/**
+ * Adds the groups that rules make (`rule_group`) to `assembled`, owned like any other. One that the target has already and
+ * this sync does not own is not taken over: it gets members, and stays as it is otherwise. Runs before `freeze`.
+ * @param keepAttributes whether causes will be looked for
+ * @returns the groups that are not taken over
+ */
+export async function addRuleGroups(
+  connection: Connection,
+  { manage }: { readonly manage: "owned" | "everything" },
+  keepAttributes: boolean,
+): Promise<Found<string>> {
+  const notOwned = `
+    SELECT r.name FROM rule_group r
+    SEMI JOIN (SELECT name FROM actual WHERE kind = 'group') a ON a.name = r.name
+    ANTI JOIN (SELECT name FROM ledger WHERE kind = 'group') l ON l.name = r.name
+    WHERE ${manage === "owned"}`;
+  // What was stored of an earlier read has them as they were then.
+  await connection.run(`
+    DELETE FROM assembled WHERE ${isRuleGroup};
+    DELETE FROM record WHERE ${isRuleGroup};
+    INSERT INTO assembled
+    SELECT 'group', name, display_name, description, NULL, [], ${literal(ruleSource)}, name, origin, 0
+    FROM rule_group WHERE name NOT IN (${notOwned})`);
+  if (keepAttributes)
+    await connection.run(`
+      INSERT INTO record (kind, name, source, source_id, scope, attributes)
+      SELECT kind, name, source, source_id, 'in', '{}' FROM assembled WHERE ${isRuleGroup}`);
+  const [found] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM (${notOwned})`);
+  const names = await connection.rows<{ name: string }>(`${notOwned} ORDER BY r.name LIMIT ${examples}`);
+  return { count: Number(found?.count ?? 0), examples: names.map(({ name }) => name) };
+}
+
+/**
+ * Keeps the groups that rules have made and make no more, while somebody is in them whose memberships stay: who is
+ * quarantined, leaving or not managed by the sync. They are no longer `doomed` then. Runs in `depart`.
+ */
+export async function keepOccupied(connection: Connection): Promise<void> {
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE occupied AS
+    WITH RECURSIVE candidate AS (
+      SELECT list(name) AS names FROM doomed
+      WHERE kind = 'group' AND name IN (SELECT name FROM ledger WHERE kind = 'group' AND ${isRuleGroup})),
+    member AS (
+      SELECT a.kind, a.name, unnest(list_intersect(a.group_names, c.names)) AS g FROM actual a, candidate c
+      WHERE list_has_any(a.group_names, c.names)),
+    reached(name) AS (
+      SELECT g FROM member SEMI JOIN frozen USING (kind, name)
+      UNION SELECT m.g FROM member m JOIN reached r ON m.kind = 'group' AND m.name = r.name)
+    SELECT a.* FROM actual a SEMI JOIN reached USING (name) WHERE a.kind = 'group';
+    INSERT INTO assembled
+    SELECT kind, name, display_name, description, mail, group_names, ${literal(ruleSource)}, name, 'somebody is still in it', 0
+    FROM occupied;
+    DELETE FROM doomed WHERE kind = 'group' AND name IN (SELECT name FROM occupied)`);
+}
+
+/** Takes groups out of `managed` that rules would make, and nobody would be in. Runs in `combine`. */
+export async function leaveOutEmpty(connection: Connection): Promise<void> {
+  const created = `
+    SELECT name FROM assembled WHERE ${isRuleGroup} AND name NOT IN (SELECT name FROM actual WHERE kind = 'group')`;
+  const [any] = await connection.rows(`${created} LIMIT 1`);
+  if (any === undefined) return;
+  await connection.run(`
+    DELETE FROM managed WHERE kind = 'group' AND name IN (${created})
+      AND name NOT IN (SELECT unnest(group_names) FROM managed)`);
+}
