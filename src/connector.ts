@@ -47,6 +47,8 @@ export interface Source {
   read(context: ReadContext): AsyncIterable<readonly SourceRecord[]>;
   /** No record comes twice in a complete read: an id that does proves that the read is not. Absent: it may happen. */
   readonly uniqueIds?: true | undefined;
+  /** What it delivers comes from a server, piece by piece. Absent: from files, which are whole or not. */
+  readonly paged?: true | undefined;
   /**
    * Looks records up by their ids, wherever they are now: those that exist and are in scope, with their present keys, in
    * any order. Called before anybody is deleted, or loses a membership, because a read did not find them.

@@ -30,6 +30,7 @@ const ldap: Connector<Options> = {
   open: (options, place) => ({
     // A person may have given two entries one value of an attribute of their own choice.
     uniqueIds: isGivenByServer(options) ? true : undefined,
+    paged: true,
     read: (context) => read(options, place, context),
     recheck: ({ records }, context) => recheck(records, options, { place: `source ${place.name}`, context }),
     find: (records, context) => find(records, options, place, context),

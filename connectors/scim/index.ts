@@ -28,6 +28,7 @@ const scim: Connector<Options> = {
       // Of a server; files do not change during a read.
       ...(isServer(options) && {
         uniqueIds: true,
+        paged: true,
         find: (records, context) => find(options, authorization, place, records, context),
       }),
     };

@@ -14,7 +14,7 @@ import { exactly } from "#times.ts";
 import type { reportFormats } from "./arguments.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { openSync, syncOf } from "./wiring.ts";
+import { compilerOf, openSync, syncOf } from "./wiring.ts";
 
 export interface DrillOptions {
   readonly only?: readonly IncidentName[] | undefined;
@@ -55,10 +55,12 @@ export async function drillCommand(
 async function drillSync(context: Context, name: string, only: DrillOptions["only"]): Promise<Drill> {
   const { configuration, output, interruption } = context;
   const sync = await openSync(configuration, name, context.embedded, context.observe);
-  const { rules, approval } = syncOf(configuration, name);
+  const configured = syncOf(configuration, name);
+  const { rules, approval } = configured;
   try {
     return await drill(sync, {
       rules,
+      compile: await compilerOf(configuration, configured),
       approval,
       only,
       folder: daemonFolder(configuration),

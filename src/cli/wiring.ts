@@ -67,6 +67,15 @@ export async function openParts(configuration: Configuration, name: string): Pro
   };
 }
 
+/** Compiles other rules than those of a sync, which look values up in the same tables, as they are now. */
+export async function compilerOf(
+  configuration: Configuration,
+  sync: SyncConfiguration,
+): Promise<(rules: SyncConfiguration["rules"]) => Sync["rules"]> {
+  const tables = await tablesFor(configuration, sync);
+  return (rules) => compileRules(rules, undefined, tables);
+}
+
 /** The tables that the rules of a sync look values up in, as they are now. @throws {RollcallError} one cannot be read */
 async function tablesFor(
   { readTable, folder }: Configuration,

@@ -11,7 +11,7 @@ import type { Counts } from "#plan/change.ts";
 import { overridable } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
 import { describeCheck } from "#plan/render/shared.ts";
-import { compileRules } from "#principals/compile.ts";
+import type { CompiledRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
 import { copyLedger, forgetApplied } from "#sync/ledger/ledger.ts";
 import { planFromSources } from "#sync/planning/planning.ts";
@@ -32,6 +32,8 @@ import { openRehearsalTarget } from "./target.ts";
 export interface DrillOptions extends Pick<RunOptions, "folder" | "memory" | "interruption" | "warn" | "progress"> {
   /** The rules as they stand in the configuration. */
   readonly rules: Rules;
+  /** Compiles others. @throws {InputError} they are not valid */
+  readonly compile: (rules: Rules) => CompiledRules;
   readonly approval: ApprovalPolicy;
   /** The names of the incidents to rehearse; absent: all. */
   readonly only?: readonly IncidentName[] | undefined;
@@ -191,6 +193,7 @@ async function settle(
     principals,
     sync,
     rules: options.rules,
+    compile: options.compile,
     workbench,
     state: target.state(),
   };
@@ -236,7 +239,7 @@ async function happen(
       ...sync,
       sources: sync.sources.map((source) => replaying(source, injection, spool)),
       digest: undefined,
-      rules: injection.rules ?? compileRules(options.rules),
+      rules: injection.rules ?? sync.rules,
       target,
     };
     return judge(

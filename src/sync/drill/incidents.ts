@@ -4,7 +4,6 @@ import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { UnavailableError } from "#errors.ts";
 import { readPrincipals, writePrincipals } from "#plan/lists.ts";
-import { compileRules } from "#principals/compile.ts";
 import type { CompiledRules } from "#principals/compile.ts";
 import type { AttributeValue, Entry } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
@@ -21,6 +20,8 @@ export interface World {
   readonly principals: string;
   readonly sync: Sync;
   readonly rules: Rules;
+  /** Compiles others. @throws {InputError} they are not valid */
+  readonly compile: (rules: Rules) => CompiledRules;
   readonly workbench: Workbench;
   /** The file with the target's list. */
   readonly state: string;
@@ -127,8 +128,10 @@ async function breakOff({ connection }: World): Promise<readonly Injection[] | s
   ];
 }
 
-async function emptyPage({ connection }: World): Promise<readonly Injection[] | string> {
-  const largest = await largestSource(connection);
+async function emptyPage({ connection, sync }: World): Promise<readonly Injection[] | string> {
+  const paged = sync.sources.filter(({ source }) => source.paged === true).map(({ name }) => name);
+  if (paged.length === 0) return "no source is read piece by piece from a server";
+  const largest = await largestSource(connection, paged);
   if (largest === undefined) return noUsers;
   const { source, users } = largest;
   const size = Math.min(1_000, Math.max(1, Math.floor(users / 4)));
@@ -276,7 +279,7 @@ async function wrongTenant({ connection, sync }: World): Promise<readonly Inject
   ];
 }
 
-async function wrongFilter({ connection, sync, rules }: World): Promise<readonly Injection[] | string> {
+async function wrongFilter({ connection, sync, rules, compile }: World): Promise<readonly Injection[] | string> {
   const found: Injection[] = [];
   for (const [kind, rule] of [
     ["users", "include"],
@@ -284,17 +287,17 @@ async function wrongFilter({ connection, sync, rules }: World): Promise<readonly
     ["groups", "include"],
     ["groups", "exclude"],
   ] as const) {
-    const wrong = mistyped(rules[kind]?.[rule]);
-    if (wrong === undefined) continue;
-    const changed = { ...rules, [kind]: { ...rules[kind], [rule]: wrong.expression } } as Rules;
-    try {
-      const compiled = compileRules(changed);
-      found.push({
-        injected: `${kind}.${rule} says ${quote(wrong.to)} instead of ${quote(wrong.from)}`,
-        rules: compiled,
-      });
-    } catch {
-      // Then `validate` says so, and nothing runs.
+    for (const { expression, from, to } of mistyped(rules[kind]?.[rule])) {
+      try {
+        const changed = { ...rules, [kind]: { ...rules[kind], [rule]: expression } } as Rules;
+        found.push({
+          injected: `${kind}.${rule} says ${quote(to)} instead of ${quote(from)}`,
+          rules: compile(changed),
+        });
+        break;
+      } catch {
+        // The name of a table, or of a function: then nothing runs at all.
+      }
     }
   }
   for (const { name } of sync.sources) {
@@ -313,22 +316,19 @@ interface Filtered {
   readonly users?: { readonly filter?: unknown };
 }
 
-/** An expression whose last text that is not a key of `entry` has another last letter. */
-function mistyped(
-  expression: string | undefined,
-): { readonly expression: string; readonly from: string; readonly to: string } | undefined {
-  const texts = Array.from((expression ?? "").matchAll(/(?<!\[\s*)(["'])((?:(?!\1)[^\\])*[a-z])([^a-z"'\\]*)\1/gi));
-  const match = texts.at(-1);
-  if (expression === undefined || match === undefined) return undefined;
-  const [whole, mark = "", start = "", end = ""] = match;
-  const last = start.at(-1) ?? "";
-  const [from, to] = [start + end, `${start.slice(0, -1)}${last === "x" ? "y" : "x"}${end}`];
-  const at = match.index;
-  return {
-    expression: `${expression.slice(0, at)}${mark}${to}${mark}${expression.slice(at + whole.length)}`,
-    from,
-    to,
-  };
+/** The expression with another last letter in one of its texts that is no key of `entry`: the last text first. */
+export function* mistyped(
+  expression = "",
+): Generator<{ readonly expression: string; readonly from: string; readonly to: string }> {
+  const texts = Array.from(expression.matchAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g));
+  for (const { 0: whole, index } of texts.reverse()) {
+    const from = whole.slice(1, -1);
+    const place = from.search(/(?<!\\)[a-z](?=[^a-z]*$)/i);
+    if (place === -1 || /[\w)\]]\[\s*$/.test(expression.slice(0, index))) continue;
+    const to = `${from.slice(0, place)}${from[place] === "x" ? "y" : "x"}${from.slice(place + 1)}`;
+    const [before, after] = [expression.slice(0, index), expression.slice(index + whole.length)];
+    yield { expression: before + whole.charAt(0) + to + whole.charAt(0) + after, from, to };
+  }
 }
 
 async function oldList(world: World): Promise<readonly Injection[] | string> {
@@ -378,9 +378,12 @@ async function withoutUsers({ workbench, state, principals }: World, amount: str
 /** The source with most users, and how many it has. */
 async function largestSource(
   connection: Connection,
+  among?: readonly string[],
 ): Promise<{ readonly source: string; readonly users: number } | undefined> {
   const [largest] = await connection.rows<{ source: string; users: number }>(
-    "SELECT source, count(*)::INTEGER AS users FROM record WHERE kind = 'user' GROUP BY source ORDER BY users DESC, source LIMIT 1",
+    `SELECT source, count(*)::INTEGER AS users FROM record WHERE kind = 'user'
+     ${among === undefined ? "" : `AND source IN (${among.map(literal).join(", ")})`}
+     GROUP BY source ORDER BY users DESC, source LIMIT 1`,
   );
   return largest;
 }
