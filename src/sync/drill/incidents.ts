@@ -300,6 +300,20 @@ async function wrongFilter({ connection, sync, rules, compile }: World): Promise
       }
     }
   }
+  const lists = {
+    users: { onlyMembersOf: rules.users.onlyMembersOf, notMembersOf: rules.users.notMembersOf },
+    groups: { onlyBelow: rules.groups?.onlyBelow, notBelow: rules.groups?.notBelow },
+  };
+  for (const [kind, keys] of Object.entries(lists)) {
+    for (const [key, names] of Object.entries(keys)) {
+      const from = names?.at(-1);
+      const to = from?.replace(/[a-z](?=[^a-z]*$)/i, (letter) => (letter === "x" ? "y" : "x"));
+      if (from === undefined || to === undefined || from === to) continue;
+      const rest = { ...rules[kind as keyof typeof lists], [key]: [...(names ?? []).slice(0, -1), to] };
+      const injected = `${kind}.${key} says ${quote(to)} instead of ${quote(from)}`;
+      found.push({ injected, rules: compile({ ...rules, [kind]: rest } as Rules) });
+    }
+  }
   for (const { name } of sync.sources) {
     const options = (sync.settings["sources"] as Record<string, Filtered | undefined> | undefined)?.[name];
     if (typeof options?.users?.filter !== "string") continue;

@@ -63,7 +63,7 @@ async function listWith(
 
 test("the target of a rehearsal previews and applies what the service does", async () => {
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory: 256 * 2 ** 20 });
-  const real = await openTarget({ name: "analytics", url: service.url, prefix: "", credentials });
+  const real = openTarget({ name: "analytics", url: service.url, prefix: "", credentials });
   const file = (name: string): string => join(folder, name);
   const answerOf = async (path: string): Promise<unknown> => {
     const answer = syncResult.parse(JSON.parse(await readFile(path, "utf8")));
