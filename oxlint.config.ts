@@ -42,6 +42,7 @@ const layers: Record<string, readonly string[]> = {
     "sync/notify/options",
     // What checks the values.
     "principals/compile",
+    "principals/expectations",
     "principals/lookup",
     "principals/rules",
     "files/disk",
@@ -60,6 +61,7 @@ const layers: Record<string, readonly string[]> = {
     "connector",
     "plan",
     "principals/compile",
+    "principals/expectations",
     "principals/lookup",
     "duckdb",
     "files",

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "commander";
 import { duration } from "#values.ts";
 import { someDigest } from "#plan/change.ts";
 import type { Action } from "#plan/change.ts";
-import { overridable } from "#plan/limits.ts";
+import { isExpectation, overridable } from "#plan/limits.ts";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import { aspects } from "#plan/stored.ts";
@@ -75,9 +75,15 @@ export function parseOnly(value: string, before: NonNullable<Selection["only"]> 
   return [...before, ...words.map((word) => actions[word])];
 }
 
-/** `deletes,updates` */
+/** `deletes,updates`, and expectations by their names: `expectation:no guests in finance` */
 export function parseLimits(value: string, before: readonly Overridable[] = []): Overridable[] {
-  return listOfWords(overridable)(value, before);
+  const names = value.split(",").map((each) => each.trim());
+  return [
+    ...before,
+    ...names.flatMap((name) =>
+      isExpectation(name) ? [name] : listOfWords([...overridable, "expectation:NAME"])(name),
+    ),
+  ];
 }
 
 /** `ada`, `user:ada` or `group:Old team`: one principal, because a name may contain commas. */

@@ -6,6 +6,9 @@ import type { Connection } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import { errorDocument, InputError, UnavailableError } from "#errors.ts";
 import { progressOf } from "./plan.ts";
+import { evaluateExpectations } from "#plan/expectations.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
+import { expectationLines } from "#plan/render/expectations.ts";
 import { painter } from "#plan/render/text.ts";
 import { checkChannel } from "#sync/notify/notifier.ts";
 import { readSources } from "#sync/planning/desired.ts";
@@ -125,6 +128,8 @@ interface SyncCheck {
   readonly principals: readonly Readonly<Record<string, unknown>>[];
   /** For a person to look at. */
   readonly problems: readonly string[];
+  /** What it expects, of what the sources make alone. Absent: nothing. */
+  readonly expectations?: readonly ExpectationCheck[];
 }
 
 /** How many records and principals are shown. */
@@ -176,7 +181,7 @@ async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
 
 async function checkSync(context: Context, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
   const { configuration, interruption, output } = context;
-  const { sources, rules } = await openParts(configuration, name);
+  const { sources, rules, expectations = [] } = await openParts(configuration, name);
   const { memory } = configuration;
   const workbench = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
   const { connection } = workbench;
@@ -190,6 +195,12 @@ async function checkSync(context: Context, name: string, found: Map<string, Sour
       signal: interruption.stop,
       warn: () => {},
       progress: progressOf(context, name),
+      keepAttributes: expectations.some(({ readsSource }) => readsSource),
+    });
+    const expected = await evaluateExpectations(connection, expectations, {
+      result: "assembled",
+      sources: sources.map((each) => each.name),
+      signal: interruption.stop,
     });
     const [, ...doubts] = withSubjects(quarantineNotes(assembly.quarantined)).notes;
     return {
@@ -201,7 +212,11 @@ async function checkSync(context: Context, name: string, found: Map<string, Sour
       problems: [
         ...doubts.map((note) => note.trim()),
         ...assembly.neverSet.map((each) => `rule ${each} is set in no record: is that the attribute's name?`),
+        ...expectationLines(expected, { isPlan: false })
+          .filter(({ tone }) => tone !== "quiet")
+          .flatMap(({ text, details }) => [`expectation ${text}`].concat(details.map((each) => `  ${each}`))),
       ],
+      ...(expected.length > 0 && { expectations: expected }),
     };
   } finally {
     output.progress();

@@ -7,8 +7,8 @@ import { command } from "#commands.ts";
 import { painter } from "#plan/render/text.ts";
 import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
-import { describeCheck } from "#plan/render/shared.ts";
-import { formatName, visible } from "#text.ts";
+import { describeCheck, nameLimits } from "#plan/render/shared.ts";
+import { formatName, quote, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 import type { Context } from "./context.ts";
@@ -138,7 +138,18 @@ const memberSource: Readonly<Record<RecordExplanation["memberships"][number]["by
   default: "every user is (defaultGroups)",
 };
 
-function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, groups, waits }: Outcome): string[] {
+function outcomeLines({
+  kind,
+  name,
+  action,
+  why,
+  actual,
+  change,
+  ownedFrom,
+  groups,
+  breaks = [],
+  waits,
+}: Outcome): string[] {
   const lists =
     change === undefined
       ? []
@@ -160,6 +171,10 @@ function outcomeLines({ kind, name, action, why, actual, change, ownedFrom, grou
     ),
     ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
     ...groups.map((way) => `  in ${way.map(formatName).join(" → ")}`),
+    ...breaks.map(
+      (check) =>
+        `  breaks the expectation ${quote(check.name)}${check.already > 0 ? ", as it does already" : ""}: ${visible(check.expect)}`,
+    ),
     ...waits.flatMap((wait) => waitLines(wait, action)),
   ];
 }
@@ -176,8 +191,7 @@ function waitLines(
   { how, limits, reason, since, run, action, expiresAt, next }: Wait,
   now: Outcome["action"],
 ): string[] {
-  const names = [...new Set(limits.map(({ limit }) => limit))].join(", ");
-  const bound = `the limit${limits.length === 1 ? "" : "s"} ${names}`;
+  const bound = nameLimits(limits.map(({ limit }) => limit));
   const because = {
     held: `held by ${bound}: the whole run waits`,
     "left out": `left out because of ${bound}; the rest goes on`,

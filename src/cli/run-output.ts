@@ -66,7 +66,7 @@ interface LimitOption {
 
 /**
  * Shows runs on the terminal, or with `--json` as one document:
- * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "departures"?, "waiting"?, "warnings", "run"?, "outcome"? | "error"?, "recovery"?, "expiresAt"?, "export"?}]}`,
+ * `{"runs": [{"sync", "target"?, "notes"?, "plan"?, "causes"?, "expectations"?, "departures"?, "waiting"?, "warnings", "run"?, "outcome"? | "error"?, "recovery"?, "expiresAt"?, "export"?}]}`,
  * where `plan` is the output of `renderJson`, and `waiting` what limits left out of it. It is written piece by piece: no
  * list of changes is held in memory.
  */
@@ -100,9 +100,10 @@ export async function showStoredPlan(
   run: RunRecord,
   document: Pick<RunDocument, "report">,
 ): Promise<void> {
-  const { sync, target, digest, counts, limits, waiting, notes, causes, kept: isStored } = run;
+  const { sync, target, digest, counts, limits, expectations, waiting, notes, causes, kept: isStored } = run;
   if (digest === undefined || counts === undefined) return;
-  const report = (plan: Plan): Promise<void> => document.report({ sync, target, plan, limits, waiting, notes, causes });
+  const report = (plan: Plan): Promise<void> =>
+    document.report({ sync, target, plan, limits, expectations, waiting, notes, causes });
   if (changes(counts) === 0) return report({ digest, counts, changes: async function* () {} });
   if (!isStored) return;
   const stored = await openStoredChanges(context);
@@ -216,7 +217,7 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
       },
       report: async (report) => {
         const { colour, width } = output;
-        const { limits, causes } = report;
+        const { limits, causes, expectations } = report;
         const notes = report.notes.map(forCaller);
         const leaving = report.departures && leavingCounts(report.departures);
         const title = `${report.sync} → ${report.target}`;
@@ -227,6 +228,7 @@ function textDocuments(output: Output, { limit }: LimitOption): Documents {
           limits,
           notes,
           causes,
+          expectations,
           leaving,
           limit,
         }))
@@ -281,6 +283,8 @@ function jsonDocuments(output: Output): Documents {
           );
           for await (const part of renderJson(report.plan, report.limits)) await output.write(part);
           if (report.causes !== undefined) await output.write(`,"causes":${JSON.stringify(report.causes)}`);
+          if (report.expectations !== undefined)
+            await output.write(`,"expectations":${JSON.stringify(report.expectations)}`);
           if (report.departures !== undefined) await output.write(`,"departures":${JSON.stringify(report.departures)}`);
           if (report.waiting.length > 0) await output.write(`,"waiting":${JSON.stringify(report.waiting)}`);
         },

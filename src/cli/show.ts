@@ -80,6 +80,7 @@ export async function show(context: Context, wanted: string, options: ShowOption
       limits: run.limits,
       notes: run.notes.map(shown),
       causes: run.causes,
+      expectations: run.expectations,
       leaving: run.leaving,
       next: next.map(shown),
       nothing,

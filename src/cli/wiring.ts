@@ -10,6 +10,7 @@ import type { Configuration, SyncConfiguration } from "#config/configuration.ts"
 import { InputError, messageOf, RefusedError } from "#errors.ts";
 import { redactor } from "#http/redact.ts";
 import { compileRules, tablesOf } from "#principals/compile.ts";
+import { compileExpectations, readersOf, tablesOfExpectations } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { LookupTable } from "#principals/lookup.ts";
 import type { Target } from "#sync/ports.ts";
@@ -40,7 +41,9 @@ export async function openSync(
 export async function openParts(configuration: Configuration, name: string): Promise<Omit<Sync, "target" | "place">> {
   const sync = syncOf(configuration, name);
   const tables = await tablesFor(configuration, sync);
-  const rules = compileRules(sync.rules, undefined, tables);
+  const now = new Date();
+  const expectations = compileExpectations(sync.expectations, now, tables);
+  const rules = compileRules(sync.rules, now, tables, readersOf(expectations));
   const digests = Object.fromEntries([...tables].map(([file, { digest }]) => [file, digest]));
   return {
     name,
@@ -62,6 +65,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
     limits: sync.limits,
     causes: sync.causes,
     drift: sync.drift,
+    expectations,
     settings: settingsOf(configuration, name, sync, digests),
     defaultPassword: sync.defaultPassword,
   };
@@ -79,10 +83,11 @@ export async function compilerOf(
 /** The tables that the rules of a sync look values up in, as they are now. @throws {RollcallError} one cannot be read */
 async function tablesFor(
   { readTable, folder }: Configuration,
-  { rules }: SyncConfiguration,
+  { rules, expectations }: SyncConfiguration,
 ): Promise<ReadonlyMap<string, LookupTable>> {
   const tables = new Map<string, LookupTable>();
-  for (const [file, table] of readTable === undefined ? [] : await readTables(tablesOf(rules), folder, readTable)) {
+  const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
+  for (const [file, table] of readTable === undefined ? [] : await readTables(files, folder, readTable)) {
     if (table instanceof Error) throw table;
     tables.set(file, table);
   }
@@ -102,12 +107,25 @@ function openSyncSource(configuration: Configuration, { optional }: SyncConfigur
 /** The digest of everything in the configuration that reading the sources depends on, without secrets. */
 function digestOf(
   configuration: Configuration,
-  { from, optional, rules, causes }: SyncConfiguration,
+  { from, optional, rules, causes, expectations }: SyncConfiguration,
   tables: Readonly<Record<string, string>>,
 ): string {
   const { sources, folder } = configuration;
   const read = from.map((name) => [name, sources[name]?.connector.name, sources[name]?.options]);
-  return sha256(redacted(configuration, [edition, folder, read, optional, rules, causes, tables]));
+  // Attributes are read for expectations, too.
+  const expected = expectations.map(({ over, expect }) => [over, expect]);
+  return sha256(
+    redacted(configuration, [
+      edition,
+      folder,
+      read,
+      optional,
+      rules,
+      causes,
+      tables,
+      ...(expected.length > 0 ? [expected] : []),
+    ]),
+  );
 }
 
 /** A part of the configuration as JSON, without secrets. */

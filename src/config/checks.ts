@@ -3,6 +3,9 @@ import { resolve } from "node:path";
 import { codeOf, lookedIn } from "#files/disk.ts";
 import { isLoopback } from "#http/listening.ts";
 import { checkRules, tablesOf } from "#principals/compile.ts";
+import type { RuleProblem } from "#principals/compile.ts";
+import { checkExpectations, tablesOfExpectations } from "#principals/expectations.ts";
+import type { Expectation } from "#principals/expectations.ts";
 import { readTables } from "#principals/lookup.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { KindRules, Rules } from "#principals/rules.ts";
@@ -251,9 +254,17 @@ export async function checkSyncRules(
       groups: expressions(document, [...base, "groups"], Object.keys(groupRules.shape)),
       groupsFromRules: texts(document, [...base, "groupsFromRules"], ["displayName", "description"]),
     };
-    const tables = readTable && (await readTables(tablesOf(rules), folder, readTable));
-    return checkRules(rules, undefined, tables).map(({ path, message, offset }) => {
-      const place = [...base, ...path];
+    const { places, expectations } = expectationsIn(document, [...base, "expectations"]);
+    const files = [...tablesOf(rules), ...tablesOfExpectations(expectations)];
+    const tables = readTable && (await readTables(files, folder, readTable));
+    const problems: (Omit<RuleProblem, "path"> & { path: Path })[] = [
+      ...checkRules(rules, undefined, tables),
+      ...checkExpectations(expectations, tables).map(({ index, ...problem }) =>
+        Object.assign(problem, { path: [...(places[index] ?? []), "expect"] }),
+      ),
+    ];
+    return problems.map(({ path, message, offset }) => {
+      const place: Path = [...base, ...path];
       const origins = document.origins(place);
       // The message may quote the expression.
       if (origins.length > 0)
@@ -262,6 +273,21 @@ export async function checkSyncRules(
     });
   });
   return (await Promise.all(problems)).flat();
+}
+
+/** The expectations whose expression is a text, and their places in the sync. The schema reports the others. */
+function expectationsIn(
+  document: ConfigurationDocument,
+  base: Path,
+): { readonly places: readonly Path[]; readonly expectations: readonly Pick<Expectation, "over" | "expect">[] } {
+  const all = document.at(base);
+  const found = (Array.isArray(all) ? all : []).flatMap((_, index) => {
+    const { expect } = texts(document, [...base, index], ["expect"]);
+    const over = document.at([...base, index, "over"]);
+    if (over !== undefined && over !== "users" && over !== "groups") return [];
+    return expect === undefined ? [] : ([{ place: ["expectations", index], expect, over }] as const);
+  });
+  return { places: found.map(({ place }) => place), expectations: found };
 }
 
 /** The rules of one kind whose expression is a text. The schema reports the others, and missing ones. */

@@ -1,6 +1,7 @@
 import type { Connector } from "#connector.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
+import type { Expectation } from "#principals/expectations.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { ServiceSettings } from "#service/options.ts";
@@ -105,6 +106,8 @@ export interface SyncConfiguration {
   readonly causes: boolean;
   /** What happens to what somebody changed in the target. */
   readonly drift: DriftRules;
+  /** What must be true of what a run leaves in the target. */
+  readonly expectations: readonly Expectation[];
   /** Bounds on what a run may change. */
   readonly limits: Limits;
   /** Who approves a plan: a person, nobody, or a person only when a limit is tripped. */

@@ -1,7 +1,7 @@
 import { CronExpressionParser } from "cron-parser";
 import { z } from "zod";
 import * as values from "#values.ts";
-import { drift, limits } from "#plan/limit-options.ts";
+import { drift, expectations, limits } from "#plan/limit-options.ts";
 
 /** A CEL expression over `entry`. */
 const expression = (example: string) => values.text(`a CEL expression like ${example}`);
@@ -257,6 +257,9 @@ export const sync = z.strictObject({
     ),
   drift: drift.describe(
     "What to do with what somebody changed in the target while the source says what it said before. revert: take it back. leave: let it stay until the source changes that value. hold: hold the run, as a limit does. Needs `causes`.",
+  ),
+  expectations: expectations.describe(
+    "What must be true of the users and groups that a run leaves in the target. Every plan is checked, dry runs too.",
   ),
   protect: values
     .section({

@@ -1,7 +1,7 @@
 import { runStates } from "#sync/record.ts";
 import { z } from "zod";
 import { someDigest } from "#plan/change.ts";
-import { overridable } from "#plan/limits.ts";
+import { isExpectation, overridable } from "#plan/limits.ts";
 import { aspects } from "#plan/stored.ts";
 import { InputError } from "#errors.ts";
 
@@ -9,7 +9,9 @@ const digest = z
   .string({ error: "expected the 64 hexadecimal digits of a plan" })
   .regex(/^[0-9a-f]{64}$/, { error: "expected the 64 hexadecimal digits of a plan" });
 
-const overrides = z.array(z.enum(overridable, { error: `expected one of ${overridable.join(", ")}` }), {
+const known = `expected one of ${overridable.join(", ")}, or expectation:NAME`;
+const expectation = z.string({ error: known }).refine(isExpectation, { error: known });
+const overrides = z.array(z.union([z.enum(overridable), expectation], { error: known }), {
   error: 'expected a list of limits like ["deletes"]',
 });
 

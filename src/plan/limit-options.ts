@@ -2,6 +2,9 @@ import { z } from "zod";
 import type { Bound, DriftRules, Limits } from "./limits.ts";
 import * as values from "#values.ts";
 
+/** The longest name of an expectation, in characters. */
+const longestName = 80;
+
 const wholeNumber = z
   .int({ error: "expected a whole number" })
   .min(0, { error: "expected a whole number, at least 0" });
@@ -162,3 +165,46 @@ export const drift = z
   )
   .prefault("revert")
   .transform((value): DriftRules => (typeof value === "string" ? { policy: value, ignore: [] } : value));
+
+const nameOfExpectation = `a name of at most ${longestName} characters, without commas`;
+const expectation = z
+  .strictObject({
+    name: values
+      .text(nameOfExpectation)
+      .regex(/^(?! )[^,\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+(?<! )$/u, { error: `expected ${nameOfExpectation}` })
+      .max(longestName, { error: `expected ${nameOfExpectation}` })
+      .describe("What is expected, in words. It stands in reports, and an override names it."),
+    over: z
+      .enum(["users", "groups"])
+      .exactOptional()
+      .describe("What to evaluate `expect` for, one by one. Absent: once, for how many users and groups there are."),
+    expect: values
+      .text('a CEL expression like !("Finance" in groups)')
+      .describe("A CEL expression that is true where all is well."),
+    otherwise: z
+      .enum(["hold", "approve", "warn"])
+      .prefault("hold")
+      .describe(
+        "What to do with a plan that breaks it. hold: hold it, as a limit does. approve: have a person approve it. warn: say so.",
+      ),
+    most: wholeNumber.prefault(0).describe("How many users or groups may break it."),
+  })
+  .refine(({ over, most }) => over !== undefined || most === 0, {
+    path: ["most"],
+    error: "there is nothing to count without `over`; remove it",
+  });
+
+/** `syncs.NAME.expectations`. */
+export const expectations = z
+  .array(expectation, { error: "expected a list of expectations like [{ name, over, expect }]" })
+  .superRefine((all, context) => {
+    for (const [index, { name }] of all.entries())
+      if (all.findIndex((each) => each.name === name) < index)
+        context.addIssue({
+          code: "custom",
+          path: [index, "name"],
+          message: "named twice; give it another name",
+          input: name,
+        });
+  })
+  .prefault([]);

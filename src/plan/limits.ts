@@ -19,9 +19,27 @@ export const limitNames = [
 ] as const;
 export type LimitName = (typeof limitNames)[number];
 
-/** What a person can override for one plan. */
+/** An expectation as a limit. */
+export type ExpectationLimit = `expectation:${string}`;
+
+/** The name under which an expectation holds a plan, and is overridden. */
+export function limitOf(expectation: string): ExpectationLimit {
+  return `expectation:${expectation}`;
+}
+
+/** The name of the expectation that a limit is; undefined when it is none. */
+export function expectationOf(limit: string): string | undefined {
+  return limit.startsWith("expectation:") ? limit.slice("expectation:".length) : undefined;
+}
+
+/** Whether what an override names is an expectation. */
+export function isExpectation(name: string): name is ExpectationLimit {
+  return (expectationOf(name) ?? "") !== "";
+}
+
+/** What a person can override for one plan, besides expectations. */
 export const overridable = [...limitNames, "renames", "reusedNames"] as const;
-export type Overridable = (typeof overridable)[number];
+export type Overridable = (typeof overridable)[number] | ExpectationLimit;
 
 /** The limits on what a plan does; they are added up over 24 hours. */
 export const measures = [
@@ -99,8 +117,8 @@ export interface SourceSize {
 
 /** One limit and its verdict on a plan. */
 export interface LimitCheck {
-  readonly limit: LimitName;
-  /** What is counted: `users`, `groups`, `memberships`, `attributes`, `users of corp`. */
+  readonly limit: LimitName | ExpectationLimit;
+  /** What is counted: `users`, `groups`, `memberships`, `attributes`, `users of corp`; `counts` for an expectation of numbers. */
   readonly of: string;
   /** What the plan does, with `earlier`. */
   readonly value: number;
@@ -108,13 +126,15 @@ export interface LimitCheck {
   readonly earlier: number;
   /** The most that `value` may be; for `minUsers` and `minGroups` the least. */
   readonly bound: number;
-  /** Where the bound comes from: `10% of 400`. */
+  /** Where the bound comes from: `10% of 400`; the expression of an expectation. */
   readonly basis: string;
   /** The groups that it is about, those that lose most first, and of more than these only the first. */
   readonly groups?: readonly LosingGroup[] | undefined;
   readonly tripped: boolean;
   /** It is tripped, and a person has overridden it for this plan. */
   readonly overridden: boolean;
+  /** Of an expectation: what it does when it is tripped. Absent: it holds the plan. */
+  readonly otherwise?: "hold" | "approve" | undefined;
 }
 
 /** A group that loses members, of how many. Both with those of the 24 hours before, where these count. */
@@ -292,7 +312,7 @@ export function checkLimits(limits: Limits, facts: Facts): LimitCheck[] {
     .sort((a, b) => limitNames.indexOf(a.limit) - limitNames.indexOf(b.limit));
 }
 
-type Unjudged = Omit<LimitCheck, "overridden">;
+type Unjudged = Omit<LimitCheck, "overridden" | "limit"> & { readonly limit: LimitName };
 
 /** These shrink what they are a percentage of: so they are measured against what was there when the 24 hours began. */
 const takesAway: ReadonlySet<Measure> = new Set(["deletes", "membershipsLost", "blanked"]);

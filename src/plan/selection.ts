@@ -3,7 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Action } from "./change.ts";
-import { measures } from "./limits.ts";
+import { isExpectation, measures } from "./limits.ts";
 import type { LimitCheck, Measure } from "./limits.ts";
 
 /** A principal by its name. */
@@ -74,6 +74,11 @@ async function refuseUnplanned(connection: Connection, named: readonly string[])
     throw new InputError(`the plan does not change the ${missing.kind} ${missing.name}: it cannot be left out of it`);
 }
 
+/** Whether a limit holds the whole plan, even where the changes beyond other limits wait and the rest is applied. */
+export function concernsWhole(limit: LimitCheck["limit"]): boolean {
+  return limit === "drift" || isExpectation(limit);
+}
+
 /**
  * The measures that wait because of limits. A source that has shrunk, or has too few records, may not have been read
  * properly: then everything waits that takes something away.
@@ -82,8 +87,7 @@ export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> 
   const waiting = new Set<Measure>();
   for (const { limit, tripped, overridden } of checks) {
     if (!tripped || overridden) continue;
-    // A run that drift holds is held whatever else is done beyond limits.
-    if (limit === "drift") continue;
+    if (concernsWhole(limit)) continue;
     const isMeasure = (measures as readonly string[]).includes(limit);
     for (const each of isMeasure ? [limit as Measure] : (["deletes", "membershipsLost"] as const)) waiting.add(each);
   }

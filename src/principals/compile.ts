@@ -163,9 +163,15 @@ export function tablesOf(rules: Rules): string[] {
  * Compiles the rules.
  * @param now what `now()` returns: one moment for all entries of a run
  * @param tables what `lookup` reads, see `tablesOf`
+ * @param others expressions that read entries, too, once they are principals: what they read is kept for them
  * @throws {InputError} with what `checkRules` finds
  */
-export function compileRules(rules: Rules, now = new Date(), tables?: LookupTables): CompiledRules {
+export function compileRules(
+  rules: Rules,
+  now = new Date(),
+  tables?: LookupTables,
+  others: Readonly<Record<"users" | "groups", readonly Expression[]>> = { users: [], groups: [] },
+): CompiledRules {
   const { problems, users, groups, groupsFromRules, join } = compile(rules, now, undefined, tables);
   if (problems.length > 0) {
     throw new InputError("the rules are not valid", {
@@ -189,10 +195,14 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
   const groupQuestions = { lists, direct: asks("memberOf"), nested: asks("nestedMemberOf") };
   const asksGroups = lists.length > 0 || groupQuestions.direct || groupQuestions.nested;
   const needed = asksGroups && groups === undefined ? usualNames : [];
-  const read = { users: attributesOf(expressions.users), groups: attributesOf(expressions.groups) };
+  const readers = {
+    users: [...expressions.users.map(([, rule]) => rule), ...others.users],
+    groups: [...expressions.groups.map(([, rule]) => rule), ...others.groups],
+  };
+  const read = { users: attributesOf(readers.users), groups: attributesOf(readers.groups) };
   const readForScope = {
-    users: attributesOf(expressions.users.filter(decidesScope)),
-    groups: attributesOf(expressions.groups.filter(decidesScope)),
+    users: attributesOf(expressions.users.filter(decidesScope).map(([, rule]) => rule)),
+    groups: attributesOf(expressions.groups.filter(decidesScope).map(([, rule]) => rule)),
   };
   return {
     makesGroups: groups !== undefined,
@@ -248,7 +258,7 @@ export function compileRules(rules: Rules, now = new Date(), tables?: LookupTabl
       if (users === undefined || groups === undefined) return undefined;
       return { users, groups: [...new Set([...groups, ...needed])] };
     },
-    required: () => ({ users: requiredOf(expressions.users), groups: requiredOf(expressions.groups) }),
+    required: () => ({ users: requiredOf(readers.users), groups: requiredOf(readers.groups) }),
   };
 }
 
@@ -345,13 +355,13 @@ function describeGroup(
 }
 
 /** How long compiling a rule may take, in milliseconds; ordinary ones take one. */
-const compileLimit = 5000;
+export const compileLimit = 5000;
 
 const isolated = createContext({ work: undefined as (() => unknown) | undefined });
 const call = new Script("work()");
 
 /** Compiles an expression. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
-function compileWithin(
+export function compileWithin(
   timeout: number,
   source: string,
   now: Date,
@@ -412,14 +422,14 @@ function joinKeyOf(
   }
 }
 
-/** The attributes that any of the rules reads; undefined when one may read any. */
-function requiredOf(rules: readonly (readonly [string, Expression])[]): readonly string[] {
-  return [...new Set(rules.flatMap(([, { required }]) => required))];
+function requiredOf(rules: readonly Expression[]): readonly string[] {
+  return [...new Set(rules.flatMap(({ required }) => required))];
 }
 
-function attributesOf(rules: readonly (readonly [string, Expression])[]): string[] | undefined {
+/** The attributes that any of the rules reads; undefined when one may read any. */
+function attributesOf(rules: readonly Expression[]): string[] | undefined {
   const found = new Set<string>();
-  for (const [, { attributes }] of rules) {
+  for (const { attributes } of rules) {
     if (attributes === undefined) return undefined;
     for (const name of attributes) found.add(name);
   }

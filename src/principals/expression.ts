@@ -17,10 +17,13 @@ export interface Expression {
   readonly type: string;
   /**
    * @param groups what `memberOf(entry)` and `nestedMemberOf(entry)` give; absent: that is not known
+   * @param values of the other variables of its vocabulary
    * @returns CEL's value: a string, bigint, number, boolean, list or null
    * @throws {Error} whose message says why there is no value for these attributes
    */
-  evaluate(attributes: Attributes, groups?: SourceGroups): unknown;
+  evaluate(attributes: Attributes, groups?: SourceGroups, values?: Readonly<Record<string, unknown>>): unknown;
+  /** Whether it uses a variable: not at all, for nothing but its size, or in any way. */
+  uses(variable: string): "not" | "size" | "any";
   /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
   unset(attributes: Attributes): string;
   /** The attributes that were read so far and never set, except those in `has` or `coalesce`. */
@@ -101,30 +104,67 @@ function lookUp(file: string, value: unknown): LookupRow {
   return new LookupRow(table.columns, key === null ? undefined : table.rows.get(lookupKey(key)));
 }
 
-const environment = new Environment({ homogeneousAggregateLiterals: false })
-  .registerType("Entry", EntryRecord)
-  .registerVariable("entry", "Entry")
-  // What `now()` and `has` become, see `withOwnFunctions`.
-  .registerVariable("Now", "google.protobuf.Timestamp")
-  .registerType("Row", LookupRow)
-  .registerFunction("Has(dyn): bool", (value) => value !== null && !(value instanceof LookupRow && value.isMissing), {
-    async: false,
-  })
-  .registerFunction("lookup(string, dyn): Row", lookUp, { async: false })
-  .registerOperator("Row == null", (row: LookupRow) => row.isMissing)
-  .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
-  .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
-for (const name of Object.keys(groupFunctions) as GroupFunction[])
-  environment.registerFunction(`${name}(Entry): list<string>`, (record: EntryRecord) => record.groupsBy(name), {
-    async: false,
-  });
-registerFunctions(environment);
+/** All users, or all groups: they can be counted, and nothing else. */
+export class Counted {
+  readonly size: number;
 
-/** What an expression is about: an entry, or a single text. */
-export type Subject = "entry" | "value";
+  constructor(size: number) {
+    this.size = size;
+  }
+}
+
+const ofPrincipals = {
+  name: "string",
+  displayName: "string",
+  description: "dyn",
+  groups: "list<string>",
+  nestedGroups: "list<string>",
+  inSource: "bool",
+  entry: "Entry",
+};
+
+/** What expressions can name, by what they are about: an entry, a single text, a user or a group of the target, or how many there are. */
+const vocabularies = {
+  entry: { entry: "Entry" },
+  value: { entry: "Entry", value: "string" },
+  users: { ...ofPrincipals, mail: "dyn" },
+  groups: { ...ofPrincipals, members: "list<string>", nestedMembers: "list<string>" },
+  counts: { users: "Counted", groups: "Counted" },
+} as const satisfies Record<string, Readonly<Record<string, string>>>;
+/** What an expression is about. */
+export type Subject = keyof typeof vocabularies;
+
+function createEnvironment(variables: Readonly<Record<string, string>>): Environment {
+  const environment = new Environment({ homogeneousAggregateLiterals: false })
+    .registerType("Entry", EntryRecord)
+    .registerType("Counted", Counted)
+    // What `now()` and `has` become, see `withOwnFunctions`.
+    .registerVariable("Now", "google.protobuf.Timestamp")
+    .registerType("Row", LookupRow)
+    .registerFunction("Has(dyn): bool", (value) => value !== null && !(value instanceof LookupRow && value.isMissing), {
+      async: false,
+    })
+    .registerFunction("lookup(string, dyn): Row", lookUp, { async: false })
+    .registerOperator("Row == null", (row: LookupRow) => row.isMissing)
+    .registerFunction("Counted.size(): int", ({ size }: Counted) => BigInt(size), { async: false })
+    .registerFunction("size(Counted): int", ({ size }: Counted) => BigInt(size), { async: false })
+    .registerOperator("string + int", (text: string, number: bigint) => `${text}${number}`)
+    .registerOperator("int + string", (number: bigint, text: string) => `${number}${text}`);
+  for (const name of Object.keys(groupFunctions) as GroupFunction[])
+    environment.registerFunction(`${name}(Entry): list<string>`, (record: EntryRecord) => record.groupsBy(name), {
+      async: false,
+    });
+  for (const [name, type] of Object.entries(variables)) environment.registerVariable(name, type);
+  registerFunctions(environment);
+  return environment;
+}
+
 const environments: Readonly<Record<Subject, Environment>> = {
-  entry: environment,
-  value: environment.clone().registerVariable("value", "string"),
+  entry: createEnvironment(vocabularies.entry),
+  value: createEnvironment(vocabularies.value),
+  users: createEnvironment(vocabularies.users),
+  groups: createEnvironment(vocabularies.groups),
+  counts: createEnvironment(vocabularies.counts),
 };
 
 /**
@@ -147,17 +187,17 @@ export function compileExpression(
     const original = environment.parse(text).ast;
     const parsed = environment.parse(withOwnFunctions(text, original));
     const checked = parsed.check();
-    if (!checked.valid) return fault(checked.error, parsed.ast, text);
+    if (!checked.valid) return fault(checked.error, { ast: parsed.ast, text, over });
     const nodes = [...nodesOf(parsed.ast)];
     const wrongPattern = nodes.map(patternFault).find((found) => found !== undefined);
     if (wrongPattern !== undefined) return wrongPattern;
     const wrongLookup = nodes.map((node) => lookupFault(node, tables)).find((found) => found !== undefined);
     if (wrongLookup !== undefined) return wrongLookup;
-    const wrongEntry = nodes.map(groupsFault).find((found) => found !== undefined);
+    const wrongEntry = nodes.map((node) => groupsFault(node, over)).find((found) => found !== undefined);
     if (wrongEntry !== undefined) return wrongEntry;
     const optional = new Set(nodes.filter(expectsNull).flatMap(namedIn));
     const record = new EntryRecord();
-    const context = { entry: record, Now: now };
+    const context: Record<string, unknown> = { entry: record, Now: now };
     const entryNode = over === "value" ? nodes.find(({ op, args }) => op === "id" && args === "entry") : undefined;
     if (entryNode !== undefined)
       return {
@@ -169,13 +209,15 @@ export function compileExpression(
     return {
       source,
       type: checked.type ?? "dyn",
-      evaluate: (attributes, groups) => {
+      uses: (variable) => use(nodes, variable),
+      evaluate: (attributes, groups, values) => {
         record.attributes = attributes;
         lookupTables = tables;
         record.groups = groups;
         if (attribute !== undefined) return record.get(attribute);
+        if (values !== undefined) Object.assign(context, values);
         try {
-          return parsed(over === "entry" ? context : { ...context, value: record.get("value") });
+          return parsed(over === "value" ? { ...context, value: record.get("value") } : context);
         } catch (error) {
           throw new Error(explain(error, parsed.ast, attributes, text), { cause: error });
         }
@@ -190,7 +232,7 @@ export function compileExpression(
       asksGroups: [...new Set(nodes.flatMap((node) => groupsAskedBy(node) ?? []))],
     };
   } catch (error) {
-    if (error instanceof ParseError) return fault(error, undefined, text);
+    if (error instanceof ParseError) return fault(error, { text });
     // The library calls itself once for each operator of a long chain.
     if (error instanceof RangeError)
       return { message: 'too many operators in one expression; split it, or use a list: entry.x in ["a", "b"]' };
@@ -270,24 +312,47 @@ function groupsAskedBy(node: ASTNode): GroupFunction | undefined {
   return Object.hasOwn(groupFunctions, name) ? (name as GroupFunction) : undefined;
 }
 
-function groupsFault(node: ASTNode): Fault | undefined {
+function groupsFault(node: ASTNode, over: Subject): Fault | undefined {
   const name = groupsAskedBy(node);
   if (name === undefined || node.op !== "call") return undefined;
+  if (over !== "entry")
+    return {
+      message: `${name}() is for rules; here, groups and nestedGroups are those of the target`,
+      offset: node.start,
+    };
   const [argument] = node.args[1];
   if (argument?.op === "id" && argument.args === "entry") return undefined;
   return { message: `write ${name}(entry): it gives the groups of the entry`, offset: argument?.start ?? node.start };
 }
 
-const hints: Readonly<Record<string, string>> = {
-  unknown_variable: "an attribute is read as entry.NAME",
-  incompatible_ternary_branches: "for no value write dyn(null)",
-};
+const hints: Readonly<Record<string, string>> = { incompatible_ternary_branches: "for no value write dyn(null)" };
 
-function fault(error: TypeCheckResult["error"], ast?: ASTNode, text = ""): Fault {
+function hintOf(code: string, over: Subject): string | undefined {
+  if (code !== "unknown_variable")
+    return over === "counts" ? "users.size() and groups.size() count; for each of them write over: users" : hints[code];
+  if (over === "entry") return "an attribute is read as entry.NAME";
+  if (over === "value") return "there is only value";
+  const names = Object.keys(vocabularies[over]).join(", ");
+  if (over === "counts") return `there are ${names}; for each of them write over: users`;
+  return `there are ${names}; an attribute of the source is read as entry.NAME`;
+}
+
+function fault(
+  error: TypeCheckResult["error"],
+  {
+    ast,
+    text = "",
+    over = "entry",
+  }: {
+    readonly ast?: ASTNode;
+    readonly text?: string;
+    readonly over?: Subject;
+  } = {},
+): Fault {
   if (error === undefined) return { message: "the expression is not valid" };
   const { code, range, summary } = error;
   const node = [...nodesOf(ast)].find(({ start, end }) => start === range?.start && end === range.end);
-  const hint = hints[code];
+  const hint = hintOf(code, over);
   const message =
     attributeMeant(text, range?.start) ?? `${plain(summary, node, text)}${hint === undefined ? "" : `; ${hint}`}`;
   return range === undefined ? { message } : { message, offset: range.start };
@@ -340,7 +405,7 @@ const optionalFunctions = new Set(["bind", "hasValue", "none", "of", "or", "orVa
 const knownFunctions = new Map<string, { isFunction: boolean; isMethod: boolean }>([
   ["now", { isFunction: true, isMethod: false }],
 ]);
-for (const { name, receiverType } of environment.getDefinitions().functions) {
+for (const { name, receiverType } of environments.entry.getDefinitions().functions) {
   if (!/^[a-z]/.test(name) || optionalFunctions.has(name)) continue;
   const known = knownFunctions.get(name) ?? { isFunction: false, isMethod: false };
   knownFunctions.set(name, {
@@ -451,6 +516,18 @@ function isNode(value: unknown): value is ASTNode {
 function unset(ast: ASTNode, attributes: Attributes): string {
   const names = new Set(namedIn(ast).filter((name) => attributeOf(attributes, name) === undefined));
   return [...names].map((name) => `; entry.${name} is not set`).join("");
+}
+
+/** How an expression uses a variable. */
+function use(nodes: readonly ASTNode[], variable: string): "not" | "size" | "any" {
+  const isIt = (node: ASTNode | undefined): boolean => node?.op === "id" && node.args === variable;
+  const all = nodes.filter(isIt).length;
+  const sizes = nodes.filter(
+    (node) =>
+      (node.op === "rcall" && node.args[0] === "size" && isIt(node.args[1])) ||
+      (node.op === "call" && node.args[0] === "size" && isIt(node.args[1][0])),
+  ).length;
+  return all === 0 ? "not" : all === sizes ? "size" : "any";
 }
 
 /** Whether the expression itself handles a missing attribute. */

@@ -2,6 +2,7 @@ import type { ErrorDocument, HeldBy } from "#errors.ts";
 import type { Cause as ChangeCause } from "#plan/causes.ts";
 import type { Counts } from "#plan/change.ts";
 import type { LeavingCounts } from "#plan/departures.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Selection } from "#plan/selection.ts";
@@ -97,6 +98,8 @@ export interface RunRecord {
   readonly limits: readonly LimitCheck[];
   /** Why the changes are there, those that explain most first. Absent: not found out, or an undo. */
   readonly causes?: readonly ChangeCause[];
+  /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** What limits left out of the plan. */
   readonly waiting: readonly Measure[];
   /** Notes for people, one line each. */

@@ -8,6 +8,7 @@ import type { Cause } from "#plan/causes.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import type { DriftLeft } from "#plan/drift.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
@@ -76,6 +77,8 @@ export interface Report {
   readonly causes?: readonly Cause[] | undefined;
   /** What stays as somebody made it in the target. */
   readonly drift?: DriftLeft | undefined;
+  /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** Who leaves later or never. Absent for a stored plan. */
   readonly departures?: Departures | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
@@ -131,15 +134,18 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const send = await prepareList(sync, workbench, plan);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
     await options.report?.({ sync: sync.name, target: sync.target.name, limits, ...planned });
-    const isBeyond = beyondLimits(sync, planned).length > 0;
+    const beyond = beyondLimits(sync, planned);
+    const isBeyond = beyond.length > 0;
     if ((changed || isBeyond) && options.apply) await options.store?.(workbench, planned);
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
     const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
     // Sources that have lost too much are held even if the plan has no changes, yet, to approve.
-    if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned, options.id);
+    const asks = !options.apply || options.digest !== undefined || options.approval !== undefined;
+    if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned, { run: options.id, asks });
     const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
     if (changed && !options.apply) return { outcome: "planned", ...result };
-    if (changed && (policy === "required" || (policy !== "automatic" && isBeyond)))
+    const mustAsk = options.digest === undefined && beyond.some(({ otherwise }) => otherwise === "approve");
+    if (changed && (policy === "required" || (policy !== "automatic" && isBeyond) || mustAsk))
       return { outcome: "pending", ...result };
     if (options.apply) {
       watching.enterApply();

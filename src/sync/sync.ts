@@ -5,6 +5,7 @@ import type { DepartureRules } from "#plan/departures.ts";
 import type { Limits } from "#plan/limits.ts";
 import type { Protection } from "#plan/protect.ts";
 import type { CompiledRules } from "#principals/compile.ts";
+import type { CompiledExpectation } from "#principals/expectations.ts";
 import type { Target } from "./ports.ts";
 
 /** One sync, opened: sources + rules + target. */
@@ -23,6 +24,8 @@ export interface Sync {
   /** Whether the causes of changes are found: what the rules read is stored with the last applied run then. */
   readonly causes: boolean;
   readonly drift: DriftRules;
+  /** What must be true of what a run leaves in the target. Absent: nothing is expected. */
+  readonly expectations?: readonly CompiledExpectation[] | undefined;
   /** What the sync is configured to do, without secrets: changes of it are causes. */
   readonly settings: Readonly<Record<string, unknown>>;
   /** The password of every created user; absent: a random one for the run, known to nobody. */

@@ -189,6 +189,25 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
       }
     },
   });
+  const violations = new prometheus.Gauge({
+    name: "rollcall_expectation_violations",
+    help: "Users and groups that break an expectation once the sync's last plan is applied: new ones, and those that do already.",
+    labelNames: ["sync", "expectation", "state"],
+    registers,
+    collect: () => {
+      violations.reset();
+      const coordinator = observed();
+      const runs = coordinator?.runs() ?? [];
+      for (const { sync } of coordinator?.syncs() ?? []) {
+        const last = runs.find((run) => run.sync === sync && run.expectations !== undefined);
+        for (const { name: expectation, violations: all, already, state } of last?.expectations ?? []) {
+          if (state === "unknown") continue;
+          violations.set({ sync, expectation, state: "new" }, all - already);
+          violations.set({ sync, expectation, state: "already" }, already);
+        }
+      }
+    },
+  });
   const principals = new prometheus.Gauge({
     name: "rollcall_principals",
     help: "Users and groups in a sync's target, as of its last run that listed them.",

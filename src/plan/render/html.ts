@@ -16,6 +16,7 @@ import {
   worthShowing,
 } from "./shared.ts";
 import type { Fact, RenderOptions, Section } from "./shared.ts";
+import { expectationLines } from "./expectations.ts";
 
 /** How many groups of a principal are shown; the rest can be unfolded. */
 const groupsShown = 20;
@@ -40,6 +41,15 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
   const causes = causeLines(options.causes);
   if (causes.lines.length > 0)
     yield `<h2>Causes</h2>\n<pre>${causes.lines.map((line) => escaped(line)).join("\n")}</pre>\n`;
+  const expectations = expectationLines(options.expectations, options);
+  if (expectations.length > 0) {
+    yield "<h2>Expectations</h2>\n<ul>\n";
+    for (const { tone, text, details } of expectations) {
+      const names = details.map((detail) => `<li>${isolated(detail)}</li>`).join("");
+      yield `<li class="${tone}">${escaped(text)}${names === "" ? "" : `<ul>${names}</ul>`}</li>\n`;
+    }
+    yield "</ul>\n";
+  }
   const checks = worthShowing(limits);
   if (checks.length > 0) {
     yield "<h2>Limits</h2>\n<ul>\n";

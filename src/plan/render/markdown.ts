@@ -13,6 +13,7 @@ import {
   worthShowing,
 } from "./shared.ts";
 import type { RenderOptions } from "./shared.ts";
+import { expectationLines } from "./expectations.ts";
 
 const groupsShown = 20;
 
@@ -32,6 +33,14 @@ async function* pieces(plan: Plan | undefined, options: RenderOptions): AsyncIte
   if (plan !== undefined) yield* planPieces(plan, options);
   const causes = causeLines(options.causes);
   if (causes.lines.length > 0) yield `\n### Causes\n\n${block(causes.lines.join("\n"))}`;
+  const expectations = expectationLines(options.expectations, options);
+  if (expectations.length > 0) {
+    yield `\n### Expectations\n\n`;
+    for (const { tone, text, details } of expectations) {
+      yield `- ${tone === "quiet" ? "" : `**${tone === "bad" ? "broken by this plan" : "broken"}** `}${code(text)}\n`;
+      for (const detail of details) yield `  - ${code(detail)}\n`;
+    }
+  }
   const checks = worthShowing(limits);
   if (checks.length > 0) {
     yield `\n### Limits\n\n`;

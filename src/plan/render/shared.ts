@@ -3,8 +3,10 @@ import type { Action, Change, Counts, KindCounts, Part, Plan } from "#plan/chang
 import type { LeavingCounts } from "#plan/departures.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
+import { expectationOf, isExpectation } from "#plan/limits.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, LosingGroup } from "#plan/limits.ts";
-import { formatName, formatNumber, formatPrincipals, formatSizes, pluralize, visible } from "#text.ts";
+import { formatName, formatNumber, formatPrincipals, formatSizes, pluralize, quote, visible } from "#text.ts";
 
 /** How much of a plan is shown, and what is shown with it. */
 export interface RenderOptions {
@@ -14,6 +16,8 @@ export interface RenderOptions {
   readonly limit?: number | undefined;
   /** The checks of its limits. */
   readonly limits?: readonly LimitCheck[] | undefined;
+  /** What the sync expects of the target. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** What a person should know besides the changes, a line each. */
   readonly notes?: readonly string[] | undefined;
   /** Why the changes are there, those that explain most first. */
@@ -147,9 +151,28 @@ export async function* inChunks(pieces: AsyncIterable<string>): AsyncIterable<st
   if (chunk !== "") yield chunk;
 }
 
+/** Limits by their names: `the limits deletes, updates, the expectation "badges"`. */
+export function nameLimits(limits: readonly LimitCheck["limit"][]): string {
+  const all = [...new Set(limits)];
+  const others = all.filter((limit) => !isExpectation(limit));
+  const expectations = all.flatMap((limit) => expectationOf(limit) ?? []).map(quote);
+  return [...severally("limit", others), ...severally("expectation", expectations)].join(" and ");
+}
+
+function severally(one: string, names: readonly string[]): string[] {
+  return names.length === 0 ? [] : [`the ${one}${names.length === 1 ? "" : "s"} ${names.join(", ")}`];
+}
+
 /** The check of a limit as a line: `deletes: 40 users, at most 10 (10% of 100)`. */
 export function describeCheck(check: LimitCheck): string {
   const { limit, of, value, earlier, bound, basis, groups = [] } = check;
+  const expectation = expectationOf(limit);
+  if (expectation !== undefined)
+    return `expectation ${quote(expectation)}: ${
+      of === "counts"
+        ? `${visible(basis)} is not true`
+        : `${formatNumber(value)} ${value === 1 ? `${of.slice(0, -1)} breaks` : `${of} break`} it, at most ${formatNumber(bound)} may`
+    }`;
   const before = earlier === 0 ? "" : ` in 24 hours, ${formatNumber(earlier)} of them already`;
   const counted = visible(value === 1 ? of.replace(/^([a-z]+)s\b/, "$1") : of);
   const [most, what] =
@@ -179,7 +202,9 @@ export function verdictOf({ tripped, overridden }: LimitCheck): "tripped" | "ove
   return overridden ? "overridden" : "tripped";
 }
 
-/** The checks worth a line: those that count anything at all. */
+/** The checks worth a line: those that count anything at all. Expectations have lines of their own. */
 export function worthShowing(checks: readonly LimitCheck[]): LimitCheck[] {
-  return checks.filter(({ value, tripped, limit }) => tripped || (value > 0 && !limit.startsWith("min")));
+  return checks.filter(
+    ({ value, tripped, limit }) => !isExpectation(limit) && (tripped || (value > 0 && !limit.startsWith("min"))),
+  );
 }

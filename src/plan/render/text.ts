@@ -18,6 +18,8 @@ import {
   worthShowing,
 } from "./shared.ts";
 import type { Fact, RenderOptions, Words } from "./shared.ts";
+import { expectationLines } from "./expectations.ts";
+import type { ExpectationLine } from "./expectations.ts";
 
 export interface TextOptions extends RenderOptions {
   readonly colour: boolean;
@@ -57,6 +59,9 @@ async function* pieces(plan: Plan | undefined, options: TextOptions): AsyncItera
     yield `\n${paint("bold", "Causes")}\n${causes.lines.map((line) => `  ${line}\n`).join("")}`;
     if (causes.rest > 0) yield `  ${paint("dim", `… and ${formatNumber(causes.rest)} more (use --json)`)}\n`;
   }
+  const expectations = expectationLines(options.expectations, options);
+  if (expectations.length > 0)
+    yield `\n${paint("bold", "Expectations")}\n${expectations.map((line) => expectationText(line, paint)).join("")}`;
   const checks = worthShowing(limits);
   if (checks.length > 0)
     yield `\n${paint("bold", "Limits")}\n${checks.map((check) => limitLine(check, paint)).join("")}`;
@@ -110,6 +115,17 @@ const verdicts = {
   overridden: { symbol: "!", style: "yellow", word: ": overridden" },
   tripped: { symbol: "✗", style: "red", word: ": tripped" },
 } as const;
+
+const marksOfTones = {
+  bad: { symbol: "✗", style: "red" },
+  waiting: { symbol: "!", style: "yellow" },
+  quiet: { symbol: "✓", style: "dim" },
+} as const;
+
+function expectationText({ tone, text, details }: ExpectationLine, paint: Paint): string {
+  const { symbol, style } = marksOfTones[tone];
+  return `  ${paint(style, `${symbol} ${text}`)}\n${details.map((line) => `      ${line}\n`).join("")}`;
+}
 
 function limitLine(check: LimitCheck, paint: Paint): string {
   const { symbol, style, word } = verdicts[verdictOf(check)];

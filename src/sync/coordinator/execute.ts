@@ -119,7 +119,7 @@ async function execute(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, subjects, departures, quarantined, causes } = report;
+        const { plan, limits, waiting, subjects, departures, quarantined, causes, expectations } = report;
         const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
         const notes = [...report.notes, ...remarks];
         update({
@@ -131,6 +131,7 @@ async function execute(
           subjects,
           leaving,
           causes,
+          expectations,
           quarantined: quarantined ?? run.quarantined,
         });
         await watcher.report?.({ ...report, notes });
@@ -170,8 +171,8 @@ async function execute(
   });
 }
 
-function planOf({ digest, counts, limits, waiting, notes, kept }: RunRecord): Partial<RunRecord> {
-  return { digest, counts, limits, waiting, notes, kept };
+function planOf({ digest, counts, limits, expectations, waiting, notes, kept }: RunRecord): Partial<RunRecord> {
+  return { digest, counts, limits, expectations, waiting, notes, kept };
 }
 
 /** Records when the stages of a run begin and end. */

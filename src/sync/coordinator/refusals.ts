@@ -1,7 +1,7 @@
 import { command } from "#commands.ts";
 import { InputError } from "#errors.ts";
-import type { LimitName } from "#plan/limits.ts";
-import { isPart } from "#plan/selection.ts";
+import type { LimitCheck } from "#plan/limits.ts";
+import { concernsWhole, isPart } from "#plan/selection.ts";
 import { quote } from "#text.ts";
 import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -9,10 +9,10 @@ import type { Approval } from "./coordinator.ts";
 
 const openRuns = `waiting runs: \`${command("runs", "--state", "pending")}\`, held ones: \`${command("runs", "--state", "held")}\``;
 
-/** The limits that a run's plan exceeds; none if the plan already leaves out the changes beyond them. */
-export function trippedLimits({ limits, waiting }: RunRecord): LimitName[] {
-  if (waiting.length > 0) return [];
-  return [...new Set(limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit))];
+/** The limits that a run's plan exceeds, without those whose changes the plan already leaves out. */
+export function trippedLimits({ limits, waiting }: RunRecord): LimitCheck["limit"][] {
+  const tripped = limits.filter(({ tripped, overridden }) => tripped && !overridden).map(({ limit }) => limit);
+  return [...new Set(tripped.filter((limit) => waiting.length === 0 || concernsWhole(limit)))];
 }
 
 export function notOpen({ id, state, heldBy, endedAt, sameAs }: RunRecord, what: "approved" | "rejected"): InputError {

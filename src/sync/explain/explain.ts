@@ -17,7 +17,8 @@ import { watch } from "#sync/interruption.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import { readJournal } from "#sync/journal.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
-import { planWithinLimits, scopeOfSources } from "#sync/planning/limits.ts";
+import { evaluateExpectations } from "#plan/expectations.ts";
+import { planWithinLimits, scopeOfSources, withExpectations } from "#sync/planning/limits.ts";
 import { differenceOf, foreignCalled, nearestNames, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
@@ -98,7 +99,14 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
     const found = await outcomesOf(workbench.connection, sync, { wanted, names, limit });
     const unread = assembly.unread.map(({ name }) => name);
     const outcomes =
-      found.length === 0 ? [] : await withWaits(found, sync, workbench.connection, { ...options, history, unread });
+      found.length === 0
+        ? []
+        : await withWaits(found, sync, workbench.connection, {
+            ...options,
+            history,
+            unread,
+            signal: watching.signal(),
+          });
     const foreign = await foreignCalled(workbench.connection, wanted);
     const isFound = records.length + outcomes.length + foreign.length > 0;
     const nearest = isFound ? [] : await nearestNames(workbench.connection, wanted);
@@ -115,6 +123,7 @@ interface WaitOptions extends ExplainOptions {
   readonly history: History;
   /** Names of sources that could not be read. */
   readonly unread: readonly string[];
+  readonly signal: AbortSignal;
 }
 
 /** Adds to every change why it waits. Changes `desired` to what the limits leave of the plan. */
@@ -122,7 +131,7 @@ async function withWaits(
   outcomes: readonly Outcome[],
   sync: Sync,
   connection: Connection,
-  { folder, approval, history, unread, warn }: WaitOptions,
+  { folder, approval, history, unread, warn, signal }: WaitOptions,
 ): Promise<Outcome[]> {
   const known = await readJournal(folder).then(
     ({ runs, syncs }): Pick<Status, "runs" | "caution"> => {
@@ -137,7 +146,8 @@ async function withWaits(
   );
   const { digest } = await createPlan(connection);
   const scope = await scopeOfSources(connection, sync, unread);
-  const { checks, waiting } = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
+  const limited = await planWithinLimits(connection, sync, { scope, history, overrides: [] });
+  const { checks, waiting } = await withExpectations(connection, sync, limited, { overrides: [], signal });
   const { action } = sync.limits;
   const status = { sync: sync.name, action, approval, checks, waiting, digest, ...known };
   const store = openStore(folder);
@@ -151,9 +161,23 @@ async function withWaits(
     const others = planned.flatMap(({ run, action }): Wait[] =>
       run.id === wait?.run ? [] : [waitOfRun(run, action, known.runs)],
     );
-    explained.push({ ...outcome, waits: [...(wait === undefined ? [] : [wait]), ...others] });
+    const breaks = await brokenBy(connection, sync, { subject: outcome, signal });
+    explained.push({ ...outcome, breaks, waits: [...(wait === undefined ? [] : [wait]), ...others] });
   }
   return explained;
+}
+
+/** The expectations that one user or group breaks. */
+async function brokenBy(
+  connection: Connection,
+  { expectations = [], sources }: Sync,
+  { subject, signal }: { readonly subject: Outcome; readonly signal: AbortSignal },
+): Promise<Outcome["breaks"]> {
+  const over = expectations.filter(({ over }) => over === `${subject.kind}s`);
+  const names = sources.map(({ name }) => name);
+  const checks = await evaluateExpectations(connection, over, { only: subject.name, sources: names, signal });
+  const broken = checks.filter(({ violations }) => violations > 0);
+  return broken.length === 0 ? undefined : broken;
 }
 
 /** The text for a comparison that ignores case. */

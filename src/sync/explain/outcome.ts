@@ -1,6 +1,7 @@
 import { takenNames } from "#plan/carried.ts";
 import { changeOf } from "#plan/change.ts";
 import type { Change } from "#plan/change.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { principalOf } from "#plan/diff.ts";
@@ -25,6 +26,8 @@ export interface Outcome {
   readonly ownedFrom: readonly { readonly source: string; readonly sourceId: string }[];
   /** For each group that it will be in, also through other groups: the shortest path, beginning with a direct membership. */
   readonly groups: readonly (readonly string[])[];
+  /** The expectations that it breaks once the plan is applied. Absent: none. */
+  readonly breaks?: readonly ExpectationCheck[] | undefined;
   /** Why the change waits. Empty: the next run makes it, or there is no change. */
   readonly waits: readonly Wait[];
 }

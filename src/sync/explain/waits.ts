@@ -4,6 +4,7 @@ import type { Action, Change } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
 import { measures } from "#plan/limits.ts";
+import { concernsWhole } from "#plan/selection.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Kind } from "#principals/principal.ts";
 import { isOpen } from "#sync/record.ts";
@@ -66,16 +67,19 @@ export function waitOf(change: Change, rest: Change | undefined, status: Status)
       return { how: "left out", limits, ...since, next };
     }
   }
-  const isBeyond = action === "hold" && tripped.length > 0;
+  const whole = tripped.filter(({ limit }) => action === "hold" || concernsWhole(limit));
+  const isBeyond = whole.length > 0;
   const isAsked = approval === "required" || caution !== undefined;
   if (!isBeyond && !isAsked) return undefined;
-  // Beyond its limits, a plan waits for approval only if the policy says so.
-  const isHeld = isBeyond && (isAsked || approval === "automatic");
+  // Beyond its limits, a plan waits for approval only if the policy or an expectation says so.
+  const holds = whole.some(({ otherwise }) => otherwise !== "approve");
+  const isHeld = holds && (isAsked || approval === "automatic");
+  const asking = approval === "automatic" ? "an expectation asks for it" : `approval: ${approval}`;
   const open = runs.find((run) => isOpen(run) && run.digest === digest && run.undoes === undefined);
   return {
     how: isHeld ? "held" : "pending",
-    limits: isBeyond ? tripped : [],
-    reason: isHeld ? undefined : (caution ?? `approval: ${approval}`),
+    limits: whole,
+    reason: isHeld ? undefined : (caution ?? asking),
     ...(open && openFacts(open, change.action, runs)),
     next: open === undefined ? laterCommands(sync, isBeyond ? override : [], digest) : commandsOf(open),
   };

@@ -3,7 +3,9 @@ import { randomUUID } from "node:crypto";
 import { firstLineOf } from "#errors.ts";
 import type { Counts } from "#plan/change.ts";
 import type { Cause } from "#plan/causes.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck } from "#plan/limits.ts";
+import { nameLimits } from "#plan/render/shared.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatNumber } from "#text.ts";
 import type { NoticeEvent } from "./options.ts";
@@ -22,6 +24,8 @@ export interface Notice {
   readonly counts?: Counts;
   /** The tripped ones. */
   readonly limits: readonly LimitCheck[];
+  /** The broken ones. Absent where the sync expects nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
   /** Why the changes are there, those that explain most first. Absent in notices of 0.1.0. */
   readonly causes?: readonly NoticeCause[] | undefined;
   /** Notes of the plan, a line each. Lines that begin with two spaces hold names. */
@@ -69,13 +73,14 @@ export interface Circumstances {
 
 /** The notice of a run that ended or waits. */
 export function noticeOfRun(event: NoticeEvent, run: RunRecord, circumstances: Circumstances = {}): Notice {
-  const { sync, target, id, counts, digest, expiresAt, error, limits, causes = [], notes } = run;
+  const { sync, target, id, counts, digest, expiresAt, error, limits, expectations, causes = [], notes } = run;
   return {
     ...basic(event, sync, summaryOf(event, run, circumstances), commandsOf(event, run)),
     target,
     run: id,
     counts,
     limits: limits.filter(({ tripped, overridden }) => tripped && !overridden),
+    expectations: expectations?.filter(({ violations, most }) => violations > most),
     causes: causes.map(({ id, kind, source, attribute, from, to, of, users, groups }) => ({
       id,
       kind,
@@ -118,7 +123,8 @@ export function withoutNames(notice: Notice): Notice {
     return { id, kind, source, attribute: named, users, groups };
   });
   const limits = notice.limits.map((check): LimitCheck => ({ ...check, groups: undefined }));
-  return { ...notice, limits, causes, notes, problems: [], names: [] };
+  const expectations = notice.expectations?.map((each) => Object.assign({}, each, { examples: [] }));
+  return { ...notice, limits, causes, expectations, notes, problems: [], names: [] };
 }
 
 function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: Circumstances): string {
@@ -147,8 +153,8 @@ function summaryOf(event: NoticeEvent, run: RunRecord, { since, failures = 1 }: 
 function heldBy({ heldBy, limits, error }: RunRecord): string {
   switch (heldBy) {
     case "limits": {
-      const names = new Set(limits.filter((each) => each.tripped && !each.overridden).map(({ limit }) => limit));
-      return `held by ${names.size === 1 ? "the limit" : "limits:"} ${[...names].join(", ")}; nothing was applied`;
+      const names = limits.filter((each) => each.tripped && !each.overridden).map(({ limit }) => limit);
+      return `held by ${nameLimits(names)}; nothing was applied`;
     }
     case "opinions":
       return "held because the plan and the target's own preview differ; nothing was applied";

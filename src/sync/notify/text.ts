@@ -1,5 +1,7 @@
 import { asCalledAnywhere, command } from "#commands.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
+import { isExpectation } from "#plan/limits.ts";
+import { expectationLines } from "#plan/render/expectations.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import { visible } from "#text.ts";
 import type { Message, Notice } from "./notice.ts";
@@ -32,7 +34,9 @@ function headline({ sync, summary }: Notice): string {
 }
 
 function linesOf(notice: Notice): string[] {
-  const { at, target, run, limits, causes = [], notes, problems, names, digest, expiresAt, next } = notice;
+  const { at, target, run, causes = [], notes, problems, names, digest, expiresAt, next } = notice;
+  // Expectations have a section of their own.
+  const limits = notice.limits.filter(({ limit }) => !isExpectation(limit));
   const facts = [
     ["When", moment(at)],
     ["Target", target],
@@ -45,6 +49,12 @@ function linesOf(notice: Notice): string[] {
     "",
     ...facts,
     ...section("Limits that are tripped", limits.map(describeCheck)),
+    ...section(
+      "Expectations that are broken",
+      expectationLines(notice.expectations).flatMap(({ text, details }) =>
+        [text].concat(details.map((each) => `  ${each}`)),
+      ),
+    ),
     ...section(
       "Causes",
       causes.filter(({ kind }) => kind !== "first").map((cause) => `${amountOf(cause)}: ${describeCause(cause)}`),

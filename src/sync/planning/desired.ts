@@ -33,7 +33,7 @@ export interface DesiredOptions {
   readonly history?: History | undefined;
   /** True: reads the sources even if they report no changes. */
   readonly mustRead?: boolean | undefined;
-  /** True: keeps what the rules read of each record, so that causes can be found. */
+  /** True: keeps what the rules read of each record, so that causes can be found. Expectations that read it have it anyway. */
   readonly keepAttributes?: boolean | undefined;
   /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
   readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
@@ -67,7 +67,8 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
       : await beginReading(sync, workbench.connection, reads.folder, { signal, warn, now });
   const counts: SourceCounts[] = [];
   const known = options.mustRead === true ? undefined : reading?.known;
-  const assembly = known?.assembly ?? (await readSources(sync, workbench, options, counts));
+  const keepAttributes = options.keepAttributes === true || sync.expectations?.some(({ readsSource }) => readsSource);
+  const assembly = known?.assembly ?? (await readSources(sync, workbench, { ...options, keepAttributes }, counts));
   progress?.("list");
   await listTarget(sync.target, workbench, "actual", signal);
   await useThreads(workbench.connection);

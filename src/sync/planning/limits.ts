@@ -4,11 +4,13 @@ import { shortDigest } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { checkLimits, findGroupLosses, measure, scopeOf, sizesOf } from "#plan/limits.ts";
-import type { Amount, Facts, LimitCheck, Measure, SourceSize } from "#plan/limits.ts";
+import { evaluateExpectations, limitChecksOf } from "#plan/expectations.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { Amount, Facts, LimitCheck, Measure, Overridable, SourceSize } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
-import { describeCheck } from "#plan/render/shared.ts";
+import { describeCheck, nameLimits } from "#plan/render/shared.ts";
 import { tables } from "#plan/tables.ts";
-import { waitingFor, withhold } from "#plan/selection.ts";
+import { concernsWhole, waitingFor, withhold } from "#plan/selection.ts";
 import type { Sync } from "#sync/sync.ts";
 
 /** How much the sources have in scope. */
@@ -91,20 +93,52 @@ export async function findLeftOut(connection: Connection, whole: "whole" | "show
     SELECT DISTINCT kind, name FROM (SELECT ${columns} FROM ${whole} EXCEPT SELECT ${columns} FROM change_sides)`);
 }
 
-/** The limits that hold a plan: tripped, and not overridden. Where the rest is applied, only drift does. */
+/** A plan with the verdicts of its expectations, which are limits, too. */
+export interface ExpectedPlan extends LimitedPlan {
+  /** Absent: the sync expects nothing. */
+  readonly expectations?: readonly ExpectationCheck[] | undefined;
+}
+
+/**
+ * Evaluates the expectations of a sync for what its plan leaves. Runs last, once the causes of the plan are known.
+ * @param options.knowsSources false: the sources were not read
+ */
+export async function withExpectations(
+  connection: Connection,
+  { expectations = [], sources }: Sync,
+  limited: LimitedPlan,
+  options: {
+    readonly knowsSources?: boolean;
+    readonly overrides: readonly Overridable[];
+    readonly signal: AbortSignal;
+  },
+): Promise<ExpectedPlan> {
+  if (expectations.length === 0) return limited;
+  const names = sources.map(({ name }) => name);
+  const found = await evaluateExpectations(connection, expectations, { ...options, sources: names });
+  return { ...limited, checks: [...limited.checks, ...limitChecksOf(found)], expectations: found };
+}
+
+/** The limits that hold a plan: tripped, and not overridden. Where the rest is applied, only drift and expectations do. */
 export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">): readonly LimitCheck[] {
   return checks.filter(
-    ({ limit, tripped, overridden }) => tripped && !overridden && (sync.limits.action === "hold" || limit === "drift"),
+    ({ limit, tripped, overridden }) =>
+      tripped && !overridden && (sync.limits.action === "hold" || concernsWhole(limit)),
   );
 }
 
 /**
- * @param run the id under which the plan is stored, where it is
+ * @param options.run the id under which the plan is stored, where it is
+ * @param options.asks true: what only asks for approval does not hold the plan
  * @throws {HeldError} naming every tripped limit, and how to apply exactly this plan all the same
  */
-export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string): void {
+export function holdBeyondLimits(
+  sync: Sync,
+  limited: LimitedPlan,
+  { run, asks }: { readonly run?: string | undefined; readonly asks: boolean },
+): void {
   const { plan, checks } = limited;
-  const tripped = beyondLimits(sync, limited);
+  const tripped = beyondLimits(sync, limited).filter(({ otherwise }) => !(asks && otherwise === "approve"));
   if (tripped.length === 0) return;
   const names = [...new Set(checks.filter((check) => check.tripped).map(({ limit }) => limit))];
   const holding = [...new Set(tripped.map(({ limit }) => limit))];
@@ -114,7 +148,7 @@ export function holdBeyondLimits(sync: Sync, limited: LimitedPlan, run?: string)
       ? command("apply", sync.name, ...override, "--digest", shortDigest(plan.digest))
       : command("approve", run, ...override);
   throw new HeldError(
-    `target ${sync.target.name}: held by ${holding.length === 1 ? "the limit" : "the limits"} ${holding.join(", ")}; nothing was applied`,
+    `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,
     [
       ...tripped.map(describeCheck),
       `check the sources and the rules first; if the changes are intended, this applies exactly this plan: \`${next}\``,

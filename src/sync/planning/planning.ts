@@ -17,13 +17,13 @@ import { differingKeys } from "#values.ts";
 import type { Baseline } from "./baseline.ts";
 import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
-import { planWithinLimits, scopeOfSources } from "./limits.ts";
-import type { LimitedPlan } from "./limits.ts";
+import { planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
+import type { ExpectedPlan } from "./limits.ts";
 import { notesOf, withSubjects } from "./notes.ts";
 import { refuseTorn } from "./torn.ts";
 
 /** A plan with its notes. */
-export interface Planned extends LimitedPlan {
+export interface Planned extends ExpectedPlan {
   /** What a person should know besides the changes, one line each. */
   readonly notes: readonly string[];
   /** Which of them are about single principals. */
@@ -91,7 +91,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const isChange = changes(limited.plan.counts) > 0;
   const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
   return {
-    ...limited,
+    ...(await withExpectations(connection, sync, limited, { overrides, signal })),
     ...withSubjects(notesOf({ ...desired, sync: sync.name, limits: limited.checks, waiting: limited.waiting, drift })),
     causes,
     drift,

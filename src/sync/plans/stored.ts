@@ -14,7 +14,7 @@ import type { Selection } from "#plan/selection.ts";
 import { changesIn } from "#plan/stored.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import type { LimitedPlan } from "#sync/planning/limits.ts";
-import { findLeftOut, planWithinLimits } from "#sync/planning/limits.ts";
+import { findLeftOut, planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import type { Planner } from "#sync/planning/planning.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName, visible } from "#text.ts";
@@ -42,13 +42,14 @@ const tables = {
   drift_left: "FROM drift_left",
   drift_wanted: "FROM drift_wanted",
   group_loss: "FROM group_loss",
+  renamed: "SELECT kind, was, becomes FROM renamed",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
 const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
 
 /** Further ones, which plans of 0.1.0 do not have. */
-const explaining = ["record", "rule_membership", "drift_left", "drift_wanted", "group_loss"] as const;
+const explaining = ["record", "rule_membership", "drift_left", "drift_wanted", "group_loss", "renamed"] as const;
 
 /** The part of a plan that is in no table. */
 interface StoredPlan extends Omit<LimitedPlan, "plan"> {
@@ -219,7 +220,11 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
       throw new InputError(`the selection leaves nothing of the plan of run ${run.id}`);
     await findLeftOut(connection, "shown");
     return {
-      ...limited,
+      ...(await withExpectations(connection, sync, limited, {
+        knowsSources: run.undoes === undefined,
+        overrides,
+        signal,
+      })),
       causes: run.causes,
       waiting: [...new Set([...run.waiting, ...limited.waiting])],
       notes: run.notes,

@@ -8,7 +8,7 @@ import { combine, freeze } from "#plan/protect.ts";
 import type { Protection } from "#plan/protect.ts";
 import { tables } from "#plan/tables.ts";
 import { listTarget } from "#sync/planning/desired.ts";
-import { planWithinLimits } from "#sync/planning/limits.ts";
+import { planWithinLimits, withExpectations } from "#sync/planning/limits.ts";
 import { departureNotes, withSubjects } from "#sync/planning/notes.ts";
 import type { Note } from "#sync/planning/notes.ts";
 import type { Planner } from "#sync/planning/planning.ts";
@@ -68,7 +68,8 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     notes.push(
       `unless the sources or the rules change, the next run of ${sync.name} plans the same changes again; it waits for approval then`,
     );
-    return { ...limited, ...withSubjects(notes), departures };
+    const expected = await withExpectations(connection, sync, limited, { knowsSources: false, overrides, signal });
+    return { ...expected, ...withSubjects(notes), departures };
   };
 }
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
-import type { LimitName } from "#plan/limits.ts";
+import type { LimitCheck } from "#plan/limits.ts";
 import type { Approval, RunRequest, Watcher } from "#sync/coordinator/coordinator.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { foundCompany } from "./company.ts";
@@ -123,7 +123,7 @@ export function useLife(): Life {
 }
 
 /** The limits that are tripped. */
-export function tripped({ limits }: RunRecord): LimitName[] {
+export function tripped({ limits }: RunRecord): LimitCheck["limit"][] {
   return [...new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit))];
 }
 
