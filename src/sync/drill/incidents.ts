@@ -309,9 +309,12 @@ async function wrongFilter({ connection, sync, rules, compile }: World): Promise
       const from = names?.at(-1);
       const to = from?.replace(/[a-z](?=[^a-z]*$)/i, (letter) => (letter === "x" ? "y" : "x"));
       if (from === undefined || to === undefined || from === to) continue;
-      const rest = { ...rules[kind as keyof typeof lists], [key]: [...(names ?? []).slice(0, -1), to] };
-      const injected = `${kind}.${key} says ${quote(to)} instead of ${quote(from)}`;
-      found.push({ injected, rules: compile({ ...rules, [kind]: rest } as Rules) });
+      const changed = structuredClone(rules);
+      Object.assign(changed[kind as keyof typeof lists] ?? {}, { [key]: [...(names ?? []).slice(0, -1), to] });
+      found.push({
+        injected: `${kind}.${key} says ${quote(to)} instead of ${quote(from)}`,
+        rules: compile(changed),
+      });
     }
   }
   for (const { name } of sync.sources) {
