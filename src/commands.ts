@@ -34,6 +34,11 @@ export function command(name: CommandName, ...args: readonly string[]): string {
   return ["rollcall", name, ...args.map(quoted)].join(" ");
 }
 
+/** The options of a command that is about some users and groups alone. */
+export function forOptions(names: readonly string[] = []): string[] {
+  return names.flatMap((name) => ["--for", name]);
+}
+
 /** How this process was called. */
 interface Call {
   /** What stands before the name of a command: `npm run rollcall --`. */

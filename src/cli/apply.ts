@@ -17,6 +17,8 @@ export interface ApplyOptions {
   readonly digest?: string | undefined;
   /** Limits to ignore for that plan. */
   readonly overrides?: readonly Overridable[] | undefined;
+  /** Names of users and groups: only these. */
+  readonly for?: readonly string[] | undefined;
 }
 
 /**
@@ -27,7 +29,7 @@ export interface ApplyOptions {
  * @throws {InputError} when limits are overridden without a digest
  */
 export async function apply(context: Context, name: string | undefined, options: ApplyOptions): Promise<ExitCode> {
-  const chosen = chosenSyncs(context.configuration, name);
+  const chosen = chosenSyncs(context.configuration, name, options.for);
   refuseUnnamedPlan(chosen, options);
   const documents = openDocuments(context.output, options);
   const codes: ExitCode[] = [];
@@ -51,11 +53,11 @@ async function applyOne(
   document: RunDocument,
   options: ApplyOptions,
 ): Promise<ExitCode> {
-  const { overrides = [] } = options;
+  const { overrides = [], for: people } = options;
   let { digest } = options;
   let { report } = document;
   if (context.output.interactive && !options.yes) {
-    const shown = await dryRun(context, sync, { digest, overrides, ...document });
+    const shown = await dryRun(context, sync, { digest, overrides, for: people, ...document });
     const target = context.configuration.syncs[sync]?.to ?? sync;
     if (shown.outcome === "planned" && !(await confirmed(context, approvalQuestion({ ...shown, target })))) {
       await document.end({ outcome: "declined" });
@@ -70,6 +72,7 @@ async function applyOne(
     by: localActor(),
     overrides,
     digest,
+    for: people,
   } as const;
   return withCoordinator(context, async (coordinator) => {
     let isShown = report !== document.report;

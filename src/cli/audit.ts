@@ -121,7 +121,7 @@ function actor({ name, from }: Actor): string {
 function wordsOf(entry: AuditEntry): readonly string[] {
   switch (entry.event) {
     case "asked":
-      return [`requested run ${entry.run} of ${entry.sync}`, ...digest(entry.digest)];
+      return [`requested run ${entry.run} of ${entry.sync}`, ...list("only for", entry.for), ...digest(entry.digest)];
     case "approved":
       return [
         `approved run ${entry.run} of ${entry.sync}`,

@@ -108,6 +108,12 @@ interface OverrideOptions {
   readonly override?: readonly Overridable[];
 }
 
+interface ForOptions {
+  readonly for?: readonly string[];
+}
+
+const forSome = "only this user or group, as `explain` finds it, or group:NAME; may be repeated";
+
 interface NotifyOptions {
   readonly notify?: boolean;
 }
@@ -116,8 +122,11 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
   withLimit(program.command("plan"))
     .description("show what a run would change; changes nothing (exit code 2: there are changes)")
     .option("--override <limits>", "plan as if these limits were not set, like deletes,updates", parseLimits)
-    .option("--compare <file>", "show what would change if this configuration replaced that one")
-    .action((sync: string | undefined, options: LimitOptions & OverrideOptions & { compare?: string }) =>
+    .option("--for <name>", forSome, repeated)
+    .addOption(
+      new Option("--compare <file>", "show what would change if this configuration replaced that one").conflicts("for"),
+    )
+    .action((sync: string | undefined, options: LimitOptions & OverrideOptions & ForOptions & { compare?: string }) =>
       runWithContext(
         options,
         async (context, sinks) => {
@@ -128,7 +137,7 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
             return compare(context, old, sync, { limit });
           }
           const { plan } = await import("./plan.ts");
-          return plan(context, sync, { limit, overrides: options.override });
+          return plan(context, sync, { limit, overrides: options.override, for: options.for });
         },
         interruptMessages.read,
       ),
@@ -138,15 +147,17 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
     .option("-y, --yes", "do not ask at a terminal")
     .option("--digest <digest>", "apply the plan whose digest this is, or begins with, or nothing", parseDigest)
     .option("--override <limits>", "ignore these limits, like deletes,updates, for that plan only", parseLimits)
+    .option("--for <name>", forSome, repeated)
     .action(
       (
         sync: string | undefined,
-        options: LimitOptions & OverrideOptions & NotifyOptions & { yes?: boolean; digest?: string },
+        options: LimitOptions & OverrideOptions & ForOptions & NotifyOptions & { yes?: boolean; digest?: string },
       ) =>
         runWithContext(options, async (context) => {
           const { apply } = await import("./apply.ts");
-          const { digest, override: overrides, yes = false } = options;
-          return apply(withNotifyOption(context, options), sync, { limit: limitOf(options), overrides, digest, yes });
+          const { digest, override: overrides, for: people, yes = false } = options;
+          const limit = limitOf(options);
+          return apply(withNotifyOption(context, options), sync, { limit, overrides, digest, yes, for: people });
         }),
     );
   common(program.command("drift"))

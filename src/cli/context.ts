@@ -90,9 +90,15 @@ export function passwordNotice(configuration: Configuration, password: string): 
 }
 
 /** The syncs that a command is about: the named one, or all. */
-export function chosenSyncs(configuration: Configuration, name: string | undefined): readonly string[] {
+export function chosenSyncs(
+  configuration: Configuration,
+  name: string | undefined,
+  people?: readonly string[],
+): readonly string[] {
   const names = Object.keys(configuration.syncs);
   if (name === undefined) {
+    if (people !== undefined && names.length > 1)
+      throw new InputError(`--for is about one sync: add its name, one of ${names.join(", ")}`);
     if (names.length === 0) throw new InputError(`${configuration.file} has no \`syncs:\`, so there is nothing to do`);
     return names;
   }

@@ -1,4 +1,4 @@
-import { command } from "#commands.ts";
+import { command, forOptions } from "#commands.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { DriftRules } from "#plan/limits.ts";
 import { errorDocument } from "#errors.ts";
@@ -19,6 +19,8 @@ export interface PlanOptions {
   readonly limit?: number | undefined;
   /** Limits to ignore, to see what they prevent. */
   readonly overrides?: readonly Overridable[] | undefined;
+  /** Names of users and groups: only these. */
+  readonly for?: readonly string[] | undefined;
 }
 
 /**
@@ -28,13 +30,13 @@ export interface PlanOptions {
 export async function plan(context: Context, name: string | undefined, options: PlanOptions): Promise<ExitCode> {
   const documents = openDocuments(context.output, options);
   const codes: ExitCode[] = [];
-  for (const sync of chosenSyncs(context.configuration, name)) {
+  for (const sync of chosenSyncs(context.configuration, name, options.for)) {
     const { warn, report, end, fail } = documents.next(sync);
     try {
-      const { overrides = [] } = options;
-      const { outcome, waiting, digest } = await dryRun(context, sync, { overrides, warn, report });
+      const { overrides = [], for: people } = options;
+      const { outcome, waiting, digest } = await dryRun(context, sync, { overrides, for: people, warn, report });
       const override = overrides.length === 0 ? [] : ["--override", overrides.join(",")];
-      const next = command("apply", sync, ...override, "--digest", shortDigest(digest));
+      const next = command("apply", sync, ...forOptions(people), ...override, "--digest", shortDigest(digest));
       await end({ outcome, next: outcome === "planned" ? next : undefined });
       codes.push(outcome === "no change" ? exitCodes.done : exitCodes.changes);
       if (waiting.length > 0) codes.push(exitCodes.held);
@@ -60,6 +62,7 @@ const doing: Record<Stage, string> = {
 export interface DryRunOptions {
   readonly digest?: string | undefined;
   readonly overrides?: readonly Overridable[];
+  readonly for?: readonly string[] | undefined;
   /** Plans as if the sync had this policy. */
   readonly drift?: DriftRules["policy"];
   readonly report?: (report: Report) => Promise<void>;

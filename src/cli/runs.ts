@@ -129,6 +129,7 @@ function noteOf(run: RunRecord, now: number): string {
     ...(decision === undefined ? [] : [`${decision.decision} by ${decision.by.name}`]),
     ...(leaving === undefined ? [] : [`${formatPrincipals(leaving.users, leaving.groups)} leaving`]),
     ...(undoes === undefined ? [] : [`undoes ${undoes}`]),
+    ...(run.for === undefined ? [] : [`only ${run.for.join(", ")}`]),
     ...(sameAs === undefined ? [] : [`same as ${sameAs}`]),
     ...(foundAgain === undefined ? [] : [`found again ${pluralize(foundAgain.count, "time")}`]),
     ...(error === undefined ? [] : [error.message]),

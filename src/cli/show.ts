@@ -201,6 +201,7 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
         ]),
     ...fact("cause", causeOf(run)),
     ...(run.undoes === undefined ? [] : fact("undoes", `run ${run.undoes}`)),
+    ...(run.for === undefined ? [] : fact("only", ...run.for)),
     ...(run.sameAs === undefined ? [] : fact("found before", `by run ${run.sameAs}, which counts for both`)),
     ...fact("undone by", ...undoing.map((each) => `run ${each.id}, ${stateOf(each)}`)),
     ...fact("time", `began ${moment(run.startedAt)}`, ...end),

@@ -114,8 +114,8 @@ export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOpt
   };
   await refresh();
   return {
-    begin: ({ sync, digest, overrides }, watcher?: Watcher) =>
-      begin(ofControl(controlRoutes.run, sync), { digest, overrides }, watcher),
+    begin: ({ sync, digest, overrides, for: people }, watcher?: Watcher) =>
+      begin(ofControl(controlRoutes.run, sync), { digest, overrides, for: people }, watcher),
     approve: (id, { digest, overrides, selection }, watcher?: Watcher) =>
       begin(ofControl(controlRoutes.approve, id), { digest, overrides, ...selection }, watcher),
     reject: async (id, { reason }) => {

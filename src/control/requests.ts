@@ -25,10 +25,16 @@ const causes = z.array(z.string({ error: expectedCause }).regex(/^c\d+$/, { erro
   error: 'expected a list like ["c1"]',
 });
 
+const expectedNames = 'expected a list of names like ["kim"]';
+
 /** What `POST /syncs/:sync/run` takes. */
 export const runBody = z.strictObject({
   digest: z.string({ error: expectedBeginning }).regex(someDigest, { error: expectedBeginning }).exactOptional(),
   overrides: overrides.exactOptional(),
+  for: z
+    .array(z.string({ error: "expected a name" }).min(1, { error: "expected a name" }), { error: expectedNames })
+    .min(1, { error: expectedNames })
+    .exactOptional(),
 });
 
 /** What `POST /runs/:id/approve` takes. The digest is required: nobody approves a plan they have not seen. */

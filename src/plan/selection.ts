@@ -3,6 +3,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Action } from "./change.ts";
+import { foreignGroups } from "./carried.ts";
 import { isExpectation, measures } from "./limits.ts";
 import type { LimitCheck, Measure } from "./limits.ts";
 
@@ -61,6 +62,58 @@ export async function narrow(connection: Connection, selection: Selection): Prom
     ${restore(isExcluded)};
     UPDATE desired SET display_name = a.display_name, description = a.description, mail = a.mail, group_names = a.group_names
     FROM actual a SEMI JOIN excluded USING (kind, name) WHERE a.kind = desired.kind AND a.name = desired.name`);
+}
+
+/** Memberships that a part of a plan leaves out, since it does not create their groups. */
+export interface LeftMemberships {
+  readonly count: number;
+  /** The groups, the first few. */
+  readonly groups: readonly string[];
+  readonly more: number;
+}
+
+/** The most groups that are named. */
+const mostGroups = 20;
+
+/**
+ * Takes everything but some users and groups out of `desired`, before planning: so the plan is about them alone. Whoever is
+ * renamed is both names. They themselves become what the sources want, in groups that there are. The members of a chosen
+ * group become so, too, but for those who are not in the target; nothing else of anybody changes. Runs after `combine`.
+ */
+export async function narrowTo(connection: Connection, subjects: readonly Subject[]): Promise<LeftMemberships> {
+  const named = subjects.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`).join(", ");
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE chosen AS
+    WITH RECURSIVE edge AS (SELECT kind, was AS a, becomes AS b FROM renamed UNION ALL SELECT kind, becomes, was FROM renamed),
+    reached(kind, name) AS (
+      SELECT kind, name FROM (VALUES ${named}) n(kind, name)
+      UNION SELECT e.kind, e.b FROM reached r JOIN edge e ON e.kind = r.kind AND e.a = r.name)
+    FROM reached;
+    CREATE OR REPLACE TEMP TABLE lost_group AS
+    SELECT m.g AS name, count(*) AS members FROM (SELECT unnest(group_names) AS g FROM desired SEMI JOIN chosen USING (kind, name)) m
+    WHERE m.g NOT IN (
+      SELECT name FROM actual WHERE kind = 'group' UNION SELECT name FROM desired SEMI JOIN chosen USING (kind, name) WHERE kind = 'group'
+      UNION ${foreignGroups})
+    GROUP BY m.g;
+    CREATE OR REPLACE TEMP TABLE narrowed AS
+    WITH lost AS (SELECT coalesce(list(name), []) AS names FROM lost_group),
+    followed AS (SELECT coalesce(list(name), []) AS names FROM chosen WHERE kind = 'group')
+    SELECT d.kind, d.name, d.display_name, d.description, d.mail, list_filter(d.group_names, lambda g: NOT list_contains(lost.names, g)) AS group_names
+    FROM desired d SEMI JOIN chosen USING (kind, name), lost
+    UNION ALL
+    SELECT a.kind, a.name, a.display_name, a.description, a.mail,
+      CASE WHEN list_has_any(a.group_names, f.names) OR list_has_any(d.group_names, f.names)
+      THEN list_sort(list_filter(a.group_names, lambda g: NOT list_contains(f.names, g))
+        || list_filter(coalesce(d.group_names, []), lambda g: list_contains(f.names, g))) ELSE a.group_names END
+    FROM actual a ANTI JOIN chosen USING (kind, name) LEFT JOIN desired d ON d.kind = a.kind AND d.name = a.name, followed f;
+    CREATE OR REPLACE TABLE desired AS FROM narrowed;
+    DROP TABLE narrowed;
+    DELETE FROM managed WHERE (kind, name) NOT IN (FROM chosen)`);
+  const groups = await connection.rows<{ name: string; members: number; more: number }>(
+    `SELECT name, sum(members) OVER ()::INTEGER AS members, (count(*) OVER () - ${mostGroups})::INTEGER AS more FROM lost_group ORDER BY name LIMIT ${mostGroups}`,
+  );
+  const [first] = groups;
+  return { count: first?.members ?? 0, groups: groups.map(({ name }) => name), more: Math.max(0, first?.more ?? 0) };
 }
 
 function hasCause(condition: string): string {

@@ -105,6 +105,11 @@ export const tables = {
   /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
   restored: principalDdl,
 
+  /** Who alone a run is about. `narrowTo` only. */
+  chosen: identity,
+  /** Groups that the chosen would be in, and that are not there. `narrowTo` only. */
+  lost_group: "name VARCHAR, members BIGINT",
+
   /** What of a plan is not applied with the rest: limits or a selection leave it out. Made before they do, read by `storeBaseline`. */
   left_out: identity,
   /** The parts of changes that take back what somebody changed in the target. Made by `findCauses`, read by `leaveDrift`. */

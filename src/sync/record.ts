@@ -86,6 +86,8 @@ export interface RunRecord {
   readonly by: Actor;
   /** The run that this one undoes. */
   readonly undoes?: string;
+  /** Names of users and groups: it is about these alone. Absent: about everybody. */
+  readonly for?: readonly string[] | undefined;
   /** ISO 8601, like every time here. */
   readonly startedAt: string;
   /** Absent while it is running or pending. */

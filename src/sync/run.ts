@@ -38,6 +38,8 @@ export interface RunOptions {
   readonly overrides?: readonly Overridable[] | undefined;
   /** True: it undoes earlier runs. */
   readonly undoes?: boolean | undefined;
+  /** Names of users and groups: only these change, everything else stays as it is in the target. */
+  readonly for?: readonly string[] | undefined;
   /** Makes the plan; default: reads the sources. */
   readonly planner?: Planner | undefined;
   /** The time of the run, in epoch milliseconds; absent: now. */
@@ -141,7 +143,8 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
     // Sources that have lost too much are held even if the plan has no changes, yet, to approve.
     const asks = !options.apply || options.digest !== undefined || options.approval !== undefined;
-    if (policy !== "automatic-within-limits" || !changed) holdBeyondLimits(sync, planned, { run: options.id, asks });
+    if (policy !== "automatic-within-limits" || !changed)
+      holdBeyondLimits(sync, planned, { run: options.id, asks, for: options.for });
     const result = { digest: plan.digest, counts: plan.counts, limits, waiting };
     if (changed && !options.apply) return { outcome: "planned", ...result };
     const mustAsk = options.digest === undefined && beyond.some(({ otherwise }) => otherwise === "approve");
@@ -179,17 +182,21 @@ async function storeState(
     known,
     id,
     undoes = false,
+    for: people,
     folder,
     now,
     warn,
-  }: Pick<RunOptions, "id" | "undoes" | "folder" | "warn"> & {
+  }: Pick<RunOptions, "id" | "undoes" | "for" | "folder" | "warn"> & {
     readonly changed: boolean;
     readonly known: Baseline | undefined;
     readonly now: number;
   },
 ): Promise<void> {
-  if (!sync.causes) return;
-  const baseline = { run: id, at: new Date(now).toISOString(), settings: sync.settings };
+  // A run for some leaves the rest to the next run, with what has changed since the last one for all.
+  const isPart = people !== undefined;
+  if (!sync.causes || (isPart && (!changed || known === undefined))) return;
+  const settings = isPart ? (known?.settings ?? {}) : sync.settings;
+  const baseline = { run: id, at: new Date(now).toISOString(), settings };
   try {
     if (changed || known === undefined) await storeBaseline(connection, folder, sync.name, baseline, undoes);
     else await renewSettings(folder, sync.name, known, sync.settings);

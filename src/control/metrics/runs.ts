@@ -181,7 +181,9 @@ function addSyncStatus(registry: Registry, observed: () => Observed | undefined)
       const coordinator = observed();
       const runs = coordinator?.runs() ?? [];
       for (const { sync } of coordinator?.syncs() ?? []) {
-        const causes = runs.find((each) => each.sync === sync && each.causes !== undefined)?.causes;
+        const causes = runs.find(
+          (each) => each.sync === sync && each.causes !== undefined && each.for === undefined,
+        )?.causes;
         if (causes === undefined) continue;
         for (const kind of causeKinds) explained.set({ sync, cause: kind.replaceAll(" ", "_") }, 0);
         for (const { kind, users, groups } of causes)

@@ -14,7 +14,13 @@ interface OfRun {
 /** An entry of the audit log, a line each. It must not hold a secret. */
 export type AuditEntry =
   /** A person asked for a run. */
-  | (OfRun & { readonly event: "asked"; readonly cause: Cause; readonly digest?: string })
+  | (OfRun & {
+      readonly event: "asked";
+      readonly cause: Cause;
+      readonly digest?: string;
+      /** Names of users and groups: for these alone. */
+      readonly for?: readonly string[] | undefined;
+    })
   /** A person approved a plan. */
   | (OfRun & {
       readonly event: "approved";

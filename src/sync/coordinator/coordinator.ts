@@ -51,6 +51,8 @@ export interface RunRequest {
   readonly digest?: string;
   /** The limits that are overridden for that plan. */
   readonly overrides?: readonly Overridable[];
+  /** Names of users and groups: the run is about these alone. */
+  readonly for?: readonly string[] | undefined;
 }
 
 export interface Approval {

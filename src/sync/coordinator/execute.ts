@@ -102,6 +102,7 @@ async function execute(
       ...options,
       id: run.id,
       undoes: run.undoes !== undefined,
+      for: run.for,
       apply: true,
       folder,
       memory,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { errorDocument, HeldError } from "#errors.ts";
 import { auditOfEnd } from "#sync/audit/entry.ts";
 import type { Journal } from "#sync/journal.ts";
@@ -60,7 +61,11 @@ async function write(context: FinishContext, run: RunRecord, others: readonly Ru
   const change = (state: SyncState): SyncState => (failed && isStopping() ? state : stateAfter(state, run, at));
   await journal.put([...others, run], { sync: run.sync, change });
   for (const other of others) if (other.state === "superseded") emit({ type: "run", run: other });
-  emit({ type: "run", run, recovered: failures !== undefined && hasSucceeded(run) ? true : undefined });
+  emit({
+    type: "run",
+    run,
+    recovered: failures !== undefined && hasSucceeded(run) && run.for === undefined ? true : undefined,
+  });
   await journal.prune(now());
   await removeUnneededPlans(context);
   return run;
@@ -80,7 +85,7 @@ function isTwin(run: RunRecord, other: RunRecord): boolean {
   return (
     other.id < run.id &&
     other.sync === run.sync &&
-    other.undoes === run.undoes &&
+    isAboutTheSame(other, run) &&
     other.digest === run.digest &&
     other.state === run.state &&
     other.kept &&
@@ -102,17 +107,23 @@ function supersededBy(run: RunRecord, { document }: Journal, endedAt: string): R
 
 /**
  * Whether `run` makes the plan of `other` obsolete: something was applied since, or a newer plan has another result (the
- * same changes are held now, or a source that had lost too much is complete again: both plans are empty). An undo and a
- * plan from the sources do not supersede each other.
+ * same changes are held now, or a source that had lost too much is complete again: both plans are empty). An undo, a plan
+ * from the sources and one for some people do not supersede each other.
  */
 function supersedes(run: RunRecord, other: RunRecord): boolean {
   if (other.sync !== run.sync || other.id === run.id || run.state === "failed") return false;
   if (run.state === "applied" || run.heldBy === "verification") return true;
   const takesItsPlace = run.state === "no change" || isOpen(run);
-  return other.id < run.id && other.undoes === run.undoes && (other.digest !== run.digest || takesItsPlace);
+  return other.id < run.id && isAboutTheSame(other, run) && (other.digest !== run.digest || takesItsPlace);
+}
+
+function isAboutTheSame(one: RunRecord, other: RunRecord): boolean {
+  return one.undoes === other.undoes && isDeepStrictEqual(one.for?.toSorted(), other.for?.toSorted());
 }
 
 function stateAfter(state: SyncState, run: RunRecord, at: string): SyncState {
+  // A run for some says nothing about the sync as a whole.
+  if (run.for !== undefined) return state;
   const { failures, caution, overdueSince: _, ...rest } = state;
   if (run.state === "failed")
     return { ...state, failures: { count: (failures?.count ?? 0) + 1, since: failures?.since ?? at } };

@@ -19,7 +19,8 @@ import { readJournal } from "#sync/journal.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, scopeOfSources, withExpectations } from "#sync/planning/limits.ts";
-import { differenceOf, foreignCalled, nearestNames, outcomesOf } from "./outcome.ts";
+import { nearestNames, recordsCalled } from "#sync/planning/people.ts";
+import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import { openStore } from "#sync/plans/stored.ts";
@@ -180,26 +181,15 @@ async function brokenBy(
   return broken.length === 0 ? undefined : broken;
 }
 
-/** The text for a comparison that ignores case. */
-function fold(text: string): string {
-  return text.normalize("NFC").toLowerCase();
-}
-
 function findRecords(
   { rules }: Sync,
   wanted: string,
 ): { observer: Observer; records: () => Promise<RecordExplanation[]> } {
-  const sought = fold(wanted);
+  const isWanted = recordsCalled(rules, wanted);
   const found: Judged[] = [];
   const memberships = new Map<number, DirectMembership[]>();
   const held = new Map<number, string>();
   const scopes = new Map<number, Awaited<ReturnType<typeof scopeOfEntry>>>();
-  const matches = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
-  const isWanted = ({ entry, verdict }: Judged): boolean => {
-    if (matches(entry.id) || entry.keys.some(matches) || ("name" in verdict && matches(verdict.name))) return true;
-    if (verdict.verdict === "included" && (matches(verdict.mail) || matches(verdict.displayName))) return true;
-    return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(matches) : matches(value)));
-  };
   const explained = (judged: Judged): RecordExplanation => {
     const { seq, source, entry, verdict, groups } = judged;
     const { scope = [], groups: direct = [] } = scopes.get(seq) ?? {};

@@ -7,8 +7,10 @@ import type { Connection } from "#duckdb/database.ts";
 import { principalOf } from "#plan/diff.ts";
 import type { PrincipalRow } from "#plan/diff.ts";
 import { patternMatching } from "#plan/protect.ts";
+import type { Subject } from "#plan/selection.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { ruleSource } from "#principals/tables.ts";
+import { folded, principalsCalled } from "#sync/planning/people.ts";
 import type { Sync } from "#sync/sync.ts";
 import type { Wait } from "./waits.ts";
 
@@ -32,11 +34,6 @@ export interface Outcome {
   readonly waits: readonly Wait[];
 }
 
-interface Subject {
-  readonly kind: Kind;
-  readonly name: string;
-}
-
 /**
  * The outcomes of the principals with that name, mail or display name, in the sources or in the target, and of `names`.
  * Runs after `makeDesired`.
@@ -46,14 +43,7 @@ export async function outcomesOf(
   sync: Sync,
   options: { readonly wanted: string; readonly names: readonly Subject[]; readonly limit: number },
 ): Promise<Outcome[]> {
-  const wanted = folded(literal(options.wanted));
-  const isCalled = `${folded("name")} = ${wanted}`;
-  const known = await connection.rows<Subject>(`
-    SELECT kind, name FROM actual
-    WHERE ${isCalled} OR ${folded("mail")} = ${wanted} OR ${folded("display_name")} = ${wanted}
-    UNION SELECT kind, name FROM assembled WHERE ${isCalled}
-    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${folded("source_id")} = ${wanted}
-    ORDER BY kind DESC, name LIMIT ${options.limit}`);
+  const known = await principalsCalled(connection, options.wanted, options.limit);
   const subjects = new Map([...options.names, ...known].map((subject) => [JSON.stringify(subject), subject]));
   const outcomes: Outcome[] = [];
   for (const { kind, name } of subjects.values()) outcomes.push(await outcomeOf(connection, sync, { kind, name }));
@@ -72,11 +62,6 @@ export async function foreignCalled(connection: Connection, wanted: string): Pro
   return connection.rows(`
     SELECT type, name, group_names AS groups FROM actual_foreign
     WHERE ${folded("name")} = ${folded(literal(wanted))} ORDER BY ALL LIMIT 20`);
-}
-
-/** SQL: the text for a comparison that ignores case. */
-function folded(text: string): string {
-  return `lower(nfc_normalize(${text}))`;
 }
 
 async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): Promise<Outcome> {
@@ -223,16 +208,4 @@ async function pathsToGroups(connection: Connection, direct: readonly string[]):
     }
   }
   return [...ways.values()];
-}
-
-/** The names of principals, in the sources or in the target, that are most like a text. Case does not matter. */
-export async function nearestNames(connection: Connection, wanted: string): Promise<string[]> {
-  const sides = `${folded("name")}, ${folded(literal(wanted))}`;
-  const rows = await connection.rows<{ name: string }>(`
-    WITH known AS (
-      SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL
-      UNION SELECT name FROM actual_foreign)
-    SELECT name FROM known WHERE jaro_winkler_similarity(${sides}) > 0.75
-    ORDER BY damerau_levenshtein(${sides}), name LIMIT 5`);
-  return rows.map(({ name }) => name);
 }

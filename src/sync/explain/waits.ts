@@ -125,7 +125,8 @@ function laterCommands(sync: string, override: readonly string[], digest: string
 function sinceWhen(runs: readonly RunRecord[], counts: (run: RunRecord) => boolean): Pick<Wait, "since"> {
   let since: string | undefined;
   for (const run of runs) {
-    if (run.state === "failed" || run.state === "running" || run.undoes !== undefined) continue;
+    if (run.state === "failed" || run.state === "running" || run.undoes !== undefined || run.for !== undefined)
+      continue;
     if (!counts(run)) break;
     since = run.startedAt;
   }

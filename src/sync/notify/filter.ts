@@ -40,6 +40,11 @@ export interface Filter {
 
 const remembered = 100;
 
+/** The success of a run for some: of the sync as a whole it says nothing. */
+function successForSome(run: RunRecord): Announcement | undefined {
+  return run.state === "applied" ? { notices: [noticeOfRun("applied", run)], run } : undefined;
+}
+
 export function createFilter(state: FilterState = { syncs: {}, told: [] }): Filter {
   const syncs = new Map(Object.entries(state.syncs));
   let told = [...state.told];
@@ -84,11 +89,13 @@ export function createFilter(state: FilterState = { syncs: {}, told: [] }): Filt
       case "held":
         return waiting(run, run.state);
       case "failed":
+        // Whoever asked for it has been told.
+        if (run.for !== undefined) return undefined;
         failed.set(run.sync, run.id);
         return of(run.sync).failingSince === undefined ? { settle: run } : undefined;
       case "applied":
       case "no change":
-        return success(run);
+        return run.for === undefined ? success(run) : successForSome(run);
       case "rejected":
       case "expired": {
         // If a later run finds the same plan, it is news again.

@@ -47,7 +47,7 @@ export function openHeartbeat(
 
   return {
     listener: (event) => {
-      if (event.type !== "run" || !hasSucceeded(event.run)) return;
+      if (event.type !== "run" || !hasSucceeded(event.run) || event.run.for !== undefined) return;
       const { sync } = event.run;
       const url = urls[sync];
       // One at a time: the one under way says the same.

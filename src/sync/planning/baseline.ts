@@ -64,9 +64,12 @@ export async function storeBaseline(
   const columns = "kind, name, display_name, description, mail, group_names";
   // Drift that stays is drift the next time, too.
   const target = `
+    WITH untouched AS (
+      SELECT ${columns} FROM baseline_target SEMI JOIN left_out USING (kind, name) ANTI JOIN changes USING (kind, name))
     FROM (
-      SELECT ${columns} FROM desired ANTI JOIN drift_left USING (kind, name)
-      UNION ALL SELECT ${columns} FROM drift_wanted)
+      SELECT ${columns} FROM desired ANTI JOIN drift_left USING (kind, name) ANTI JOIN untouched USING (kind, name)
+      UNION ALL SELECT ${columns} FROM drift_wanted ANTI JOIN untouched USING (kind, name)
+      UNION ALL FROM untouched)
     ORDER BY kind, name`;
   const kept = `
     SELECT * FROM baseline_record WHERE (kind, source, source_id) IN (

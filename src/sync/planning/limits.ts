@@ -1,4 +1,4 @@
-import { command } from "#commands.ts";
+import { command, forOptions } from "#commands.ts";
 import { HeldError } from "#errors.ts";
 import { shortDigest } from "#plan/change.ts";
 import type { Plan } from "#plan/change.ts";
@@ -86,7 +86,7 @@ export async function planWithinLimits(
 }
 
 /** Adds to `left_out` whatever differs from the whole plan: a relation with the columns of `change_sides`. */
-export async function findLeftOut(connection: Connection, whole: "whole" | "shown"): Promise<void> {
+export async function findLeftOut(connection: Connection, whole: "whole" | "shown" | "everything"): Promise<void> {
   const columns = "action, kind, name, before, after";
   await connection.run(`
     INSERT INTO left_out
@@ -130,12 +130,17 @@ export function beyondLimits(sync: Sync, { checks }: Pick<LimitedPlan, "checks">
 /**
  * @param options.run the id under which the plan is stored, where it is
  * @param options.asks true: what only asks for approval does not hold the plan
+ * @param options.for the names that the run is for, if it is for some only
  * @throws {HeldError} naming every tripped limit, and how to apply exactly this plan all the same
  */
 export function holdBeyondLimits(
   sync: Sync,
   limited: LimitedPlan,
-  { run, asks }: { readonly run?: string | undefined; readonly asks: boolean },
+  {
+    run,
+    asks,
+    for: people,
+  }: { readonly run?: string | undefined; readonly asks: boolean; readonly for?: readonly string[] | undefined },
 ): void {
   const { plan, checks } = limited;
   const tripped = beyondLimits(sync, limited).filter(({ otherwise }) => !(asks && otherwise === "approve"));
@@ -145,7 +150,7 @@ export function holdBeyondLimits(
   const override = ["--override", names.join(",")];
   const next =
     run === undefined
-      ? command("apply", sync.name, ...override, "--digest", shortDigest(plan.digest))
+      ? command("apply", sync.name, ...forOptions(people), ...override, "--digest", shortDigest(plan.digest))
       : command("approve", run, ...override);
   throw new HeldError(
     `target ${sync.target.name}: held by ${nameLimits(holding)}; nothing was applied`,

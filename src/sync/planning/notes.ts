@@ -1,9 +1,10 @@
-import { command } from "#commands.ts";
+import { command, forOptions } from "#commands.ts";
 import { messageOf } from "#errors.ts";
 import type { Departures, Kept } from "#plan/departures.ts";
 import type { Foreign } from "#plan/carried.ts";
 import type { DriftLeft } from "#plan/drift.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
+import type { Subject } from "#plan/selection.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Unresolved } from "#principals/references.ts";
@@ -18,6 +19,8 @@ interface Limited {
   readonly waiting: readonly Measure[];
   /** What stays as somebody made it in the target. */
   readonly drift?: DriftLeft | undefined;
+  /** Whom the run is for; absent: everybody. */
+  readonly for?: readonly string[] | undefined;
 }
 
 /** What a person should know besides the changes: what was left out, left alone or not understood. One line each. */
@@ -37,10 +40,7 @@ export function notesOf({
   if (waiting.length > 0) notes.push(waitingNote({ sync, limits, waiting }));
   if (unchangedSince !== undefined)
     notes.push(`sources unchanged since ${unchangedSince.toISOString()}, and not read again (fullReadEvery)`);
-  for (const { name, error } of assembly.unread) {
-    notes.push(`source ${name} could not be read (it is optional): what came from it stays as it is`);
-    notes.push(`  ${messageOf(error)}`);
-  }
+  notes.push(...unreadNotes(assembly.unread));
   if (frozen.unread > 0)
     notes.push(`${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`);
   notes.push(...quarantineNotes(assembly.quarantined));
@@ -91,6 +91,18 @@ function notOwnedNotes(found: Desired["notOwned"]): Note[] {
   ];
 }
 
+/** The notes of a plan that is about some alone: what is about them, and what may be. */
+export function notesAbout(subjects: readonly Subject[], facts: Desired & Limited): Note[] {
+  const isAbout = (note: Note): boolean =>
+    typeof note !== "string" && subjects.some(({ kind, name }) => kind === note.kind && note.names.includes(name));
+  const { assembly } = facts;
+  return [
+    ...(facts.waiting.length > 0 ? [waitingNote(facts)] : []),
+    ...unreadNotes(assembly.unread),
+    ...notesOf(facts).filter(isAbout),
+  ];
+}
+
 /** What stays as somebody made it in the target, and why. */
 export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 }): string[] {
   const found = [
@@ -100,6 +112,13 @@ export function driftNotes({ left, ignored }: DriftLeft = { left: 0, ignored: 0 
   return found.flatMap(([count, why]) =>
     count === 0 ? [] : [`${pluralize(count, "principal")} left as somebody changed them in the target (${why})`],
   );
+}
+
+function unreadNotes(unread: Desired["assembly"]["unread"]): string[] {
+  return unread.flatMap(({ name, error }) => [
+    `source ${name} could not be read (it is optional): what came from it stays as it is`,
+    `  ${messageOf(error)}`,
+  ]);
 }
 
 /** Why records are quarantined, the most frequent reasons first. */
@@ -135,11 +154,11 @@ function unresolvedNotes({ count, excluded, reasons, more }: Unresolved): Note[]
 }
 
 /** What the limits have left out of a plan, and how to override them. */
-function waitingNote({ sync, limits, waiting }: Limited): string {
-  const names = new Set(limits.filter(({ tripped }) => tripped).map(({ limit }) => limit));
+function waitingNote({ sync, limits, waiting, for: names }: Limited): string {
+  const tripped = new Set(limits.filter((each) => each.tripped).map(({ limit }) => limit));
   return (
     `because of the limits, these wait: ${waiting.map((each) => waitingWords[each]).join(", ")}; the rest goes on. ` +
-    `The plan with them: \`${command("plan", sync, "--override", [...names].join(","))}\``
+    `The plan with them: \`${command("plan", sync, ...forOptions(names), "--override", [...tripped].join(","))}\``
   );
 }
 

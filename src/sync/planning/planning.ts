@@ -17,9 +17,10 @@ import { differingKeys } from "#values.ts";
 import type { Baseline } from "./baseline.ts";
 import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
-import { planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
+import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
 import type { ExpectedPlan } from "./limits.ts";
-import { notesOf, withSubjects } from "./notes.ts";
+import { notesAbout, notesOf, withSubjects } from "./notes.ts";
+import { findPeople, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
 
 /** A plan with its notes. */
@@ -54,6 +55,8 @@ export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observe
   readonly apply: boolean;
   readonly history: History;
   readonly overrides?: readonly Overridable[] | undefined;
+  /** Names of users and groups: only these change, everything else stays as it is in the target. */
+  readonly for?: readonly string[] | undefined;
 }
 
 /** Plans from the sources and the rules. Sources that change while they are read are read again, once. */
@@ -72,7 +75,15 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const { history, overrides = [] } = options;
   const reads = { folder: join(options.folder, "reads"), write: options.apply };
   const { causes: keepAttributes } = sync;
-  const desired = await makeDesired(sync, workbench, { ...options, reads, keepAttributes });
+  const people = options.for === undefined ? undefined : findPeople(sync, options.for);
+  const desired = await makeDesired(sync, workbench, {
+    ...options,
+    reads,
+    keepAttributes,
+    observer: people?.observer,
+    // Who is meant is found while records are read.
+    mustRead: options.mustRead === true || people !== undefined,
+  });
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
   const explain = async (): Promise<readonly Cause[]> =>
@@ -82,20 +93,39 @@ const planOnce: Planner = async (sync, workbench, options) => {
       hasBaseline: options.baseline !== undefined,
       changedKeys: options.baseline === undefined ? [] : differingKeys(options.baseline.settings, sync.settings),
     });
+  if (people !== undefined) {
+    await createPlan(connection);
+    await connection.run("CREATE OR REPLACE TEMP TABLE everything AS FROM change_sides");
+  }
+  const chosen = await people?.narrow(connection);
   const drift = await judgeDrift(connection, sync, explain);
   const limited = await planWithinLimits(connection, sync, { scope, history, overrides, drift: drift?.held });
+  if (chosen !== undefined) await findLeftOut(connection, "everything");
   const read = sync.sources.filter(({ name }) => !unread.includes(name));
   const { signal, warn } = options;
   await refuseTorn(connection, read, { signal, warn, attributes: sync.rules.attributes() });
   await desired.storeRead();
   const isChange = changes(limited.plan.counts) > 0;
+  const facts = {
+    ...desired,
+    sync: sync.name,
+    limits: limited.checks,
+    waiting: limited.waiting,
+    drift,
+    for: options.for,
+  };
   const causes = sync.causes ? (isChange ? await explain() : []) : undefined;
   return {
     ...(await withExpectations(connection, sync, limited, { overrides, signal })),
-    ...withSubjects(notesOf({ ...desired, sync: sync.name, limits: limited.checks, waiting: limited.waiting, drift })),
+    ...withSubjects(
+      chosen === undefined
+        ? notesOf(facts)
+        : [...(await peopleNotes(connection, sync.name, chosen)), ...notesAbout(chosen.subjects, facts)],
+    ),
     causes,
     drift,
-    departures: desired.departures,
+    // Of everybody else a run for some says nothing.
+    departures: chosen === undefined ? desired.departures : undefined,
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
   };

@@ -43,13 +43,22 @@ const tables = {
   drift_wanted: "FROM drift_wanted",
   group_loss: "FROM group_loss",
   renamed: "SELECT kind, was, becomes FROM renamed",
+  left_out: "FROM left_out",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
 const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
 
 /** Further ones, which plans of 0.1.0 do not have. */
-const explaining = ["record", "rule_membership", "drift_left", "drift_wanted", "group_loss", "renamed"] as const;
+const explaining = [
+  "record",
+  "rule_membership",
+  "drift_left",
+  "drift_wanted",
+  "group_loss",
+  "renamed",
+  "left_out",
+] as const;
 
 /** The part of a plan that is in no table. */
 interface StoredPlan extends Omit<LimitedPlan, "plan"> {
@@ -215,10 +224,12 @@ export function planFromStore(store: Store, run: RunRecord, selection: Selection
     const severed = [...(await severedMemberships(connection)), ...(await takenMeanwhile(connection))];
     if (severed.length > 0) throw noLongerShown(run.id, severed);
     await narrow(connection, selection);
+    await connection.run("CREATE OR REPLACE TEMP TABLE never_planned AS FROM left_out");
     const limited = await planWithinLimits(connection, sync, { scope, history, overrides });
     if (changes(limited.plan.counts) === 0 && changes(whole.counts) > 0)
       throw new InputError(`the selection leaves nothing of the plan of run ${run.id}`);
     await findLeftOut(connection, "shown");
+    await connection.run("INSERT INTO left_out FROM never_planned");
     return {
       ...(await withExpectations(connection, sync, limited, {
         knowsSources: run.undoes === undefined,

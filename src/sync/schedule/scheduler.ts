@@ -217,7 +217,8 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
 
   const onRun = (run: RunRecord): void => {
     const entry = syncs.get(run.sync);
-    if (entry === undefined || stopped) return;
+    // A run for some neither fails nor succeeds for all.
+    if (entry === undefined || stopped || run.for !== undefined) return;
     if (run.state === "failed") {
       // Once for each run. An ordinary run does not make up for a failed undo.
       if (run.id !== entry.failed && run.cause !== "undo") failed(entry, run);

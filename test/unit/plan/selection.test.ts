@@ -2,12 +2,13 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
-import { narrow } from "#plan/selection.ts";
+import { narrow, narrowTo } from "#plan/selection.ts";
+import { tables } from "#plan/tables.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
-import { applyOf, directory, fill, keyOf } from "./directories.ts";
+import { applyOf, byCodePoint, directory, fill, keyOf } from "./directories.ts";
 
 const connection = useConnection();
 
@@ -107,4 +108,72 @@ describe("a part of a plan", () => {
       "the plan does not change the group ada: it cannot be left out of it",
     );
   });
+});
+
+/** Narrows what is planned to these, `renamed` from one name to the other. */
+async function narrowedTo(
+  chosen: readonly Principal[],
+  renamed: readonly (readonly [was: string, becomes: string])[] = [],
+) {
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed}); CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign})`);
+  for (const [was, becomes] of renamed)
+    await connection().run("INSERT INTO renamed VALUES ('user', ?, ?)", [was, becomes]);
+  const left = await narrowTo(connection(), chosen);
+  return { left, changes: await Array.fromAsync((await createPlan(connection())).changes()) };
+}
+
+test("a plan for some changes them, the members of chosen groups, and nothing else", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      valid,
+      valid,
+      fc.array(fc.nat(), { minLength: 1, maxLength: 3 }),
+      async (actual, desired, picks) => {
+        const all = [...actual, ...desired];
+        fc.pre(all.length > 0);
+        const chosen = picks.map((pick) => all[pick % all.length] as Principal);
+        const isChosen = (each: Principal): boolean => chosen.some((one) => keyOf(one) === keyOf(each));
+        await planned(actual, desired);
+        const { left, changes } = await narrowedTo(chosen);
+
+        const groups = (some: readonly Principal[]): string[] =>
+          some.filter(({ kind }) => kind === "group").map(({ name }) => name);
+        const followed = groups(chosen);
+        const there = new Set([...groups(actual), ...groups(desired.filter(isChosen))]);
+        const wanted = desired.filter(isChosen);
+        const expected = [
+          ...wanted.map((each) => ({ ...each, groupNames: each.groupNames.filter((name) => there.has(name)) })),
+          ...actual
+            .filter((each) => !isChosen(each))
+            .map((each) => {
+              const becomes = desired.find((other) => keyOf(other) === keyOf(each))?.groupNames ?? [];
+              const stay = each.groupNames.filter((name) => !followed.includes(name));
+              const follow = becomes.filter((name) => followed.includes(name));
+              return { ...each, groupNames: [...stay, ...follow].sort(byCodePoint) };
+            }),
+        ];
+        const sorted = (principals: readonly Principal[]): Principal[] =>
+          principals.toSorted((a, b) => byCodePoint(keyOf(a), keyOf(b)));
+        expect(sorted(applyOf(actual, changes))).toEqual(sorted(expected));
+        expect(left.count).toBe(wanted.flatMap((each) => each.groupNames.filter((name) => !there.has(name))).length);
+        const managed = await connection().rows<{ name: string; kind: "user" | "group" }>(
+          "SELECT kind, name FROM managed",
+        );
+        expect(managed.every((each) => chosen.some((one) => one.name === each.name && one.kind === each.kind))).toBe(
+          true,
+        );
+      },
+    ),
+    { numRuns: cases(40) },
+  );
+});
+
+test("whoever is renamed is both names, for others only where it is asked for", async () => {
+  const [bob, rob, eve] = [principal("user", "bob"), principal("user", "rob"), principal("user", "eve")];
+  await planned([bob, eve], [rob]);
+  const { changes } = await narrowedTo([rob], [["bob", "rob"]]);
+  expect(changes.map(({ action, name }) => `${action} ${name}`)).toEqual(["create rob", "delete bob"]);
+  await planned([bob, eve], [rob]);
+  expect((await narrowedTo([eve], [["bob", "rob"]])).changes).toMatchObject([{ action: "delete", name: "eve" }]);
 });

@@ -4,7 +4,7 @@ import { measure } from "#plan/limits.ts";
 import { createChanges, createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
-import { narrow, withhold } from "#plan/selection.ts";
+import { narrow, narrowTo, withhold } from "#plan/selection.ts";
 import { tables } from "#plan/tables.ts";
 import { assemble } from "#principals/assembly.ts";
 import { compileRules } from "#principals/compile.ts";
@@ -92,6 +92,7 @@ test("every relation of the pipeline has its declared columns", async () => {
   await createPlan(connection());
   await withhold(connection(), new Set(["creates", "deletes"]));
   await narrow(connection(), { only: ["create"] });
+  await narrowTo(connection(), [{ kind: "user", name: "ada" }]);
   await measure(connection());
   await createChanges(connection(), { actual: "arrived", desired: "desired", into: "missing" });
   await loadBaseline(connection(), "/nowhere", "staff");

@@ -1,0 +1,169 @@
+import { command } from "#commands.ts";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { InputError } from "#errors.ts";
+import { narrowTo } from "#plan/selection.ts";
+import type { LeftMemberships, Subject } from "#plan/selection.ts";
+import type { CompiledRules } from "#principals/compile.ts";
+import type { Judged, Observer } from "#principals/stage.ts";
+import { formatName, formatNumber, pluralize, quote } from "#text.ts";
+
+/* Who is meant by a name that a person gives: `explain NAME`, `plan --for NAME`. Case does not matter. */
+
+/** The text for a comparison that ignores case. */
+function fold(text: string): string {
+  return text.normalize("NFC").toLowerCase();
+}
+
+/** SQL: the same. */
+export function folded(text: string): string {
+  return `lower(nfc_normalize(${text}))`;
+}
+
+/** Whether a record is meant: by its id, its principal's name, display name or mail, or a value that those rules read. */
+export function recordsCalled(rules: CompiledRules, wanted: string): (judged: Judged) => boolean {
+  const sought = fold(wanted);
+  const matches = (text: unknown): boolean => typeof text === "string" && fold(text) === sought;
+  return ({ entry, verdict }) => {
+    if (matches(entry.id) || entry.keys.some(matches) || ("name" in verdict && matches(verdict.name))) return true;
+    if (verdict.verdict === "included" && (matches(verdict.mail) || matches(verdict.displayName))) return true;
+    return rules.identifying(entry).some((value) => (Array.isArray(value) ? value.some(matches) : matches(value)));
+  };
+}
+
+/** The principals with that name, mail or display name, in the sources, in the ledger or in the target. */
+export function principalsCalled(connection: Connection, wanted: string, most: number): Promise<Subject[]> {
+  const sought = folded(literal(wanted));
+  const isCalled = `${folded("name")} = ${sought}`;
+  return connection.rows<Subject>(`
+    SELECT kind, name FROM actual
+    WHERE ${isCalled} OR ${folded("mail")} = ${sought} OR ${folded("display_name")} = ${sought}
+    UNION SELECT kind, name FROM assembled WHERE ${isCalled}
+    UNION SELECT kind, name FROM ledger WHERE ${isCalled} OR ${folded("source_id")} = ${sought}
+    ORDER BY kind DESC, name LIMIT ${most}`);
+}
+
+/** The names of principals, in the sources or in the target, that are most like a text. Case does not matter. */
+export async function nearestNames(connection: Connection, wanted: string): Promise<string[]> {
+  const sides = `${folded("name")}, ${folded(literal(wanted))}`;
+  const rows = await connection.rows<{ name: string }>(`
+    WITH known AS (
+      SELECT name FROM actual UNION SELECT name FROM assembled UNION SELECT name FROM quarantined WHERE name IS NOT NULL
+      UNION SELECT name FROM actual_foreign)
+    SELECT name FROM known WHERE jaro_winkler_similarity(${sides}) > 0.75
+    ORDER BY damerau_levenshtein(${sides}), name LIMIT 5`);
+  return rows.map(({ name }) => name);
+}
+
+/** Some users and groups that a run is about, while everything else stays as it is in the target. */
+export interface Chosen {
+  readonly subjects: readonly Subject[];
+  readonly left: LeftMemberships;
+}
+
+/** The most principals or records that one name is compared with: one that means more says nothing. */
+const most = 20;
+
+/**
+ * Finds out who is meant by names.
+ * @param names each may have `user:` or `group:` in front
+ */
+export function findPeople(
+  { name: sync, rules }: { readonly name: string; readonly rules: CompiledRules },
+  names: readonly string[],
+): { readonly observer: Observer; readonly narrow: (connection: Connection) => Promise<Chosen> } {
+  const sought = names.map((given) => {
+    const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
+    return { given, kind, text, isMeant: recordsCalled(rules, text), found: new Map<string, Subject>() };
+  });
+  const seen = new Set<string>();
+  return {
+    observer: {
+      judged: (judged) => {
+        const { verdict, entry } = judged;
+        for (const { given, isMeant, found } of sought) {
+          if (found.size > most || !isMeant(judged)) continue;
+          seen.add(given);
+          if ("name" in verdict && verdict.name !== undefined) {
+            const subject = { kind: entry.kind, name: verdict.name };
+            found.set(JSON.stringify(subject), subject);
+          }
+        }
+      },
+      assembled: async () => {},
+    },
+    narrow: async (connection) => {
+      const subjects = new Map<string, Subject>();
+      for (const { given, kind, text, found } of sought) {
+        const called = await principalsCalled(connection, text, most);
+        const all = new Map([...found.values(), ...called].map((each) => [JSON.stringify(each), each]));
+        const some = [...all.values()].filter((each) => kind === undefined || each.kind === kind);
+        const meant = await singleOut(connection, some, text);
+        if (meant === undefined) throw await notFound(connection, { sync, given, text, isSeen: seen.has(given) });
+        if (Array.isArray(meant)) throw severalCalled(given, meant);
+        subjects.set(JSON.stringify(meant), meant);
+      }
+      return { subjects: [...subjects.values()], left: await narrowTo(connection, [...subjects.values()]) };
+    },
+  };
+}
+
+/** Of those that may be meant the one that is, all where that is not clear, or undefined where nobody is there. */
+async function singleOut(
+  connection: Connection,
+  some: readonly Subject[],
+  text: string,
+): Promise<Subject | Subject[] | undefined> {
+  if (some.length === 0) return undefined;
+  const values = some.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`).join(", ");
+  // Who is renamed is one person with two names.
+  const there = await connection.rows<Subject>(`
+    SELECT kind, name FROM (VALUES ${values}) c(kind, name)
+    WHERE (kind, name) IN (SELECT (kind, name) FROM actual UNION SELECT (kind, name) FROM assembled)
+      AND (kind, name) NOT IN (SELECT (kind, was) FROM renamed WHERE (kind, becomes) IN (VALUES ${values}))
+    ORDER BY kind DESC, name`);
+  const exact = there.filter(({ name }) => name === text);
+  const meant = exact.length > 0 ? exact : there;
+  return meant.length > 1 ? meant : meant[0];
+}
+
+async function notFound(
+  connection: Connection,
+  { sync, given, text, isSeen }: { sync: string; given: string; text: string; isSeen: boolean },
+): Promise<InputError> {
+  const why = `\`${command("explain", text, "--sync", sync)}\` says why`;
+  if (isSeen) return new InputError(`--for ${quote(given)}: its record makes no user or group: ${why}`);
+  const nearest = await nearestNames(connection, text);
+  const hint = nearest.length === 0 ? "" : `; similar names: ${nearest.map(formatName).join(", ")}`;
+  return new InputError(`--for ${quote(given)}: neither the sources nor the target have anybody of that name${hint}`);
+}
+
+function severalCalled(given: string, several: readonly Subject[]): InputError {
+  const names = several.map(({ kind, name }) => quote(`${kind}:${name}`));
+  return new InputError(`--for ${quote(given)} may be several: give one of ${names.join(", ")}`);
+}
+
+/** What a person should know of a run for some. */
+export async function peopleNotes(connection: Connection, sync: string, { subjects, left }: Chosen): Promise<string[]> {
+  const notes = [`only ${subjects.map(nameOf).join(", ")}: everything else stays as it is in the target`];
+  if (left.count > 0)
+    notes.push(
+      `${pluralize(left.count, "membership")} left out: the target does not have the group yet, and it is not named with --for:`,
+      ...left.groups.map((name) => `  group ${formatName(name)}`),
+      ...(left.more > 0 ? [`  … and ${formatNumber(left.more)} more`] : []),
+    );
+  for (const { kind, name } of subjects) {
+    const [change] = await connection.rows(
+      `SELECT true FROM changes WHERE kind = '${kind}' AND name = ${literal(name)} LIMIT 1`,
+    );
+    if (change === undefined)
+      notes.push(
+        `  ${kind} ${formatName(name)}: nothing to do; \`${command("explain", name, "--sync", sync)}\` says why`,
+      );
+  }
+  return notes;
+}
+
+function nameOf({ kind, name }: Subject): string {
+  return `${kind} ${formatName(name)}`;
+}
