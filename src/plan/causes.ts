@@ -161,10 +161,15 @@ const groupAttributes: ReadonlySet<string> = new Set<string>([...Object.values(f
 
 /**
  * SQL of `(kind, aspect, attribute, pointer)`: what decides about each aspect, and its JSON pointer. A NULL attribute stands
- * for any. A list of groups that was changed itself says nothing about the groups of people.
+ * for any. A list of groups that was changed itself says nothing about the groups of people, and neither do their new names.
  */
 function relevance({ reads, changedKeys }: CauseOptions): string {
-  const isChanged = (attribute: string): boolean => changedKeys.some((key) => key.endsWith(`.${attribute}`));
+  const isKey = (...keys: readonly string[]): boolean =>
+    changedKeys.some((changed) => keys.some((key) => changed.endsWith(`.${key}`)));
+  const areRenamed = isKey("groups", "groups.name");
+  const isComparable = (name: string): boolean =>
+    !groupAttributes.has(name) ||
+    !(areRenamed || (scopeKeys.has(name) && isKey(name)) || (name.startsWith("users.") && isKey("users.nested")));
   const rows = (["user", "group"] as const).flatMap((kind) =>
     Object.entries(rulesOf).flatMap(([aspect, rules]) =>
       rules.flatMap((rule) => {
@@ -172,7 +177,7 @@ function relevance({ reads, changedKeys }: CauseOptions): string {
         if (!of.has(rule)) return [];
         const names = of
           .get(rule)
-          ?.filter((name) => !scopeKeys.has(name) || !isChanged(name))
+          ?.filter(isComparable)
           .map((name) => `${literal(name)}, ${literal(pointerTo(name))}`) ?? ["NULL, NULL"];
         return names.map((name) => `('${kind}', '${aspect}', ${name})`);
       }),
@@ -201,6 +206,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     "rules.groups",
     "tables.",
     ...scopeKeys,
+    "users.nested",
   );
   const lists = [...groupAttributes].map(literal).join(", ");
   await connection.run(`

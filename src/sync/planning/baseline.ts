@@ -49,8 +49,8 @@ async function fits(connection: Connection, table: keyof typeof stored): Promise
 }
 
 /**
- * Stores what a run read and left, after it was applied and verified. What of its plan was not applied (`left_out`) keeps
- * its earlier state, so that its cause stays what it was.
+ * Stores what a run read and left, after it was applied and verified. What of its plan was not applied (`left_out`), and
+ * who is leaving later, keeps its earlier state, so that its cause stays what it was.
  * @param undone true: the run undid others. Nothing was read, and what it changed back will be planned again
  */
 export async function storeBaseline(
@@ -71,10 +71,11 @@ export async function storeBaseline(
       UNION ALL SELECT ${columns} FROM drift_wanted ANTI JOIN untouched USING (kind, name)
       UNION ALL FROM untouched)
     ORDER BY kind, name`;
+  const unsettled = "(FROM left_out UNION SELECT kind, name FROM frozen WHERE reason = 'leaving')";
   const kept = `
     SELECT * FROM baseline_record WHERE (kind, source, source_id) IN (
-      SELECT (kind, source, source_id) FROM ledger SEMI JOIN left_out USING (kind, name)
-      UNION SELECT (kind, source, source_id) FROM baseline_record SEMI JOIN left_out USING (kind, name))`;
+      SELECT (kind, source, source_id) FROM ledger SEMI JOIN ${unsettled} USING (kind, name)
+      UNION SELECT (kind, source, source_id) FROM baseline_record SEMI JOIN ${unsettled} USING (kind, name))`;
   const record = undone
     ? `SELECT * REPLACE (CASE WHEN (kind, name) IN (SELECT (kind, name) FROM changes) THEN 'left out' ELSE scope END AS scope)
        FROM baseline_record`

@@ -167,6 +167,53 @@ test("a renamed login is a rename, a moved department moves groups", async () =>
   expect(found.join("\n")).not.toContain("somebody");
 });
 
+test("who left a group that the scope names, who is in one that it leaves out, and the group itself", async () => {
+  rules = {
+    users: { ...rules.users, onlyMembersOf: ["Fin*"], notMembersOf: ["Blocked"] },
+    groups: { ...rules.groups, name: "entry.name", displayName: "entry.name", notBelow: ["Blocked"] },
+    staticGroups: rules.staticGroups,
+  };
+  members.set("Finance", ["p1", "p2", "p3", "p4", "p5", "p6"]).set("Finland", ["p6"]).set("Blocked", []);
+  const configured = (list: readonly string[]): object => ({ syncs: { staff: { users: { onlyMembersOf: list } } } });
+  settings = { ...configured(["Fin*"]) };
+  await apply();
+  members.set("Finance", ["p4", "p5", "p7"]).set("Blocked", ["p5"]);
+  expect(await causes()).toEqual([
+    '3 left the scope: no longer in the group "Finance" (corp)',
+    '1 came into scope: now in the group "Finance" (corp)',
+    // p6 is still in Finland.
+    "1 members of groups changed in the source",
+    '1 left the scope: now in the group "Blocked" (corp)',
+  ]);
+  // The same people, because the list is another one.
+  members.set("Finance", ["p1", "p2", "p3", "p4", "p5", "p6"]).set("Blocked", []);
+  rules = { ...rules, users: { ...rules.users, onlyMembersOf: ["Finland"] } };
+  settings = { ...configured(["Finland"]) };
+  expect((await causes())[0]).toMatch(/^5 the configuration changed: /);
+});
+
+test("whoever is leaving later left the group that they left, whatever is applied meanwhile", async () => {
+  rules = { ...rules, users: { ...rules.users, onlyMembersOf: ["Finance"] } };
+  const { departures } = staff.syncOf();
+  const at = async (days: number): Promise<readonly string[]> => {
+    let found: readonly Cause[] = [];
+    const sync = staff.syncOf({}, { ...partOfSync(), departures: { ...departures, after: 7 * 86_400_000 } });
+    await staff.runIt(sync, true, {
+      now: Date.UTC(2026, 0, days),
+      report: async (report) => {
+        found = report.causes ?? [];
+      },
+    });
+    return described(found);
+  };
+  await at(1);
+  members.set("Finance", ["p1", "p2"]);
+  expect(await at(2)).toEqual([]);
+  change("p1", { mail: "new@example.com" });
+  expect(await at(3)).toEqual(['1 mail changed from "p1" to "new" (corp)']);
+  expect(await at(10)).toEqual(['1 left the scope: no longer in the group "Finance" (corp)']);
+});
+
 test("a changed rule is the configuration, not the people", async () => {
   await apply();
   rules = { ...rules, users: { ...rules.users, mail: 'replace(entry.mail, "example.com", "example.org")' } };

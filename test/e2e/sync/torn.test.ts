@@ -138,6 +138,34 @@ describe("a membership that is lost", () => {
   });
 });
 
+describe("a user who is in no group of the scope any more", () => {
+  const listed = compileRules({
+    users: { name: "entry.login", displayName: "entry.login", onlyMembersOf: ["staff"] },
+    groups: { name: "entry.login", displayName: "entry.login" },
+  });
+  const runListed = (): Promise<RunResult> =>
+    staff.runIt(staff.syncOf({}, { rules: listed, sources: [{ name: "corp", source }] }), true, {
+      warn: (message) => warnings.push(message),
+    });
+
+  test("stays while the group may mean them by a key of theirs that came during the read", async () => {
+    const all = [user("ada"), user("grace"), group("staff", "ada,ou=north", "grace,ou=north")];
+    [reads, there] = [[all], all];
+    await runListed();
+    const moved = user("ada", { keys: ["ada,ou=south"] });
+    const after = [moved, user("grace"), group("staff", "ada,ou=south", "grace,ou=north")];
+    // Users were read before ada moved, groups after.
+    [reads, number, there] = [[[user("ada"), ...after.slice(1)], after], 0, after];
+    expect(await runListed()).toMatchObject({ outcome: "no change" });
+    expect(warnings.join("\n")).toContain('the user "ada" moved or was renamed while it was read');
+    expect(await staff.users()).toContain("ada");
+    reads = [[user("ada"), user("grace"), group("staff", "nobody", "grace,ou=north")]];
+    there = reads[0] ?? [];
+    expect(await runListed()).toMatchObject({ outcome: "applied" });
+    expect(await staff.users()).not.toContain("ada");
+  });
+});
+
 describe("a record that comes twice from a source that delivers each once", () => {
   test.each([
     ["in scope", user("ada")],
