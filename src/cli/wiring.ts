@@ -77,7 +77,8 @@ export async function compilerOf(
   sync: SyncConfiguration,
 ): Promise<(rules: SyncConfiguration["rules"]) => Sync["rules"]> {
   const tables = await tablesFor(configuration, sync);
-  return (rules) => compileRules(rules, undefined, tables);
+  const readers = readersOf(compileExpectations(sync.expectations, undefined, tables));
+  return (rules) => compileRules(rules, undefined, tables, readers);
 }
 
 /** The tables that the rules of a sync look values up in, as they are now. @throws {RollcallError} one cannot be read */

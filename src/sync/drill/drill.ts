@@ -8,7 +8,7 @@ import type { Workbench } from "#duckdb/workbench.ts";
 import { HeldError, IncompleteReadError, messageOf, RollcallError } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
-import { overridable } from "#plan/limits.ts";
+import { limitOf, overridable } from "#plan/limits.ts";
 import type { Limits } from "#plan/limits.ts";
 import { describeCheck } from "#plan/render/shared.ts";
 import type { CompiledRules } from "#principals/compile.ts";
@@ -176,7 +176,10 @@ async function settle(
       now,
       apply: true,
       // Whatever holds it today is somebody else's decision.
-      overrides: overridable.filter((each) => each !== "renames" && each !== "reusedNames"),
+      overrides: [
+        ...overridable.filter((each) => each !== "renames" && each !== "reusedNames"),
+        ...(sync.expectations ?? []).map((expectation) => limitOf(expectation.name)),
+      ],
       planner: async (...all) => {
         today = await planFromSources(...all);
         await storePrincipals(all[1].connection, principals);

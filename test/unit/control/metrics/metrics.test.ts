@@ -28,6 +28,19 @@ function limit(limit: RunRecord["limits"][number]["limit"], of: string, tripped:
 }
 
 /** Follows a coordinator that is what a test makes of it. */
+const expectations = [
+  {
+    name: "badges",
+    over: "users",
+    expect: "true",
+    otherwise: "warn",
+    most: 0,
+    state: "broken",
+    violations: 7,
+    already: 4,
+    examples: [],
+  },
+] as const;
 const drift = (id: string, users: number): Cause => ({
   id,
   kind: "drift",
@@ -133,7 +146,15 @@ test("how a sync stands is looked up when somebody asks", async () => {
   ];
   state.runs = [
     { ...run, id: "3", state: "failed" },
-    { ...run, id: "2", state: "applied", counts, quarantined: 4, causes: [drift("c1", 2), drift("c2", 1)] },
+    {
+      ...run,
+      id: "2",
+      state: "applied",
+      counts,
+      quarantined: 4,
+      causes: [drift("c1", 2), drift("c2", 1)],
+      expectations,
+    },
     { ...run, id: "1", state: "no change", counts: { ...counts, users: { ...counts.users, after: 99 } } },
     { ...run, sync: "guests", state: "pending", counts },
   ];
@@ -151,6 +172,9 @@ test("how a sync stands is looked up when somebody asks", async () => {
   expect(value("rollcall_pending_changes", { sync: "guests", kind: "user", action: "update" })).toBe(3);
   expect(value("rollcall_pending_changes", { sync: "staff", kind: "user", action: "update" })).toBe(0);
   expect(value("rollcall_plan_changes", { sync: "staff", cause: "drift" })).toBe(3);
+  const badges = (state: string) =>
+    value("rollcall_expectation_violations", { sync: "staff", expectation: "badges", state });
+  expect([badges("new"), badges("already")]).toEqual([3, 4]);
   expect(value("rollcall_plan_changes", { sync: "staff", cause: "into_scope" })).toBe(0);
   expect(value("rollcall_plan_changes", { sync: "guests", cause: "drift" })).toBeUndefined();
   state.syncs = [];
