@@ -355,6 +355,7 @@ test("no secret is written anywhere, whatever happens to a run", { skip, timeout
     [
       ["plan", "--json", "--verbose"],
       ["plan", "nobody", "--verbose"],
+      ["drill", "--json", "--verbose", "--only", "wrong-tenant,wrong-filter,breaks-off"],
       ["export", "staff", "--to", join(folder, "exported"), "--json"],
       ["sql", "SELECT 1", "--json", "--verbose"],
     ],

@@ -5,7 +5,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { HeldError, IncompleteReadError, messageOf, RollcallError } from "#errors.ts";
+import { HeldError, IncompleteReadError, InputError, messageOf, RollcallError } from "#errors.ts";
 import { changes } from "#plan/change.ts";
 import type { Counts } from "#plan/change.ts";
 import { limitOf, overridable } from "#plan/limits.ts";
@@ -324,7 +324,8 @@ function judged(
   }
   if (end instanceof RollcallError) {
     const guard = end instanceof IncompleteReadError && end.torn ? "look-up of who was not read" : "read";
-    return { verdict: "stopped", because: [`${guard}: ${messageOf(end)}`], changed: 0 };
+    const problems = end instanceof InputError ? end.problems.slice(0, mostProblems) : [];
+    return { verdict: "stopped", because: [`${guard}: ${messageOf(end)}`, ...problems], changed: 0 };
   }
   if (end.outcome === "pending") {
     const who = `approval: ${approval}: a person decides on ${pluralize(planChanges, "change")}`;
