@@ -148,6 +148,7 @@ function outcomeLines({
   ownedFrom,
   groups,
   breaks = [],
+  byHand,
   waits,
 }: Outcome): string[] {
   const lists =
@@ -170,7 +171,10 @@ function outcomeLines({
         `  ${attribute}: ${from === undefined ? "(unset)" : shown(from)} → ${to === undefined ? "(unset)" : shown(to)}`,
     ),
     ...(lists.length === 0 ? [] : [`  groups: ${lists.join(" ")}`]),
-    ...groups.map((way) => `  in ${way.map(formatName).join(" → ")}`),
+    ...groups.map((way) => {
+      const note = way.length === 1 && byHand.includes(way[0] ?? "") ? keptWords : "";
+      return `  in ${way.map(formatName).join(" → ")}${note}`;
+    }),
     ...breaks.map(
       (check) =>
         `  breaks the expectation ${quote(check.name)}${check.already > 0 ? ", as it does already" : ""}: ${visible(check.expect)}`,
@@ -186,6 +190,8 @@ function foreignLines({ type, name, groups }: ForeignPrincipal): string[] {
     ...groups.map((group) => `  in ${formatName(group)}`),
   ];
 }
+
+const keptWords = ": somebody added it in the target by hand, and it stays (memberships.keepManual)";
 
 function waitLines(
   { how, limits, reason, since, run, action, expiresAt, next }: Wait,

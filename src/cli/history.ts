@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
-import { patternMatching } from "#plan/protect.ts";
+import { patternMatching } from "#plan/patterns.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
 import { readPastChanges } from "#plan/stored.ts";
 import type { PastChange } from "#plan/stored.ts";

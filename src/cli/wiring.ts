@@ -66,6 +66,7 @@ export async function openParts(configuration: Configuration, name: string): Pro
     causes: sync.causes,
     drift: sync.drift,
     expectations,
+    keepManual: sync.keepManual,
     settings: settingsOf(configuration, name, sync, digests),
     defaultPassword: sync.defaultPassword,
   };
@@ -147,9 +148,10 @@ function settingsOf(
 ): Readonly<Record<string, unknown>> {
   const { sources } = configuration;
   const { from, rules, manage, protect, deletions, renames, reusedNames } = sync;
+  const memberships = sync.keepManual.length === 0 ? undefined : { keepManual: sync.keepManual };
   const all = {
     sources: Object.fromEntries(from.map((source) => [source, sources[source]?.options])),
-    syncs: { [name]: { from, ...rules, manage, protect, deletions, renames, reusedNames } },
+    syncs: { [name]: { from, ...rules, manage, protect, deletions, renames, reusedNames, memberships } },
     ...(Object.keys(tables).length === 0 ? {} : { tables }),
   };
   return JSON.parse(redacted(configuration, all)) as Record<string, unknown>;

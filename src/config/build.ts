@@ -58,6 +58,7 @@ function buildSync({
   staticGroups,
   defaultGroups,
   groupsFromRules,
+  memberships: { keepManual },
   defaultPassword,
   limits,
   ...rest
@@ -76,6 +77,7 @@ function buildSync({
       defaultGroups,
       groupsFromRules: groupsFromRules === "refuse" ? undefined : groupsFromRules === "create" ? {} : groupsFromRules,
     },
+    keepManual: keepManual === true ? ["*"] : keepManual === false ? [] : keepManual,
     limits: buildLimits(limits, from),
     defaultPassword: defaultPassword || undefined,
   };

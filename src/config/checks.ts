@@ -33,6 +33,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
     ...sharedTargets(document),
     ...driftWithoutCauses(document),
+    ...byHandWithoutCauses(document),
     ...nestedAlone(document),
     ...(await checkPaths(document, folder, "file", [
       ["service", "tls", "cert"],
@@ -189,6 +190,16 @@ function driftWithoutCauses(document: ConfigurationDocument): Problem[] {
     const path = ["syncs", name, "drift"];
     const drift = document.at(path);
     if (document.at(["syncs", name, "causes"]) !== false || drift === undefined || drift === "revert") return [];
+    return [document.problem(path, "value", "needs causes; remove `causes: false`")];
+  });
+}
+
+/** What the last run gave is known by the causes. */
+function byHandWithoutCauses(document: ConfigurationDocument): Problem[] {
+  return keysOf(document, ["syncs"]).flatMap((name) => {
+    const path = ["syncs", name, "memberships", "keepManual"];
+    const keeps = document.at(path);
+    if (document.at(["syncs", name, "causes"]) !== false || keeps === undefined || keeps === false) return [];
     return [document.problem(path, "value", "needs causes; remove `causes: false`")];
   });
 }

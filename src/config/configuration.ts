@@ -108,6 +108,8 @@ export interface SyncConfiguration {
   readonly drift: DriftRules;
   /** What must be true of what a run leaves in the target. */
   readonly expectations: readonly Expectation[];
+  /** Names of groups in which memberships stay that somebody added by hand; `*` stands for any characters. */
+  readonly keepManual: readonly string[];
   /** Bounds on what a run may change. */
   readonly limits: Limits;
   /** Who approves a plan: a person, nobody, or a person only when a limit is tripped. */

@@ -261,6 +261,16 @@ export const sync = z.strictObject({
   expectations: expectations.describe(
     "What must be true of the users and groups that a run leaves in the target. Every plan is checked, dry runs too.",
   ),
+  memberships: values
+    .section({
+      keepManual: z
+        .union([z.boolean(), patterns], { error: 'expected true, false or a list of groups like ["team-*"]' })
+        .prefault(false)
+        .describe(
+          "Whether memberships stay that somebody added by hand to groups of the sync. true: in all of them. A list: in the groups of these names; * stands for any characters. Needs `causes`.",
+        ),
+    })
+    .describe("Memberships in groups of the sync."),
   protect: values
     .section({
       users: patterns.prefault([]).describe("Names of users to leave alone; * stands for any characters."),

@@ -257,7 +257,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
           WHEN t.name IS NULL AND s.is_new THEN 'new'
           WHEN t.name IS NULL AND s.was_out THEN 'into scope'
           WHEN n.grp IS NOT NULL OR p.grp IS NOT NULL THEN 'attribute'
-          WHEN ${isFor("defaultGroups", "staticGroups", "groupsFromRules")} AND s.was_it THEN 'configuration'
+          WHEN ${isFor("defaultGroups", "staticGroups", "groupsFromRules", "keepManual")} AND s.was_it THEN 'configuration'
           ELSE 'membership' END
         WHEN t.name IS NOT NULL AND i.wanted IS NOT DISTINCT FROM
           CASE i.aspect WHEN 'displayName' THEN t.display_name WHEN 'description' THEN t.description ELSE t.mail END THEN 'drift'

@@ -2,7 +2,7 @@ import type { Connection } from "#duckdb/database.ts";
 import { literal } from "#duckdb/database.ts";
 import { driftPattern } from "./limit-options.ts";
 import type { DriftRules } from "./limits.ts";
-import { matches } from "./protect.ts";
+import { matches } from "./patterns.ts";
 import { restore, uncreate } from "./selection.ts";
 
 /** How many principals keep what somebody changed, by why. */

@@ -2,8 +2,9 @@ import { InputError } from "#errors.ts";
 import { keptBits, ownSource, ruleSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { patternExpression } from "#text.ts";
 import { foreignGroups, takenNames } from "./carried.ts";
+import { keepByHand } from "./by-hand.ts";
+import { matches } from "./patterns.ts";
 import { leaveOutEmpty } from "./rule-groups.ts";
 import { tables } from "./tables.ts";
 
@@ -105,6 +106,7 @@ export async function combine(connection: Connection): Promise<Frozen> {
     CREATE OR REPLACE TEMP TABLE remaining_group AS
     SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}`);
   await leaveOutEmpty(connection);
+  await keepByHand(connection);
   await keepMembershipsOfFrozenGroups(connection);
   await connection.run(`
     CREATE OR REPLACE TABLE desired AS
@@ -201,15 +203,4 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
         "with `groupsFromRules: create`, or create them in the target. Otherwise correct the rule `groups`",
     ],
   });
-}
-
-/** An SQL condition: the column matches one of the names; `*` stands for any characters. */
-export function matches(column: string, names: readonly string[]): string {
-  if (names.length === 0) return "false";
-  return `regexp_full_match(${column}, ${literal(names.map(patternExpression).join("|"))}, 's')`;
-}
-
-/** The first pattern that a name matches; `*` stands for any characters. */
-export function patternMatching(name: string, names: readonly string[]): string | undefined {
-  return names.find((pattern) => new RegExp(`^${patternExpression(pattern)}$`, "s").test(name));
 }

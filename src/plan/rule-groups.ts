@@ -2,6 +2,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { ruleSource } from "#principals/tables.ts";
 import type { Found } from "./renames.ts";
+import { tables } from "./tables.ts";
 
 const isRuleGroup = `source = ${literal(ruleSource)}`;
 
@@ -42,10 +43,11 @@ export async function addRuleGroups(
 
 /**
  * Keeps the groups that rules have made and make no more, while somebody is in them whose memberships stay: who is
- * quarantined, leaving or not managed by the sync. They are no longer `doomed` then. Runs in `depart`.
+ * quarantined, leaving or not managed by the sync, or was added by hand. They are no longer `doomed` then. Runs in `depart`.
  */
 export async function keepOccupied(connection: Connection): Promise<void> {
   await connection.run(`
+    CREATE TEMP TABLE IF NOT EXISTS added_by_hand (${tables.added_by_hand});
     CREATE OR REPLACE TEMP TABLE occupied AS
     WITH RECURSIVE candidate AS (
       SELECT list(name) AS names FROM doomed
@@ -55,6 +57,8 @@ export async function keepOccupied(connection: Connection): Promise<void> {
       WHERE list_has_any(a.group_names, c.names)),
     reached(name) AS (
       SELECT g FROM member SEMI JOIN frozen USING (kind, name)
+      UNION SELECT m.g FROM member m SEMI JOIN added_by_hand b ON b.kind = m.kind AND b.name = m.name AND b.grp = m.g
+        SEMI JOIN assembled s ON s.kind = m.kind AND s.name = m.name
       UNION SELECT m.g FROM member m JOIN reached r ON m.kind = 'group' AND m.name = r.name)
     SELECT a.* FROM actual a SEMI JOIN reached USING (name) WHERE a.kind = 'group';
     INSERT INTO assembled

@@ -4,7 +4,7 @@ import type { Kind } from "#principals/principal.ts";
 import type { Action, AttributeChange, Change, Counts, KindCounts, Plan } from "./change.ts";
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
 import type { ChangeRow } from "./diff.ts";
-import { matches } from "./protect.ts";
+import { matches } from "./patterns.ts";
 
 /** The parts of a principal that a filter can name. */
 export const aspects = ["displayName", "description", "mail", "groups"] as const satisfies readonly (

@@ -16,6 +16,8 @@ export const tables = {
   /** Who has been gone from the sources, since when (epoch milliseconds). Made by `openLedger`, read by `depart`. */
   leaving_since: `${identity}, since BIGINT`,
 
+  /** Memberships that the last applied run left, and that the sync has not given. Made by `openLedger`, read by `findByHand`. */
+  by_hand: `${identity}, grp VARCHAR`,
   /** How many members each group has lost in the last 24 hours. Made by `openLedger`, read by `measure`. */
   lost_recently: "name VARCHAR, lost BIGINT",
 
@@ -70,6 +72,15 @@ export const tables = {
   leaver: identity,
   /** Who is not in the sources, since when (epoch milliseconds). Made by `depart`, read by notes and the ledger. */
   gone: `${identity}, since BIGINT`,
+
+  /** Memberships of the target that the sources do not say, in groups of the sync where they may stay. `findByHand` only. */
+  extra_membership: `${identity}, grp VARCHAR`,
+  /** Memberships that the sync has given. `findByHand` only. */
+  given_membership: `${identity}, grp VARCHAR`,
+  /** The others. Made by `findByHand`, read by `keepOccupied` and `combine`. */
+  added_by_hand: `${identity}, grp VARCHAR`,
+  /** Those that stay. Made by `combine`, read by notes, `explain` and the ledger. */
+  kept_by_hand: `${identity}, grp VARCHAR`,
 
   /** What the sync decides on. Made by `combine`, read by it, selection and the ledger. */
   managed: principalDdl,

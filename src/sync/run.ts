@@ -14,7 +14,7 @@ import type { LimitCheck, Measure, Overridable } from "#plan/limits.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import type { Ledger } from "#sync/ledger/ledger.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
-import { loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
+import { forgetBaseline, loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
@@ -198,11 +198,23 @@ async function storeState(
   const settings = isPart ? (known?.settings ?? {}) : sync.settings;
   const baseline = { run: id, at: new Date(now).toISOString(), settings };
   try {
-    if (changed || known === undefined) await storeBaseline(connection, folder, sync.name, baseline, undoes);
+    if (changed || known === undefined || (await givesMore(connection, sync)))
+      await storeBaseline(connection, folder, sync.name, baseline, undoes);
     else await renewSettings(folder, sync.name, known, sync.settings);
   } catch (error) {
     warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${folder}`, error))}`);
+    // By an older one, what this run has given would pass for added by hand.
+    if (sync.keepManual.length > 0) await forgetBaseline(folder, sync.name).catch(() => undefined);
   }
+}
+
+/** Whether the sync gives, or keeps, memberships that the baseline does not have: in a target that had them already. */
+async function givesMore(connection: Connection, { keepManual }: Sync): Promise<boolean> {
+  if (keepManual.length === 0) return false;
+  const rows = await connection.rows(`
+    SELECT true FROM managed m LEFT JOIN baseline_target b ON b.kind = m.kind AND b.name = m.name
+    WHERE b.name IS NULL OR NOT list_has_all(b.group_names, m.group_names) LIMIT 1`);
+  return rows.length > 0;
 }
 
 function holdUnlessAgreed(

@@ -26,6 +26,8 @@ export interface Sync {
   readonly drift: DriftRules;
   /** What must be true of what a run leaves in the target. Absent: nothing is expected. */
   readonly expectations?: readonly CompiledExpectation[] | undefined;
+  /** Names of groups in which memberships stay that somebody added by hand; `*` stands for any characters. */
+  readonly keepManual: readonly string[];
   /** What the sync is configured to do, without secrets: changes of it are causes. */
   readonly settings: Readonly<Record<string, unknown>>;
   /** The password of every created user; absent: a random one for the run, known to nobody. */

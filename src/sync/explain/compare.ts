@@ -8,6 +8,7 @@ import type { Plan } from "#plan/change.ts";
 import { createPlan } from "#plan/diff.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
+import { loadBaseline } from "#sync/planning/baseline.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Desired } from "#sync/planning/desired.ts";
 import { watch } from "#sync/interruption.ts";
@@ -48,12 +49,13 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const signal = watching.signal();
     const { place, name } = after;
     await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
+    const baseline = after.causes ? await loadBaseline(connection, options.folder, name) : undefined;
     const target = listedOnce(after.target, workbench);
     const required = after.sources.length === 1 ? after.rules.required() : undefined;
     const remember = rememberingSources({ attributes: wantedByBoth(before, after), required }, workbench);
     const make = (sync: Sync): Promise<Desired> => {
       const sources = sync.sources.map(({ source, ...rest }) => Object.assign(rest, { source: remember(source) }));
-      return makeDesired({ ...sync, sources, target }, workbench, { ...options, signal });
+      return makeDesired({ ...sync, sources, target }, workbench, { ...options, baseline, signal });
     };
     await make(before);
     await connection.run("ALTER TABLE desired RENAME TO desired_before");

@@ -11,6 +11,7 @@ import type { DirectMembership } from "#principals/references.ts";
 import { describeWay, scopeOfEntry } from "#principals/scope.ts";
 import type { ScopeTrace } from "#principals/scope.ts";
 import type { Kind } from "#principals/principal.ts";
+import { loadBaseline } from "#sync/planning/baseline.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import { isOpen } from "#sync/record.ts";
 import { watch } from "#sync/interruption.ts";
@@ -90,8 +91,11 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       signal: watching.signal(),
     });
     const finder = findRecords(sync, wanted);
+    const { folder } = options;
+    const baseline = sync.causes ? await loadBaseline(workbench.connection, folder, sync.name) : undefined;
     const { assembly } = await makeDesired(sync, workbench, {
       ...options,
+      baseline,
       observer: finder.observer,
       signal: watching.signal(),
     });

@@ -6,7 +6,7 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { principalOf } from "#plan/diff.ts";
 import type { PrincipalRow } from "#plan/diff.ts";
-import { patternMatching } from "#plan/protect.ts";
+import { patternMatching } from "#plan/patterns.ts";
 import type { Subject } from "#plan/selection.ts";
 import type { Kind, Principal } from "#principals/principal.ts";
 import { ruleSource } from "#principals/tables.ts";
@@ -30,6 +30,8 @@ export interface Outcome {
   readonly groups: readonly (readonly string[])[];
   /** The expectations that it breaks once the plan is applied. Absent: none. */
   readonly breaks?: readonly ExpectationCheck[] | undefined;
+  /** The groups among them that somebody added it to by hand, where it stays. */
+  readonly byHand: readonly string[];
   /** Why the change waits. Empty: the next run makes it, or there is no change. */
   readonly waits: readonly Wait[];
 }
@@ -98,6 +100,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     actual,
     change,
     ownedFrom,
+    byHand: (await of<{ grp: string }>("kept_by_hand", "grp")).map(({ grp }) => grp).sort(),
     groups: await pathsToGroups(connection, desired?.groupNames ?? []),
     waits: [],
   };

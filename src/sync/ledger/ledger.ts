@@ -14,7 +14,7 @@ import type { Addition } from "./history.ts";
 
 /**
  * What syncs own in one target: the principals they created or adopted, with the source and the immutable id of every
- * record they came from. A DuckDB file for each target. The run that applies to the target holds the file's lock: two runs
+ * record they came from; and the memberships that somebody added to these by hand and that stay. A DuckDB file for each target. The run that applies to the target holds the file's lock: two runs
  * at once would delete what the other has just created.
  */
 export interface Ledger {
@@ -49,6 +49,8 @@ export interface LedgerOptions {
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
 
+const membershipColumns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, grp VARCHAR NOT NULL";
+
 /** Every record that an assembled principal was made of. Principals without a source belong to nobody. */
 const origins = `
   SELECT kind, name, source, source_id FROM assembled WHERE source <> '' UNION ALL SELECT kind, name, source, source_id FROM contributor`;
@@ -57,7 +59,7 @@ const origins = `
 const patience = { limit: 5000, pause: 200 };
 
 /**
- * Opens the ledger and makes the tables `ledger`, `leaving_since` and `lost_recently` of the workbench from it. `claim` and `settle`
+ * Opens the ledger and makes the tables `ledger`, `by_hand`, `leaving_since` and `lost_recently` of the workbench from it. `claim` and `settle`
  * read what planning made.
  * @throws {UnavailableError} when another process is applying to the same target
  * @throws {InputError} when the file cannot be read; nothing may be concluded from it then
@@ -69,6 +71,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
     CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+    CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
     CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
   const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, close: async () => {} };
   if (mode === "read" && !(await exists(file))) return closed;
@@ -80,6 +83,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     if (mode === "write") {
       await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
       await createHistory(connection);
+      await connection.run(`CREATE TABLE IF NOT EXISTS owned.by_hand (sync VARCHAR NOT NULL, ${membershipColumns})`);
       await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
       const [last] = await connection.rows<{ run: string }>(`SELECT run FROM owned.settled WHERE sync = ${sync}`);
       settled = last?.run;
@@ -87,6 +91,8 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${sync}`,
     );
+    if (await hasTable(connection, "by_hand"))
+      await connection.run(`INSERT INTO by_hand SELECT kind, name, grp FROM owned.by_hand WHERE sync = ${sync}`);
     history = await readHistory(connection, options.sync, options.now ?? Date.now());
     if (mode === "read") await connection.run("DETACH owned");
   } catch (error) {
@@ -99,7 +105,8 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     claim: async () => {
       await connection.run(`
         INSERT INTO owned.principal
-        SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name)`);
+        SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name);
+        INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`);
       // DuckDB syncs its files, but not the folder with a new one.
       await syncFolder(folder);
     },
@@ -121,6 +128,11 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
             FROM ledger_change c WHERE NOT c.is_new
               AND c.kind = p.kind AND c.name = p.name AND c.source = p.source AND c.source_id = p.source_id);
           INSERT INTO owned.principal SELECT ${sync}, kind, name, source, source_id FROM ledger_change WHERE is_new`);
+        await connection.run(`
+          DELETE FROM owned.by_hand WHERE sync = ${sync};
+          INSERT INTO owned.by_hand
+          SELECT ${sync}, k.* FROM kept_by_hand k JOIN desired d ON d.kind = k.kind AND d.name = k.name
+          WHERE list_contains(d.group_names, k.grp)`);
         await addHistory(connection, options.sync, addition);
         await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
         if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
@@ -165,6 +177,15 @@ export async function forgetApplied(connection: Connection, options: LedgerOptio
   await connection.run(
     `DELETE FROM owned.applied WHERE sync = ${literal(options.sync)} AND moment = ${options.now ?? 0}; DETACH owned`,
   );
+}
+
+/** A ledger of an earlier release, which is only read, may not have it. */
+async function hasTable(connection: Connection, table: string): Promise<boolean> {
+  const rows = await connection.rows(
+    "SELECT true FROM duckdb_tables() WHERE database_name = 'owned' AND table_name = ?",
+    [table],
+  );
+  return rows.length > 0;
 }
 
 async function attach(connection: Connection, file: string, { mode, signal }: LedgerOptions): Promise<void> {

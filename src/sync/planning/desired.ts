@@ -7,6 +7,8 @@ import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import type { ReadContext } from "#connector.ts";
 import { combine, freeze } from "#plan/protect.ts";
 import type { Frozen } from "#plan/protect.ts";
+import { findByHand, keptByHand } from "#plan/by-hand.ts";
+import type { ByHandFound } from "#plan/by-hand.ts";
 import type { Found } from "#plan/renames.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
 import { useThreads } from "#duckdb/database.ts";
@@ -15,6 +17,7 @@ import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
 import type { Observer, OpenSource } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
+import type { Baseline } from "./baseline.ts";
 import { beginReading } from "./last-read.ts";
 import type { Stage, Sync, SyncSource } from "#sync/sync.ts";
 
@@ -35,6 +38,8 @@ export interface DesiredOptions {
   readonly mustRead?: boolean | undefined;
   /** True: keeps what the rules read of each record, so that causes can be found. Expectations that read it have it anyway. */
   readonly keepAttributes?: boolean | undefined;
+  /** What the last applied run read and left, whose tables are in the workbench. Absent: that is not known. */
+  readonly baseline?: Baseline | undefined;
   /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
   readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
 }
@@ -44,6 +49,8 @@ export interface Desired {
   readonly frozen: Frozen;
   readonly foreign: Foreign;
   readonly departures: Departures;
+  /** Memberships that somebody added in the target. */
+  readonly byHand: ByHandFound;
   /** Groups that rules name and the target has, but this sync does not own. */
   readonly notOwned: Found<string>;
   /** When the sources were last read: they report no changes since, and were not read again. */
@@ -77,6 +84,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const { connection } = workbench;
   const notOwned = await addRuleGroups(connection, sync.protection, options.keepAttributes === true);
   await freeze(connection, sync.protection, unread);
+  const undecided = await findByHand(connection, sync.keepManual, options.baseline !== undefined);
   const departures = await depart(connection, passing(sync.departures, overrides), now);
   const frozen = await combine(connection);
   const foreign = await describeForeign(connection);
@@ -86,6 +94,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     foreign,
     departures,
     notOwned,
+    byHand: { kept: await keptByHand(connection), undecided },
     unchangedSince: known?.since,
     counts: known?.counts ?? counts,
     storeRead: async () => {

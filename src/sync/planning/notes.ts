@@ -28,6 +28,7 @@ export function notesOf({
   assembly,
   frozen,
   notOwned,
+  byHand,
   departures,
   foreign,
   unchangedSince,
@@ -48,6 +49,7 @@ export function notesOf({
   notes.push(...unresolvedNotes(assembly.unresolved));
   notes.push(...departureNotes(departures, sync));
   notes.push(...driftNotes(drift));
+  notes.push(...byHandNotes(byHand));
   notes.push(...notOwnedNotes(notOwned));
   if (frozen.withheld > 0)
     notes.push(`${pluralize(frozen.withheld, "record")} withheld: the name is protected in the target`);
@@ -77,6 +79,24 @@ function foreignNotes({ types, taken }: Foreign): Note[] {
       `${pluralize(count, "principal")} of other types left as the target has them: ${[...named, ...more].join(", ")}`,
     );
   }
+  return notes;
+}
+
+/** Memberships that somebody added in the target. */
+function byHandNotes({ kept, undecided }: Desired["byHand"]): Note[] {
+  const notes: Note[] = [];
+  if (kept.count > 0)
+    notes.push(
+      `kept by hand: ${pluralize(kept.count, "membership")} that somebody added in the target (memberships.keepManual)`,
+      ...kept.examples.map(({ kind, name, group }) =>
+        noteAbout(kind, [name], `  ${kind} ${formatName(name)} in ${formatName(group)}`),
+      ),
+      ...andMore(kept),
+    );
+  if (undecided > 0)
+    notes.push(
+      `${pluralize(undecided, "membership")} taken back that somebody may have added by hand: what the last run gave is not known`,
+    );
   return notes;
 }
 

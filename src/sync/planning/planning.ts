@@ -14,7 +14,6 @@ import { readSyncAnswer } from "#plan/lists.ts";
 import type { NoteSubject } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
-import type { Baseline } from "./baseline.ts";
 import { makeDesired } from "./desired.ts";
 import type { DesiredOptions } from "./desired.ts";
 import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
@@ -49,8 +48,6 @@ export type Planner = (sync: Sync, workbench: Workbench, options: PlanningOption
 export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observer"> {
   /** The daemon's folder. */
   readonly folder: string;
-  /** What the last applied run read and left, whose tables are in the workbench; causes are found by it. */
-  readonly baseline?: Baseline | undefined;
   /** False: nothing is stored for the next run. */
   readonly apply: boolean;
   readonly history: History;

@@ -44,6 +44,7 @@ const tables = {
   group_loss: "FROM group_loss",
   renamed: "SELECT kind, was, becomes FROM renamed",
   left_out: "FROM left_out",
+  kept_by_hand: "FROM kept_by_hand",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
@@ -58,6 +59,7 @@ const explaining = [
   "group_loss",
   "renamed",
   "left_out",
+  "kept_by_hand",
 ] as const;
 
 /** The part of a plan that is in no table. */

@@ -50,6 +50,7 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
         SELECT kind, name, first(fields ORDER BY n) AS fields, first(before ORDER BY n) AS before FROM undone_change GROUP BY kind, name)
       ANTI JOIN actual USING (kind, name) WHERE before IS NOT NULL AND fields IS NOT NULL`);
     const { departures, lost } = await combinePreviousState(connection, sync, now);
+    await connection.run("CREATE OR REPLACE TEMP TABLE kept_by_hand AS FROM by_hand");
     const limited = await planWithinLimits(connection, sync, { scope: { sizes: [] }, history, overrides });
     const none = { count: 0, examples: [] };
     const { create } = limited.plan.counts.users;

@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 
@@ -100,4 +102,50 @@ test("groups that rules make of values come into being, and go when nobody is in
     '1 group  nobody is in groups any more that rules have made (groupsFromRules): "Site Delft"',
   );
   expect((await command("apply", "staff")).stdout).toContain("no change");
+});
+
+test("memberships that somebody adds by hand stay where they are to, and those that the sync gave go as before", async () => {
+  const other = `  other:
+    from: [company]
+    to: analytics
+    users: { include: 'entry.login in ["zoe"]', name: entry.login, displayName: entry.name, mail: entry.mail, groups: '"engines"' }
+`;
+  const keep = "    memberships: { keepManual: [eng*] }\n";
+  await company.configure((yaml) => `${yaml}${keep}${other}`);
+  await command("apply", "staff");
+  // Somebody else writes to the target: that is by hand, for this sync.
+  await command("apply", "other");
+  const kept = await run("apply", "staff");
+  expect(kept.plan.changes).toEqual([]);
+  const note = "kept by hand: 1 membership that somebody added in the target (memberships.keepManual)";
+  expect(kept.notes.join("\n")).toContain(`${note}\n  user zoe in engines`);
+  expect((await command("explain", "zoe", "--sync", "staff")).stdout).toContain(
+    "in engines: somebody added it in the target by hand, and it stays (memberships.keepManual)",
+  );
+
+  // What the source withdraws goes, and once more after an undo; what is by hand stays through both.
+  await company.write("people.csv", people.replace("staff;engines", "staff"));
+  const withdrawn = await run("apply", "staff");
+  expect(withdrawn.plan.changes).toMatchObject([{ name: "ada", groupsRemoved: ["engines"] }]);
+  await command("undo", withdrawn.run);
+  expect(await command("approve", "pending", "--yes")).toMatchObject({ code: 0 });
+  const again = await run("plan", "staff");
+  expect(again.plan.changes).toMatchObject([{ name: "ada", groupsRemoved: ["engines"] }]);
+  expect(again.notes.join("\n")).toContain(`${note}\n  user zoe in engines`);
+
+  // Without what the last run gave, only what was known stays.
+  await company.configure((yaml) => yaml.replace('["zoe"]', '["zoe", "grace"]'));
+  await command("apply", "other");
+  await rm(join(company.folder, "data", "daemon", "baselines"), { recursive: true });
+  const unknown = await run("plan", "staff");
+  expect(unknown.plan.changes.map(({ name }: { name: string }) => name)).toEqual(["ada", "grace"]);
+  expect(unknown.notes).toContain(
+    "2 memberships taken back that somebody may have added by hand: what the last run gave is not known",
+  );
+  await company.configure((yaml) => yaml.replace(keep, ""));
+  expect((await run("plan", "staff")).plan.changes.map(({ name }: { name: string }) => name)).toEqual([
+    "ada",
+    "grace",
+    "zoe",
+  ]);
 });

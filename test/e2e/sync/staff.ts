@@ -69,6 +69,7 @@ export function useStaff(): Staff {
         departures: { after: 0, renames: "apply", reusedNames: "hold", administrators: ["Administrator"] },
         causes: true,
         drift: { policy: "revert", ignore: [] },
+        keepManual: [],
         settings: {},
         limits: { sources: {}, floor: 10, action: "hold", deletes: { percent: 10, per: "run" } },
         ...rest,

@@ -246,6 +246,22 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
     "limits: { membershipsLost: { perGroup: 101% } }",
     '14:44: syncs.staff.limits.membershipsLost.perGroup: expected at most 100% (`none` sets no limit), not "101%"',
   ],
+  [
+    "memberships: { keepManual: some }",
+    '14:32: syncs.staff.memberships.keepManual: expected true, false or a list of groups like ["team-*"], not "some"',
+  ],
+  [
+    "causes: false\nmemberships: { keepManual: true }",
+    "15:32: syncs.staff.memberships.keepManual: needs causes; remove `causes: false`",
+  ],
+  [
+    "groupsFromRules: { displayName: entry.site }",
+    "14:37: syncs.staff.groupsFromRules.displayName: there is no entry here: a group is made for all who are in it; use value",
+  ],
+  [
+    "groupsFromRules: make",
+    '14:22: syncs.staff.groupsFromRules: expected refuse, create or { displayName, description }, not "make"',
+  ],
   ["limits: { delete: 5% }", '14:15: syncs.staff.limits.delete: unknown key; did you mean "deletes"?'],
   [
     "limits: { deletes: { counts: 5 } }",
@@ -261,7 +277,7 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   ["limits: { action: apply }", '14:23: syncs.staff.limits.action: expected hold or apply-the-rest, not "apply"'],
   [
     "owner: ada",
-    "14:5: syncs.staff.owner: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, groupsFromRules, manage, causes, drift, expectations, protect, deletions, renames, reusedNames, limits, approval, approvalExpires, defaultPassword, export, heartbeat",
+    "14:5: syncs.staff.owner: unknown key; expected one of: from, join, to, schedule, timezone, jitter, catchUp, retries, overdueAfter, users, groups, staticGroups, defaultGroups, groupsFromRules, manage, causes, drift, expectations, memberships, protect, deletions, renames, reusedNames, limits, approval, approvalExpires, defaultPassword, export, heartbeat",
   ],
   [
     "approval: sometimes",

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { depart } from "#plan/departures.ts";
+import { findByHand } from "#plan/by-hand.ts";
 import { measure } from "#plan/limits.ts";
 import { createChanges, createPlan } from "#plan/diff.ts";
 import { combine, freeze } from "#plan/protect.ts";
@@ -87,6 +88,8 @@ test("every relation of the pipeline has its declared columns", async () => {
     INSERT INTO actual VALUES ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, [])`);
   await addRuleGroups(connection(), { manage: "owned" }, true);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
+  await connection().run(`CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand})`);
+  await findByHand(connection(), ["*"], false);
   await depart(connection(), { renames: "apply", reusedNames: "apply", after: 0, administrators: ["admins"] }, 0);
   await combine(connection());
   await createPlan(connection());
