@@ -224,7 +224,7 @@ const sync: readonly [lines: string, ...problems: string[]][] = [
   [
     "groups: { name: entry.cn, mail: entry.mail }",
     "14:5: syncs.staff.groups.displayName: missing; expected a CEL expression like entry.cn or keys with values",
-    "14:31: syncs.staff.groups.mail: unknown key; expected one of: include, exclude, name, displayName, description, groups, rename",
+    "14:31: syncs.staff.groups.mail: unknown key; expected one of: onlyBelow, notBelow, include, exclude, name, displayName, description, groups, rename",
   ],
   [
     "limits: { deletes: 5 percent }",
@@ -367,7 +367,7 @@ test("rules that are no CEL are problems at the place in the expression", async 
 test("an unknown section is a problem at its key", async () => {
   expect(await problemsOf("servce:\n  listen: x\nexports:\n")).toEqual([
     'rollcall.yaml:1:1: servce: unknown key; did you mean "service"?',
-    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, daemon, control, targets, sources, syncs, journal, notifications, metrics",
+    "rollcall.yaml:3:1: exports: unknown key; expected one of: service, daemon, control, targets, sources, syncs, journal, notifications, metrics, console",
   ]);
 });
 
