@@ -161,7 +161,8 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         await verify(sync.target, workbench, differences, watching.signal());
       }
       await ledger.settle({ now, ...planned, run: options.id });
-      await storeState(sync, connection, { changed, known: baseline, ...options, now });
+      const isOlder = planned.quarantined === undefined;
+      await storeState(sync, connection, { changed, known: baseline, isOlder, ...options, now });
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
@@ -180,6 +181,7 @@ async function storeState(
   {
     changed,
     known,
+    isOlder,
     id,
     undoes = false,
     for: people,
@@ -189,6 +191,8 @@ async function storeState(
   }: Pick<RunOptions, "id" | "undoes" | "for" | "folder" | "warn"> & {
     readonly changed: boolean;
     readonly known: Baseline | undefined;
+    /** The plan was stored, or is an undo: no sources were read. */
+    readonly isOlder: boolean;
     readonly now: number;
   },
 ): Promise<void> {
@@ -199,7 +203,10 @@ async function storeState(
   const baseline = { run: id, at: new Date(now).toISOString(), settings };
   try {
     if (changed || known === undefined || (await givesMore(connection, sync)))
-      await storeBaseline(connection, folder, sync.name, baseline, undoes);
+      await storeBaseline(connection, folder, sync.name, baseline, {
+        undone: undoes,
+        isOlder: isOlder && known !== undefined && sync.keepManual.length > 0,
+      });
     else await renewSettings(folder, sync.name, known, sync.settings);
   } catch (error) {
     warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${folder}`, error))}`);

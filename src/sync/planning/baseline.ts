@@ -51,23 +51,30 @@ async function fits(connection: Connection, table: keyof typeof stored): Promise
 /**
  * Stores what a run read and left, after it was applied and verified. What of its plan was not applied (`left_out`), and
  * who is leaving later, keeps its earlier state, so that its cause stays what it was.
- * @param undone true: the run undid others. Nothing was read, and what it changed back will be planned again
+ * @param options.undone the run undid others. Nothing was read, and what it changed back will be planned again
+ * @param options.isOlder the plan is from before the target was listed: what it does not change may have got memberships
+ *   since, which nobody has looked at. Only those that were there before are left by the run
  */
 export async function storeBaseline(
   connection: Connection,
   daemonFolder: string,
   sync: string,
   baseline: Baseline,
-  undone = false,
+  { undone = false, isOlder = false }: { readonly undone?: boolean; readonly isOlder?: boolean } = {},
 ): Promise<void> {
   if (!undone && !(await wasRecorded(connection))) return forgetBaseline(daemonFolder, sync);
   const columns = "kind, name, display_name, description, mail, group_names";
+  const known = `(
+    SELECT d.* REPLACE (CASE WHEN c.name IS NOT NULL THEN d.group_names
+      ELSE list_filter(d.group_names, lambda g: list_contains(coalesce(b.group_names, []), g)) END AS group_names)
+    FROM desired d LEFT JOIN changes c ON c.kind = d.kind AND c.name = d.name
+    LEFT JOIN baseline_target b ON b.kind = d.kind AND b.name = d.name)`;
   // Drift that stays is drift the next time, too.
   const target = `
     WITH untouched AS (
       SELECT ${columns} FROM baseline_target SEMI JOIN left_out USING (kind, name) ANTI JOIN changes USING (kind, name))
     FROM (
-      SELECT ${columns} FROM desired ANTI JOIN drift_left USING (kind, name) ANTI JOIN untouched USING (kind, name)
+      SELECT ${columns} FROM ${isOlder ? known : "desired"} ANTI JOIN drift_left USING (kind, name) ANTI JOIN untouched USING (kind, name)
       UNION ALL SELECT ${columns} FROM drift_wanted ANTI JOIN untouched USING (kind, name)
       UNION ALL FROM untouched)
     ORDER BY kind, name`;
