@@ -7,7 +7,8 @@ import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
 import type { Unresolved } from "./references.ts";
-import { addMissedMembers, collectSaid } from "./scope.ts";
+import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
+import type { Unlisted } from "./scope.ts";
 import { createRuleGroups } from "./rule-groups.ts";
 import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
@@ -52,6 +53,8 @@ interface Resolution {
   readonly quarantined: Quarantined;
   /** References that make no membership. */
   readonly unresolved: Unresolved;
+  /** Whom lists of groups leave out; absent without such lists. */
+  readonly unlisted?: Unlisted | undefined;
 }
 
 /** What became of the records. Every entry is a user, a group, excluded or quarantined. */
@@ -187,6 +190,7 @@ async function resolve(
     groups: Number(counts?.groups ?? 0),
     quarantined: await summarizeQuarantined(connection),
     unresolved,
+    unlisted: groupQuestions && (await countUnlisted(connection, groupQuestions.lists)),
   };
 }
 

@@ -354,6 +354,24 @@ export async function collectSaid(
   }
 }
 
+/** How many users and groups lists leave out, and which lists there are. */
+export interface Unlisted {
+  readonly users: number;
+  readonly groups: number;
+  readonly lists: readonly string[];
+}
+
+export async function countUnlisted(
+  connection: Connection,
+  lists: readonly ScopeList[],
+): Promise<Unlisted | undefined> {
+  if (lists.length === 0) return undefined;
+  const [row] = await connection.rows<Record<"users" | "groups", bigint>>(`
+    SELECT count(DISTINCT person) FILTER (kind = 'user') AS users, count(DISTINCT person) FILTER (kind = 'group') AS groups
+    FROM identity SEMI JOIN (FROM scope_verdict WHERE is_out) USING (person)`);
+  return { users: Number(row?.users ?? 0), groups: Number(row?.groups ?? 0), lists: lists.map(({ key }) => key) };
+}
+
 /** Adds to `lost_reference` the members that groups of the lists name and nobody is: they may have moved during the read. */
 export async function addMissedMembers(connection: Connection): Promise<void> {
   await connection.run(`

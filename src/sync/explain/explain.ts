@@ -201,7 +201,7 @@ function findRecords(
     const traces = isUnlisted ? [] : rules.trace(entry, groups);
     const reason =
       held.get(seq) ??
-      (isUnlisted ? whyUnlisted(scope, direct) : undefined) ??
+      (isUnlisted ? whyUnlisted(entry.kind, scope, direct) : undefined) ??
       (verdict.verdict === "excluded" ? whyExcluded(entry.kind, traces) : undefined);
     return {
       source,
@@ -237,12 +237,14 @@ function findRecords(
   };
 }
 
-function whyUnlisted(scope: readonly ScopeTrace[], direct: readonly string[]): string {
+function whyUnlisted(kind: Kind, scope: readonly ScopeTrace[], direct: readonly string[]): string {
   const out = scope.filter(({ says }) => says === "out");
   const why = out.map(({ list, patterns, ways }) =>
     ways.length > 0
       ? `${list} leaves it out: it is in ${ways.map(describeWay).join(" and ")}`
-      : `${list}: it is in no group that matches ${patterns.join(" or ")}`,
+      : kind === "user"
+        ? `${list}: it is in no group that matches ${patterns.join(" or ")}`
+        : `${list}: neither it nor a group around it matches ${patterns.join(" or ")}`,
   );
   const isIn = out.every(({ ways }) => ways.length > 0);
   return isIn ? why.join("; ") : `${why.join("; ")}; it is in ${direct.length === 0 ? "no group" : direct.join(", ")}`;

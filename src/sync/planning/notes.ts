@@ -8,6 +8,7 @@ import type { Subject } from "#plan/selection.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Unresolved } from "#principals/references.ts";
+import type { Unlisted } from "#principals/scope.ts";
 import type { NoteSubject } from "#sync/record.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals } from "#text.ts";
 import type { Desired } from "./desired.ts";
@@ -44,6 +45,7 @@ export function notesOf({
   notes.push(...unreadNotes(assembly.unread));
   if (frozen.unread > 0)
     notes.push(`${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`);
+  if (assembly.unlisted !== undefined) notes.push(...unlistedNotes(assembly.unlisted));
   notes.push(...quarantineNotes(assembly.quarantined));
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   notes.push(...unresolvedNotes(assembly.unresolved));
@@ -121,6 +123,11 @@ export function notesAbout(subjects: readonly Subject[], facts: Desired & Limite
     ...unreadNotes(assembly.unread),
     ...notesOf(facts).filter(isAbout),
   ];
+}
+
+function unlistedNotes({ users, groups, lists }: Unlisted): string[] {
+  if (users + groups === 0) return [];
+  return [`${formatPrincipals(users, groups)} of the sources not in scope (${lists.join(", ")})`];
 }
 
 /** What stays as somebody made it in the target, and why. */

@@ -62,6 +62,10 @@ syncs:`,
       "create user grace",
     ]);
 
+    expect(first.notes).toContain(
+      "2 users and 1 group of the sources not in scope (users.onlyMembersOf, groups.onlyBelow)",
+    );
+
     const out = await command("explain", "zoe");
     expect(out.stdout).toContain("  users.onlyMembersOf: app-* (nested) → not in scope\n");
     expect(out.stdout).toContain(
