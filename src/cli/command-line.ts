@@ -187,6 +187,17 @@ function addRuns(program: Command, { composition, runWithContext }: Runner): voi
         interruptMessages.read,
       ),
     );
+  common(program.command("unmanaged"))
+    .argument("[sync]", "the sync (default: all)")
+    .description("list who is in the target and in no source; changes nothing (exit code 2: there is somebody)")
+    .option("--csv", "everybody as CSV, for a spreadsheet")
+    .action((sync: string | undefined, options: CommonOptions & { csv?: boolean }) =>
+      runWithContext(
+        options,
+        async (context) => (await import("./unmanaged.ts")).unmanaged(context, sync, options),
+        interruptMessages.read,
+      ),
+    );
   common(program.command("explain"))
     .description("show where a user or group was found, what the rules make of it, and what a run would do with it")
     .argument("<name>", "a name, a mail address, or the id of a record")

@@ -19,13 +19,13 @@ export function renderCsv(plan: Plan | undefined): AsyncIterable<string> {
 }
 
 async function* lines(plan: Plan | undefined): AsyncIterable<string> {
-  yield `\uFEFF${line(columns)}`;
+  yield `\uFEFF${csvLine(columns)}`;
   if (plan === undefined) return;
   for await (const change of plan.changes()) yield rowsOf(change);
 }
 
 function rowsOf({ kind, name, action, attributes, groupsAdded, groupsRemoved }: Change): string {
-  const row = (what: string, from?: string, to?: string): string => line([kind, name, action, what, from, to]);
+  const row = (what: string, from?: string, to?: string): string => csvLine([kind, name, action, what, from, to]);
   return [
     ...attributes.map(({ attribute, from, to }) => row(attribute, from, to)),
     ...groupsRemoved.map((group) => row("membership", group)),
@@ -33,7 +33,8 @@ function rowsOf({ kind, name, action, attributes, groupsAdded, groupsRemoved }: 
   ].join("");
 }
 
-function line(values: readonly (string | undefined)[]): string {
+/** A row for a spreadsheet: formulas get an apostrophe in front, hidden characters are visible, and what is unset is empty. */
+export function csvLine(values: readonly (string | undefined)[]): string {
   return `${values.map((value) => (value === undefined ? "" : field(value))).join(",")}\n`;
 }
 

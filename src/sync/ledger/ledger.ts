@@ -188,6 +188,26 @@ async function hasTable(connection: Connection, table: string): Promise<boolean>
   return rows.length > 0;
 }
 
+/**
+ * Makes the table `owned_by_others (kind, name)` of the workbench: what other syncs own in the target.
+ * @throws as `openLedger` does
+ */
+export async function readOthers(connection: Connection, options: LedgerOptions): Promise<void> {
+  const file = join(options.folder, `${encodeURIComponent(options.place)}.duckdb`);
+  await connection.run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
+  if (!(await exists(file))) return;
+  await attach(connection, file, { ...options, mode: "read" });
+  try {
+    await connection.run(
+      `INSERT INTO owned_by_others SELECT DISTINCT kind, name FROM owned.principal WHERE sync <> ${literal(options.sync)}`,
+    );
+  } catch (error) {
+    throw unusable(file, error);
+  } finally {
+    await connection.run("DETACH owned");
+  }
+}
+
 async function attach(connection: Connection, file: string, { mode, signal }: LedgerOptions): Promise<void> {
   const patienceEnds = performance.now() + patience.limit;
   for (;;) {

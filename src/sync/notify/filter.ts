@@ -77,7 +77,8 @@ export function createFilter(state: FilterState = { syncs: {}, told: [] }): Filt
     const known = of(run.sync);
     const plan = `${event} ${run.heldBy ?? ""} ${run.digest ?? run.id}`;
     if (known.plan === plan) return undefined;
-    syncs.set(run.sync, { ...known, plan });
+    // A plan for some waits beside the one for everybody.
+    if (run.for === undefined) syncs.set(run.sync, { ...known, plan });
     return { notices: [noticeOfRun(event, run)], run };
   }
 

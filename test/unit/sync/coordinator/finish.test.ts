@@ -185,3 +185,25 @@ test("what a run that is under way has kept stays, although the journal does not
   await run(endedRun({ id: "4" }));
   expect((await readdir(join(folder, "runs"))).toSorted()).toEqual(["1", "2.partial"]);
 });
+
+describe("a run for some", () => {
+  const some = { for: ["ada", "zoe"] };
+
+  test("and one for everybody wait beside each other; the same again is one", async () => {
+    const same = waiting("3", { for: ["zoe", "ada"] });
+    await run(waiting("1", { digest: other }), waiting("2", some), same, waiting("4", { digest: other }));
+    expect(states()).toEqual({ 1: "pending", 2: "pending", 3: "superseded", 4: "superseded" });
+    await run(endedRun({ id: "5", state: "no change", ...some }));
+    expect(states()).toMatchObject({ 1: "pending", 2: "superseded" });
+    await run(endedRun({ id: "6", state: "applied", digest: "c".repeat(64), for: ["kim"] }));
+    expect(states()).toMatchObject({ 1: "superseded" });
+  });
+
+  test("is neither a success of its sync nor a failure", async () => {
+    await run(endedRun({ id: "1", state: "failed" }));
+    const before = context.journal.state("staff");
+    await run(endedRun({ id: "2", state: "applied", ...some }), endedRun({ id: "3", state: "failed", ...some }));
+    expect(context.journal.state("staff")).toEqual(before);
+    expect(events.some(({ recovered }) => recovered === true)).toBe(false);
+  });
+});

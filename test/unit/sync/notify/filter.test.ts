@@ -122,3 +122,20 @@ test("a slot that was skipped is told as such", () => {
     told(createFilter(), { type: "skipped", sync: "staff", at: "2026-11-21T10:15:00Z", reason: "a run is under way" }),
   ).toEqual(["skipped: the slot of 2026-11-21 10:15 UTC was skipped: a run is under way"]);
 });
+
+test("a run for some says nothing about the sync: neither a failure of it, nor its recovery", () => {
+  const filter = createFilter();
+  const some = { for: ["ada"] };
+  expect(told(filter, run({ ...some, id: "1", state: "failed" }))).toEqual([]);
+  expect(told(filter, run({ id: "2", state: "failed" }))).toHaveLength(1);
+  expect(told(filter, run({ ...some, id: "3", state: "no change" }))).toEqual([]);
+  expect(told(filter, run({ ...some, id: "4", state: "applied" }))).toEqual([expect.stringMatching(/^applied: /)]);
+  expect(told(filter, run({ id: "5", state: "applied" }))).toEqual([
+    expect.stringMatching(/^recovered: /),
+    expect.stringMatching(/^applied: /),
+  ]);
+  // Both plans wait.
+  expect(told(filter, run({ id: "6", state: "pending", digest: "aa" }))).toHaveLength(1);
+  expect(told(filter, run({ ...some, id: "7", state: "pending", digest: "bb" }))).toHaveLength(1);
+  expect(told(filter, run({ id: "8", state: "pending", digest: "aa" }))).toEqual([]);
+});

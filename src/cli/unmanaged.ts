@@ -1,0 +1,162 @@
+import { errorDocument } from "#errors.ts";
+import { csvLine } from "#plan/render/csv.ts";
+import { painter } from "#plan/render/text.ts";
+import { listUnmanaged } from "#sync/unmanaged.ts";
+import type { Fate, Unmanaged, UnmanagedList } from "#sync/unmanaged.ts";
+import { formatName, formatNumber, pluralize, visible } from "#text.ts";
+import { exactly } from "#times.ts";
+import { chosenSyncs } from "./context.ts";
+import type { Context } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import { layOut, renderTable } from "./format.ts";
+import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
+import type { ExitCode, Output } from "./output.ts";
+import { progressOf } from "./plan.ts";
+import { openSync } from "./wiring.ts";
+
+export interface UnmanagedOptions {
+  readonly csv?: boolean | undefined;
+}
+
+/**
+ * `rollcall unmanaged [sync]`: who is in the target and in no source, and what becomes of them; changes nothing. With
+ * `--csv`: a row for each, for people, all syncs in one table. With `--json`: `{"unmanaged": [{"sync", "target", "count",
+ * "leftOut", "principals"} | {"sync", "error"}]}`. Exit code 2 when there is anybody.
+ */
+export async function unmanaged(
+  context: Context,
+  name: string | undefined,
+  { csv = false }: UnmanagedOptions,
+): Promise<ExitCode> {
+  const { configuration, output } = context;
+  const isCsv = csv && !output.json;
+  const codes: ExitCode[] = [];
+  let written = 0;
+  if (output.json) await output.write('{"unmanaged":[');
+  if (isCsv) await output.write(`\uFEFF${csvLine(columns)}`, "data");
+  for (const sync of chosenSyncs(configuration, name)) {
+    try {
+      codes.push(
+        await listOne(context, sync, async (list) => {
+          if (output.json) await writeJson(output, list, written++ > 0);
+          else if (isCsv) await writeCsv(output, list);
+          else await writeText(output, list);
+          return list.count > 0 ? exitCodes.changes : exitCodes.done;
+        }),
+      );
+    } catch (error) {
+      if (output.json)
+        await output.write(`${written++ > 0 ? "," : ""}${JSON.stringify({ sync, error: errorDocument(error) })}`);
+      else output.say(`${sync}: ${describeError(error)}`);
+      codes.push(exitCodeOf(error));
+      if (context.interruption.stop.aborted) break;
+    }
+  }
+  if (output.json) await output.write("]}\n");
+  return worstOf(codes);
+}
+
+async function listOne(
+  context: Context,
+  name: string,
+  work: (list: UnmanagedList) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const { configuration, interruption, output } = context;
+  const sync = await openSync(configuration, name, context.embedded);
+  const warn = (message: string): void => {
+    output.say(`${name}: ${message}`);
+  };
+  const { memory } = configuration;
+  const options = {
+    folder: daemonFolder(configuration),
+    memory,
+    interruption,
+    progress: progressOf(context, name),
+    warn,
+  };
+  try {
+    return await listUnmanaged(sync, options, async (list) => {
+      output.progress();
+      return work(list);
+    });
+  } finally {
+    output.progress();
+    await sync.target.close();
+  }
+}
+
+async function writeJson(output: Output, { rows, ...list }: UnmanagedList, isNext: boolean): Promise<void> {
+  await output.write(`${isNext ? "," : ""}${JSON.stringify(list).slice(0, -1)},"principals":[`);
+  let isFirst = true;
+  for await (const batch of rows()) {
+    await output.write((isFirst ? "" : ",") + batch.map((each) => JSON.stringify(each)).join(","));
+    isFirst = false;
+  }
+  await output.write("]}");
+}
+
+const columns = ["sync", "type", "name", "displayName", "mail", "groups", "fate", "leavesAt"] as const;
+
+async function writeCsv(output: Output, { sync, rows }: UnmanagedList): Promise<void> {
+  for await (const batch of rows()) {
+    const lines = batch.map((each) =>
+      csvLine(
+        columns.map((column) => {
+          if (column === "sync") return sync;
+          return column === "groups" ? each.groups.join(";") : (each[column] ?? undefined);
+        }),
+      ),
+    );
+    await output.write(lines.join(""), "data");
+  }
+}
+
+/** How many are shown as text. */
+const most = 1000;
+
+const words: Record<Fate, string> = {
+  "not owned": "left alone",
+  foreign: "left alone: no sync manages this type",
+  gone: "the next run deletes it",
+  leaving: "leaving",
+  administrator: "never deleted: an administrator",
+  "last member": "never deleted: a protected group would have no member left",
+  "foreign member": "never deleted: a principal of another type is in it",
+};
+
+const kinds: Readonly<Record<string, string>> = { LOCAL_USER: "user", LOCAL_GROUP: "group" };
+
+async function writeText(output: Output, { sync, target, count, leftOut, rows }: UnmanagedList): Promise<void> {
+  const title = painter(output.colour)("bold", visible(`${sync} → ${target}`));
+  const shown: Unmanaged[] = [];
+  for await (const batch of rows()) {
+    shown.push(...batch.slice(0, most - shown.length));
+    if (shown.length === most) break;
+  }
+  const who =
+    count === 0
+      ? "everybody in the target is in a source"
+      : `${pluralize(count, "principal")} in the target and in no source`;
+  await output.write(`${title}: ${who}\n`);
+  const names = ["type", "name", "display name", "mail", "groups", "what a run does"];
+  const cells = shown.map(({ type, name, displayName, mail, groups, fate, leavesAt }) => [
+    kinds[type] ?? type,
+    name,
+    displayName ?? "",
+    mail ?? "",
+    groups.map(formatName).join(", "),
+    leavesAt === null ? words[fate] : `deleted on ${exactly(leavesAt)}`,
+  ]);
+  // The display name, the groups and the mail go where there is no room.
+  const room = output.terminal ? output.width : undefined;
+  const layout = layOut(names, cells, { room, flexible: [1, 2, 3, 4, 5], expendable: [2, 4, 3] });
+  if (shown.length > 0) for (const part of renderTable(names, cells, { layout })) await output.write(part);
+  if (count > shown.length) await output.write(`… and ${formatNumber(count - shown.length)} more: --csv lists all\n`);
+  const rest = [
+    [leftOut.protected, "whose name is protected"],
+    [leftOut.others, "of other syncs"],
+    [leftOut.inDoubt, "that a source may have: a record is in doubt, or a source could not be read"],
+  ] as const;
+  for (const [number, what] of rest)
+    if (number > 0) await output.write(`left out: ${pluralize(number, "principal")} ${what}\n`);
+}
