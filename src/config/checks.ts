@@ -305,8 +305,9 @@ function expectationsIn(
 function expressions(document: ConfigurationDocument, base: Path, keys: readonly string[]): KindRules {
   const known = keys.filter((key) => !otherRuleKeys.has(key));
   const values = known.flatMap((rule) => {
-    const { value } = texts(document, [...base, rule], ["value"]);
-    return value === undefined ? [] : [[rule, { value, absent: "keep" }]];
+    const { value, unique } = texts(document, [...base, rule], ["value", "unique"]);
+    if (value === undefined) return [];
+    return [[rule, rule === "name" && unique !== undefined ? { value, unique } : { value, absent: "keep" }]];
   });
   return { name: '"-"', displayName: '"-"', ...Object.fromEntries(values), ...texts(document, base, known) };
 }

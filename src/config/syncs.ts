@@ -39,7 +39,22 @@ const rules = {
   exclude: expression('entry.type == "service"')
     .exactOptional()
     .describe("True for the entries to leave out, of those included."),
-  name: expression("lower(entry.uid)").describe("The name that identifies the principal."),
+  name: z
+    .union(
+      [
+        expression("lower(entry.uid)"),
+        z.strictObject({
+          value: expression("lower(entry.uid)").describe("A CEL expression: the name."),
+          unique: values
+            .text("a CEL expression like name + string(n)")
+            .describe(
+              "The name where that one is taken: a CEL expression over name and n, a number from 2. Names are kept, and not given to others while they are owned.",
+            ),
+        }),
+      ],
+      { error: "expected a CEL expression like lower(entry.uid), or { value, unique }" },
+    )
+    .describe("The name that identifies the principal, or { value, unique } to tell those of one name apart."),
   displayName: attribute("entry.cn", absentName).describe("The display name."),
   description: attribute("entry.title", absentText).exactOptional().describe("The description: a text or null."),
   groups: expression('["everyone"]').exactOptional().describe("A list of further groups to put it into directly."),

@@ -3,6 +3,8 @@ import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
 import type { CompiledRules } from "./compile.ts";
+import { giveNames } from "./names.ts";
+import type { KnownNames, Numbered } from "./names.ts";
 import type { Kind } from "./principal.ts";
 import { createHeld, holdAmbiguous, holdAmbiguousJoins } from "./quarantine.ts";
 import { createLinks, unresolvedLinks } from "./references.ts";
@@ -13,8 +15,11 @@ import { createRuleGroups } from "./rule-groups.ts";
 import { stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
 import { assembledTables, assemblyTables, ruleSource, stagedTables } from "./tables.ts";
+import { createYielder } from "./yield.ts";
 
 export interface AssemblyOptions extends StageOptions {
+  /** The names that are known beside those of the records, for rules that ask for unique ones. Absent: none. */
+  readonly known?: KnownNames | undefined;
   /** Called when all records are in tables; what follows is SQL over them. */
   readonly staged?: (() => Promise<void>) | undefined;
 }
@@ -58,7 +63,15 @@ interface Resolution {
 }
 
 /** What became of the records. Every entry is a user, a group, excluded or quarantined. */
-export interface Assembly extends Resolution, Staged {}
+export interface Assembly extends Resolution, Staged {
+  /** Those that get another name for the first time. Absent: the rules ask for no unique names. */
+  readonly numbered?: Numbered | undefined;
+}
+
+const noNames: KnownNames = {
+  owned: "SELECT '' AS kind, '' AS name, '' AS source, '' AS source_id WHERE false",
+  present: "SELECT '' AS kind, '' AS name WHERE false",
+};
 
 /**
  * Makes principals of the sources' records: the tables of `assembledTables`, and a summary.
@@ -89,10 +102,14 @@ export async function assemble(
       connection,
       sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),
     );
+    const numbered =
+      Object.keys(rules.namings).length === 0
+        ? undefined
+        : await giveNames(connection, rules.namings, options.known ?? noNames, createYielder(signal));
     const resolution = await resolve(connection, rules, options);
     await options.observer?.assembled(connection);
     signal.throwIfAborted();
-    return { ...staged, ...resolution };
+    return { ...staged, ...resolution, ...(numbered === undefined ? {} : { numbered }) };
   } catch (error) {
     await drop(connection, assembledTables);
     throw signal.aborted ? signal.reason : error;

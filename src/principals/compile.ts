@@ -3,12 +3,23 @@ import { InputError, messageOf } from "#errors.ts";
 import { describeValue, formatDuration, nfc, quote } from "#text.ts";
 import { objectionToName } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
-import { attributeOf, compileExpression } from "./expression.ts";
+import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { Expression, Fault, GroupFunction, Subject } from "./expression.ts";
 import type { LookupTables } from "./lookup.ts";
+import type { Naming } from "./names.ts";
+import type { Kind } from "./principal.ts";
 import { groupAttributes, scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
-import type { Absence, AttributeRule, KeepableAttribute, KindRules, RuleGroups, Rules, StaticGroup } from "./rules.ts";
+import type {
+  Absence,
+  AttributeRule,
+  KeepableAttribute,
+  KindRules,
+  RuleGroups,
+  Rules,
+  StaticGroup,
+  UniqueName,
+} from "./rules.ts";
 
 /** The rules of a sync, ready for every entry. */
 export interface CompiledRules {
@@ -18,6 +29,8 @@ export interface CompiledRules {
   readonly defaultGroups: readonly string[];
   /** What a group is like that rules name and no source has; absent: the rules make no groups of their own. Never throws. */
   readonly groupOfRule?: ((name: string) => RuleGroup | { readonly reason: string }) | undefined;
+  /** What gives names that are taken another one, by kind. */
+  readonly namings: Readonly<Partial<Record<Kind, Naming>>>;
   /** Whether a rule uses the time: then the same entries may give another result later. */
   readonly asksTime: boolean;
   /** Whether entries of several sources may be joined, by kind. */
@@ -113,6 +126,7 @@ export interface KindJudge {
   readonly absence: Partial<Record<KeepableAttribute, Absence>>;
   /** The name of a group after `rename`. */
   readonly groupName: (name: string) => string;
+  readonly naming?: Naming | undefined;
 }
 
 /** What each rule has to return, in words and as the types that CEL may infer. */
@@ -209,6 +223,10 @@ export function compileRules(
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
     defaultGroups: (rules.defaultGroups ?? []).map(nfc),
     groupOfRule: groupsFromRules === undefined ? undefined : (name) => describeGroup(groupsFromRules, name),
+    namings: {
+      ...(users.naming === undefined ? {} : { user: users.naming }),
+      ...(groups?.naming === undefined ? {} : { group: groups.naming }),
+    },
     asksTime: all.some(([, { asksTime }]) => asksTime),
     joins: { user: join.users !== undefined, group: join.groups !== undefined },
     judgesLate: asksGroups || join.users !== undefined || join.groups !== undefined,
@@ -269,11 +287,11 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
     const expressions: Partial<Record<RuleName, Expression>> = {};
     const absence: KindJudge["absence"] = {};
     for (const name of ruleNames) {
-      const rule: AttributeRule | undefined = rules[name];
+      const rule: AttributeRule | UniqueName | undefined = rules[name];
       if (rule === undefined) continue;
       const source = typeof rule === "string" ? rule : rule.value;
       const path = typeof rule === "string" ? [key, name] : [key, name, "value"];
-      if (typeof rule === "object" && isKeepable(name)) {
+      if (typeof rule === "object" && "absent" in rule && isKeepable(name)) {
         absence[name] = typeof rule.absent === "string" ? rule.absent : { default: nfc(rule.absent.default) };
       }
       if (source === undefined) continue;
@@ -291,7 +309,15 @@ function compile(rules: Rules, now: Date, limit = compileLimit, tables?: LookupT
         });
       else expressions[name] = result;
     }
-    return { expressions, absence, groupName: (name) => renames.get(name) ?? name };
+    const unique = typeof rules.name === "object" ? rules.name.unique : undefined;
+    const naming = unique === undefined ? undefined : runWithin(limit, () => compileNaming(unique));
+    if (naming !== undefined && "message" in naming) problems.push({ path: [key, "name", "unique"], ...naming });
+    return {
+      expressions,
+      absence,
+      groupName: (name) => renames.get(name) ?? name,
+      naming: naming !== undefined && "evaluate" in naming ? naming : undefined,
+    };
   };
   const users = kind("users", rules.users);
   const groups = rules.groups === undefined ? {} : { groups: kind("groups", rules.groups) };
@@ -360,17 +386,11 @@ export const compileLimit = 5000;
 const isolated = createContext({ work: undefined as (() => unknown) | undefined });
 const call = new Script("work()");
 
-/** Compiles an expression. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
-export function compileWithin(
-  timeout: number,
-  source: string,
-  now: Date,
-  tables?: LookupTables,
-  over?: Subject,
-): Expression | Fault {
-  isolated["work"] = () => compileExpression(source, now, tables, over);
+/** Compiles something. Code without a pause can be ended only from outside it: by the time limit of `node:vm`. */
+function runWithin<Result>(timeout: number, work: () => Result | Fault): Result | Fault {
+  isolated["work"] = work;
   try {
-    return call.runInContext(isolated, { timeout }) as Expression | Fault;
+    return call.runInContext(isolated, { timeout }) as Result | Fault;
   } catch (error) {
     if ((error as { code?: unknown }).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
     return {
@@ -379,6 +399,17 @@ export function compileWithin(
   } finally {
     isolated["work"] = undefined;
   }
+}
+
+/** Compiles an expression, or says what is wrong with it. */
+export function compileWithin(
+  timeout: number,
+  source: string,
+  now: Date,
+  tables?: LookupTables,
+  over?: Subject,
+): Expression | Fault {
+  return runWithin(timeout, () => compileExpression(source, now, tables, over));
 }
 
 function traceOf(

@@ -1,11 +1,13 @@
 import { Environment, EvaluationError, ParseError, TypeError as CelTypeError } from "@marcbachmann/cel-js";
 import type { ASTNode, TypeCheckResult } from "@marcbachmann/cel-js";
 import { messageOf } from "#errors.ts";
-import { didYouMean, nearest, nfc, quote } from "#text.ts";
+import { describeValue, didYouMean, nearest, nfc, quote } from "#text.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
 import { asText, objectionToPattern, registerFunctions } from "./functions.ts";
 import { lookupKey, LookupRow } from "./lookup.ts";
 import type { LookupTables } from "./lookup.ts";
+import type { Naming } from "./names.ts";
+import { objectionToName } from "./principal.ts";
 
 type Attributes = Entry["attributes"];
 
@@ -123,13 +125,14 @@ const ofPrincipals = {
   entry: "Entry",
 };
 
-/** What expressions can name, by what they are about: an entry, a single text, a user or a group of the target, or how many there are. */
+/** What expressions can name, by what they are about: an entry, a single text, a user or a group of the target, how many there are, or a name that is taken. */
 const vocabularies = {
   entry: { entry: "Entry" },
   value: { entry: "Entry", value: "string" },
   users: { ...ofPrincipals, mail: "dyn" },
   groups: { ...ofPrincipals, members: "list<string>", nestedMembers: "list<string>" },
   counts: { users: "Counted", groups: "Counted" },
+  naming: { name: "string", n: "int" },
 } as const satisfies Record<string, Readonly<Record<string, string>>>;
 /** What an expression is about. */
 export type Subject = keyof typeof vocabularies;
@@ -165,6 +168,7 @@ const environments: Readonly<Record<Subject, Environment>> = {
   users: createEnvironment(vocabularies.users),
   groups: createEnvironment(vocabularies.groups),
   counts: createEnvironment(vocabularies.counts),
+  naming: createEnvironment(vocabularies.naming),
 };
 
 /**
@@ -237,6 +241,48 @@ export function compileExpression(
     if (error instanceof RangeError)
       return { message: 'too many operators in one expression; split it, or use a list: entry.x in ["a", "b"]' };
     throw error;
+  }
+}
+
+/** Compiles the rule that gives another name for one that is taken; or says what is wrong with it. */
+export function compileNaming(source: string): Naming | Fault {
+  if (Buffer.byteLength(source) > longest) return { message: "a rule has at most 16 KiB" };
+  const text = nfc(source);
+  try {
+    const parsed = environments.naming.parse(text);
+    const checked = parsed.check();
+    if (!checked.valid) return fault(checked.error, { ast: parsed.ast, text, over: "naming" });
+    const nodes = [...nodesOf(parsed.ast)];
+    const wrong = nodes.map(patternFault).find((found) => found !== undefined);
+    if (wrong !== undefined) return wrong;
+    if (!nodes.some((node) => node.op === "id" && node.args === "n"))
+      return { message: "says nothing of n, the number to tell names apart by: write something like name + string(n)" };
+    if (!["string", "dyn"].includes(checked.type ?? "dyn"))
+      return { message: `gives ${checked.type}, but a text is needed` };
+    const evaluate = (name: string, n: number): string => {
+      let given: unknown;
+      try {
+        given = parsed({ name, n: BigInt(n) });
+      } catch (error) {
+        throw new Error(explain(error, parsed.ast, {}, text), { cause: error });
+      }
+      if (typeof given !== "string") throw new Error(`gives ${describeValue(given)}, but a text is needed`);
+      const objection = objectionToName(given);
+      if (objection !== undefined) throw new Error(`${quote(given)} ${objection}`);
+      return nfc(given);
+    };
+    return { showsNumber: showsNumber(evaluate), evaluate };
+  } catch (error) {
+    if (error instanceof ParseError) return fault(error, { text });
+    throw error;
+  }
+}
+
+function showsNumber(evaluate: Naming["evaluate"]): boolean {
+  try {
+    return [2, 7309].every((n) => evaluate("x", n).includes(String(n)));
+  } catch {
+    return false;
   }
 }
 
@@ -332,6 +378,7 @@ function hintOf(code: string, over: Subject): string | undefined {
     return over === "counts" ? "users.size() and groups.size() count; for each of them write over: users" : hints[code];
   if (over === "entry") return "an attribute is read as entry.NAME";
   if (over === "value") return "there is only value";
+  if (over === "naming") return "there are name, what the rule gives, and the number n";
   const names = Object.keys(vocabularies[over]).join(", ");
   if (over === "counts") return `there are ${names}; for each of them write over: users`;
   return `there are ${names}; an attribute of the source is read as entry.NAME`;

@@ -23,7 +23,7 @@ export interface KindRules {
   /** A boolean: true for the entries to leave out of those included. */
   readonly exclude?: string | undefined;
   /** A string: the principal's name. */
-  readonly name: string;
+  readonly name: string | UniqueName;
   /** A string. */
   readonly displayName: AttributeRule;
   /** A string or null. */
@@ -54,6 +54,15 @@ export interface GroupRules extends KindRules {
 
 /** An attribute of a principal that may be missing in the source: an expression, and what it means that it gives null. */
 export type AttributeRule = string | { readonly value?: string; readonly absent: Absence };
+
+/**
+ * A name that is taken becomes another one: `unique` is an expression over `name`, what `value` gives, and `n`, which counts
+ * from 2.
+ */
+export interface UniqueName {
+  readonly value: string;
+  readonly unique: string;
+}
 
 /**
  * What becomes of an attribute that an entry lacks. `keep`: what the target has stays; of a principal that is created,

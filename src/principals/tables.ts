@@ -101,6 +101,29 @@ export const assemblyTables = {
   entry_group: "person INTEGER, seq INTEGER, name VARCHAR, is_direct BOOLEAN, is_certain BOOLEAN",
   /** The groups that decided about a record, as JSON. Made by `collectSaid`, read by `assemble`. */
   said_group: "seq INTEGER, said VARCHAR",
+  /**
+   * The entries that get unique names: `base` is what the rule says, `name` what they get, `reason` why they get none, and
+   * `place` their order. This and what follows: made and read by `giveNames`, where a rule `unique` asks for it.
+   */
+  naming: "seq INTEGER, kind VARCHAR, base VARCHAR, name VARCHAR, reason VARCHAR, place BIGINT",
+  /** The names that the sync owns, and the records they are of. */
+  owned_name: "kind VARCHAR, name VARCHAR, source VARCHAR, source_id VARCHAR",
+  /** The names that an entry owns. */
+  own_name: "seq INTEGER, kind VARCHAR, base VARCHAR, name VARCHAR, turn BIGINT",
+  /** The names that others have in the target. */
+  present_name: "kind VARCHAR, name VARCHAR",
+  /** The names that entries keep, and the number that gives them. */
+  kept_name: "seq INTEGER, name VARCHAR, number INTEGER",
+  /** Those that own no name, and how many share theirs. */
+  newcomer: "seq INTEGER, kind VARCHAR, base VARCHAR, place BIGINT, sharing BIGINT, turn BIGINT",
+  /** The names that are given, or may not be. */
+  taken_name: "kind VARCHAR, name VARCHAR",
+  /** The names to try next, and those of them that are free. */
+  name_candidate: "kind VARCHAR, base VARCHAR, n INTEGER, name VARCHAR",
+  free_name: "kind VARCHAR, base VARCHAR, name VARCHAR, turn BIGINT",
+  /** Those that still need one, and those that have got one so. */
+  unnamed: "seq INTEGER, kind VARCHAR, base VARCHAR, place BIGINT",
+  given_name: "seq INTEGER, kind VARCHAR, name VARCHAR",
   /** The entries that are quarantined, a row for each reason. Made in quarantine.ts, read by `assemble`. */
   held: "seq INTEGER, reason VARCHAR",
   /** What each key stands for: nothing (NULL), `excluded`, `one` or `several`. Made and read by `createLinks`. */

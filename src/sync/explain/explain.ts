@@ -20,7 +20,7 @@ import { readJournal } from "#sync/journal.ts";
 import { openLedger } from "#sync/ledger/ledger.ts";
 import { evaluateExpectations } from "#plan/expectations.ts";
 import { planWithinLimits, scopeOfSources, withExpectations } from "#sync/planning/limits.ts";
-import { nearestNames, recordsCalled } from "#sync/planning/people.ts";
+import { folded, nearestNames, recordsCalled } from "#sync/planning/people.ts";
 import { differenceOf, foreignCalled, outcomesOf } from "./outcome.ts";
 import type { ForeignPrincipal, Outcome } from "./outcome.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
@@ -28,6 +28,7 @@ import { openStore } from "#sync/plans/stored.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
 import { plannedOf, waitOf, waitOfRun } from "./waits.ts";
 import type { Status, Wait } from "./waits.ts";
+import { quote } from "#text.ts";
 
 /** A record of a source that matches, and what the rules make of it. */
 export interface RecordExplanation {
@@ -41,7 +42,7 @@ export interface RecordExplanation {
   readonly verdict: "included" | "excluded" | "quarantined";
   /** The principal's name, if known. */
   readonly name?: string;
-  /** Why it is quarantined, or which rule or list excludes it. */
+  /** Why it is quarantined, which rule or list excludes it, or why it has another name than the rule gives. */
   readonly reason?: string;
   readonly memberships: readonly DirectMembership[];
 }
@@ -90,7 +91,12 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       mode: "read",
       signal: watching.signal(),
     });
-    const finder = findRecords(sync, wanted);
+    // A name may be another than the rule gives.
+    const owners = await workbench.connection.rows<{ source: string; id: string }>(
+      `SELECT source, source_id AS id FROM ledger WHERE ${folded("name")} = ${folded("$1")}`,
+      [wanted],
+    );
+    const finder = findRecords(sync, wanted, owners);
     const { folder } = options;
     const baseline = sync.causes ? await loadBaseline(workbench.connection, folder, sync.name) : undefined;
     const { assembly } = await makeDesired(sync, workbench, {
@@ -188,19 +194,26 @@ async function brokenBy(
 function findRecords(
   { rules }: Sync,
   wanted: string,
+  owners: readonly { readonly source: string; readonly id: string }[],
 ): { observer: Observer; records: () => Promise<RecordExplanation[]> } {
-  const isWanted = recordsCalled(rules, wanted);
+  const isCalled = recordsCalled(rules, wanted);
+  const isWanted = (judged: Judged): boolean =>
+    isCalled(judged) || owners.some(({ source, id }) => source === judged.source && id === judged.entry.id);
   const found: Judged[] = [];
   const memberships = new Map<number, DirectMembership[]>();
   const held = new Map<number, string>();
   const scopes = new Map<number, Awaited<ReturnType<typeof scopeOfEntry>>>();
+  /** Names that differ from what the rule gives. */
+  const given = new Map<number, string>();
   const explained = (judged: Judged): RecordExplanation => {
     const { seq, source, entry, verdict, groups } = judged;
     const { scope = [], groups: direct = [] } = scopes.get(seq) ?? {};
     const isUnlisted = scope.some(({ says }) => says === "out");
     const traces = isUnlisted ? [] : rules.trace(entry, groups);
+    const name = given.get(seq) ?? ("name" in verdict ? verdict.name : undefined);
     const reason =
       held.get(seq) ??
+      otherName(verdict, given.get(seq)) ??
       (isUnlisted ? whyUnlisted(entry.kind, scope, direct) : undefined) ??
       (verdict.verdict === "excluded" ? whyExcluded(entry.kind, traces) : undefined);
     return {
@@ -211,7 +224,7 @@ function findRecords(
       scope,
       rules: traces,
       verdict: held.has(seq) ? "quarantined" : verdict.verdict,
-      name: "name" in verdict ? verdict.name : undefined,
+      name,
       reason,
       memberships: memberships.get(seq) ?? [],
     };
@@ -229,6 +242,10 @@ function findRecords(
           const [row] = await connection.rows<{ reason: string | null }>(
             `SELECT string_agg(DISTINCT reason, '; ' ORDER BY reason) AS reason FROM held WHERE seq = ${seq}`,
           );
+          const [staged] = await connection.rows<{ name: string | null }>(
+            `SELECT name FROM staged_entry WHERE seq = ${seq}`,
+          );
+          if (staged?.name !== null && staged?.name !== undefined) given.set(seq, staged.name);
           if (row?.reason !== null && row?.reason !== undefined) held.set(seq, row.reason);
         }
       },
@@ -248,6 +265,13 @@ function whyUnlisted(kind: Kind, scope: readonly ScopeTrace[], direct: readonly 
   );
   const isIn = out.every(({ ways }) => ways.length > 0);
   return isIn ? why.join("; ") : `${why.join("; ")}; it is in ${direct.length === 0 ? "no group" : direct.join(", ")}`;
+}
+
+/** What to say where a record has another name than its rule gives, since that one is taken. */
+function otherName(verdict: Judged["verdict"], given: string | undefined): string | undefined {
+  if (given === undefined || !("name" in verdict) || verdict.name === undefined || verdict.name === given)
+    return undefined;
+  return `the name ${quote(verdict.name)} is taken, so its name is ${quote(given)} (unique)`;
 }
 
 function whyExcluded(kind: Kind, traces: readonly RuleTrace[]): string {

@@ -15,6 +15,7 @@ import { useThreads } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
+import type { KnownNames } from "#principals/names.ts";
 import type { Observer, OpenSource } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Baseline } from "./baseline.ts";
@@ -67,6 +68,12 @@ export interface Desired {
  */
 export async function makeDesired(sync: Sync, workbench: Workbench, options: DesiredOptions): Promise<Desired> {
   const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
+  // Names that are taken in the target are not given.
+  const isListedFirst = Object.keys(sync.rules.namings).length > 0;
+  if (isListedFirst) {
+    progress?.("list");
+    await listTarget(sync.target, workbench, "actual", signal);
+  }
   progress?.("read");
   const reading =
     reads === undefined
@@ -75,9 +82,13 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const counts: SourceCounts[] = [];
   const known = options.mustRead === true ? undefined : reading?.known;
   const keepAttributes = options.keepAttributes === true || sync.expectations?.some(({ readsSource }) => readsSource);
-  const assembly = known?.assembly ?? (await readSources(sync, workbench, { ...options, keepAttributes }, counts));
-  progress?.("list");
-  await listTarget(sync.target, workbench, "actual", signal);
+  const names = isListedFirst ? knownNames : undefined;
+  const assembly =
+    known?.assembly ?? (await readSources(sync, workbench, { ...options, keepAttributes, known: names }, counts));
+  if (!isListedFirst) {
+    progress?.("list");
+    await listTarget(sync.target, workbench, "actual", signal);
+  }
   await useThreads(workbench.connection);
   progress?.("plan");
   const unread = assembly.unread.map(({ name }) => name);
@@ -102,6 +113,11 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     },
   };
 }
+
+const knownNames: KnownNames = {
+  owned: "SELECT kind, name, source, source_id FROM ledger",
+  present: "SELECT kind, name FROM actual",
+};
 
 function passing(rules: DepartureRules, overrides: readonly Overridable[]): DepartureRules {
   const of = (policy: "renames" | "reusedNames"): "hold" | "apply" =>
@@ -128,7 +144,15 @@ export async function listTarget(
 export function readSources(
   { sources, rules }: Pick<Sync, "sources" | "rules">,
   { connection }: Pick<Workbench, "connection">,
-  { signal, warn, progress, observer, history, keepAttributes }: DesiredOptions,
+  {
+    signal,
+    warn,
+    progress,
+    observer,
+    history,
+    keepAttributes,
+    known,
+  }: DesiredOptions & { readonly known?: KnownNames | undefined },
   counts: SourceCounts[] = [],
 ): Promise<Assembly> {
   const open = ({ name, optional, digest = "", source }: SyncSource): OpenSource => {
@@ -154,5 +178,6 @@ export function readSources(
     progress: (records) => progress?.("read", records),
     observer,
     keepAttributes,
+    known,
   });
 }

@@ -33,7 +33,7 @@ export interface Reading {
 /**
  * Asks every source of a sync whether anything has changed since the last full read. The answer is no only when each has
  * a `fullReadEvery` that has not passed and reports the version it reported before that read; everything else that the
- * read depends on is the same; and no rule uses the time. In every other case the sources are read.
+ * read depends on is the same; and no rule uses the time, or gives names by what is in the target. In every other case the sources are read.
  * @param context `now`: in epoch milliseconds
  */
 export async function beginReading(
@@ -44,7 +44,11 @@ export async function beginReading(
 ): Promise<Reading> {
   const began = new Date(now);
   const limits = sync.sources.map(({ fullReadEvery = 0 }) => fullReadEvery);
-  const mayKnow = sync.digest !== undefined && !sync.rules.asksTime && limits.every((limit) => limit > 0);
+  const mayKnow =
+    sync.digest !== undefined &&
+    !sync.rules.asksTime &&
+    Object.keys(sync.rules.namings).length === 0 &&
+    limits.every((limit) => limit > 0);
   const versions = mayKnow ? await versionsOf(sync, context) : undefined;
   const { digest } = sync;
   if (versions === undefined || digest === undefined) return { store: async () => {} };

@@ -6,6 +6,7 @@ import type { DriftLeft } from "#plan/drift.ts";
 import type { LimitCheck, Measure } from "#plan/limits.ts";
 import type { Subject } from "#plan/selection.ts";
 import type { Quarantined, QuarantineReason } from "#principals/assembly.ts";
+import type { Numbered } from "#principals/names.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
@@ -47,6 +48,7 @@ export function notesOf({
     notes.push(`${pluralize(frozen.unread, "principal")} of the target left alone: the source could not be read`);
   if (assembly.unlisted !== undefined) notes.push(...unlistedNotes(assembly.unlisted));
   notes.push(...quarantineNotes(assembly.quarantined));
+  notes.push(...numberedNotes(assembly.numbered));
   for (const each of assembly.neverSet) notes.push(`rule ${each} is set in no record: is that the attribute's name?`);
   notes.push(...unresolvedNotes(assembly.unresolved));
   notes.push(...departureNotes(departures, sync));
@@ -146,6 +148,19 @@ function unreadNotes(unread: Desired["assembly"]["unread"]): string[] {
     `source ${name} could not be read (it is optional): what came from it stays as it is`,
     `  ${messageOf(error)}`,
   ]);
+}
+
+/** Who gets another name than the rule says. */
+function numberedNotes(numbered: Numbered | undefined): Note[] {
+  if (numbered === undefined || numbered.count === 0) return [];
+  const { count, examples } = numbered;
+  return [
+    `${pluralize(count, "new principal")} with another name, since theirs is taken (unique):`,
+    ...examples.map(({ kind, name, base }) =>
+      noteAbout(kind, [name], `  ${kind} ${formatName(base)} becomes ${formatName(name)}`),
+    ),
+    ...andMore(numbered),
+  ];
 }
 
 /** Why records are quarantined, the most frequent reasons first. */

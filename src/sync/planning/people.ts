@@ -74,7 +74,7 @@ export function findPeople(
 ): { readonly observer: Observer; readonly narrow: (connection: Connection) => Promise<Chosen> } {
   const sought = names.map((given) => {
     const [, kind, text = given] = /^(?:(user|group):)?(.+)$/s.exec(given) ?? [];
-    return { given, kind, text, isMeant: recordsCalled(rules, text), found: new Map<string, Subject>() };
+    return { given, kind, text, isMeant: recordsCalled(rules, text), found: new Map<number, Subject>() };
   });
   const seen = new Set<string>();
   return {
@@ -85,12 +85,21 @@ export function findPeople(
           if (found.size > most || !isMeant(judged)) continue;
           seen.add(given);
           if ("name" in verdict && verdict.name !== undefined) {
-            const subject = { kind: entry.kind, name: verdict.name };
-            found.set(JSON.stringify(subject), subject);
+            found.set(judged.seq, { kind: entry.kind, name: verdict.name });
           }
         }
       },
-      assembled: async () => {},
+      assembled: async (connection) => {
+        if (Object.keys(rules.namings).length === 0) return;
+        // Some have another name than the rule gives.
+        for (const { found } of sought)
+          for (const [seq, { kind }] of found) {
+            const [row] = await connection.rows<{ name: string | null }>(
+              `SELECT name FROM staged_entry WHERE seq = ${seq}`,
+            );
+            if (row?.name !== null && row?.name !== undefined) found.set(seq, { kind, name: row.name });
+          }
+      },
     },
     narrow: async (connection) => {
       const subjects = new Map<string, Subject>();

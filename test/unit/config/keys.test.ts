@@ -307,14 +307,14 @@ test.each(sync)("sync: %s", async (lines, ...problems) => {
 
 test("a misspelt key of a rule is named, and the missing one with its parent's place", async () => {
   expect(await problemsOf(valid.replace("      name:", "      nmae:"))).toEqual([
-    "rollcall.yaml:11:5: syncs.staff.users.name: missing; expected a CEL expression like lower(entry.uid)",
+    "rollcall.yaml:11:5: syncs.staff.users.name: missing; expected a CEL expression like lower(entry.uid), or { value, unique }",
     'rollcall.yaml:12:7: syncs.staff.users.nmae: unknown key; did you mean "name"?',
   ]);
 });
 
 test("rules that are no text are problems", async () => {
   expect(await problemsOf(valid.replace("entry.uid", "12").replace("entry.cn", ""))).toEqual([
-    'rollcall.yaml:12:13: syncs.staff.users.name: expected a CEL expression like lower(entry.uid), not 12; put it in quotes: "12"',
+    "rollcall.yaml:12:13: syncs.staff.users.name: expected a CEL expression like lower(entry.uid), or { value, unique }, not 12",
     "rollcall.yaml:13:7: syncs.staff.users.displayName: expected a CEL expression like entry.cn or keys with values; the key has no value",
   ]);
 });

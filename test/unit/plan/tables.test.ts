@@ -46,7 +46,7 @@ const rules = compileRules({
     onlyMembersOf: ["staff"],
     nested: true,
   },
-  groups: { name: "entry.name", displayName: "entry.name" },
+  groups: { name: { value: "entry.name", unique: "name + string(n)" }, displayName: "entry.name" },
   defaultGroups: ["all"],
   staticGroups: [{ name: "all", displayName: "All", groups: [] }],
   join: { users: "entry.name" },
@@ -63,7 +63,13 @@ async function* batches(...entries: Entry[]): AsyncIterable<readonly Entry[]> {
 test("every relation of the pipeline has its declared columns", async () => {
   const { ledger, leaving_since: leavingSince, actual, arrived, arrived_foreign: arrivedForeign } = tables;
   const sources = [
-    { name: "hr", records: batches(entry("user", "ada", ["staff"]), entry("group", "staff")) },
+    {
+      name: "hr",
+      records: batches(entry("user", "ada", ["staff"]), entry("group", "staff"), {
+        ...entry("group", "crew"),
+        attributes: { name: "staff" },
+      }),
+    },
     { name: "vpn", records: batches(entry("user", "ada")) },
   ];
   await assemble(connection(), sources, rules, {

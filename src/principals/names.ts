@@ -1,0 +1,233 @@
+import { openRows } from "#duckdb/insert.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { literal } from "#duckdb/database.ts";
+import { messageOf } from "#errors.ts";
+import type { Kind } from "./principal.ts";
+import { inMessage } from "./quarantine.ts";
+import { assemblyTables, ownSource } from "./tables.ts";
+import type { Yielder } from "./yield.ts";
+
+/** Gives the names that records get whose own is taken: the rule `unique`. */
+export interface Naming {
+  /** Whether the number stands in the name as its decimal digits: then it is known from a name. */
+  readonly showsNumber: boolean;
+  /** @throws {Error} whose message says why there is no such name */
+  evaluate(name: string, n: number): string;
+}
+
+/** The names that are known beside those of the records, as queries. */
+export interface KnownNames {
+  /** `(kind, name, source, source_id)`: what the sync owns, and the records it is of. */
+  readonly owned: string;
+  /** `(kind, name)`: what is in the target, whoever made it. */
+  readonly present: string;
+}
+
+/** Records that did not get the name of the rule for the first time, since it is taken. */
+export interface Numbered {
+  readonly count: number;
+  /** The first few. */
+  readonly examples: readonly { readonly kind: Kind; readonly name: string; readonly base: string }[];
+}
+
+/** The highest number that is tried. */
+const highest = 10_000;
+/** How many names, or records, are looked at in one go. */
+const page = 20_000;
+const examples = 3;
+
+const rowTables = { kept_name: assemblyTables.kept_name, name_candidate: assemblyTables.name_candidate };
+
+/**
+ * Makes the names in `staged_entry` unique, for the kinds that have a `Naming`. A record keeps the name that it owns, as
+ * long as the rules could still give it. Of the others the first one, by the order of the sources and then by its id, gets
+ * the name itself where nobody has or owns it, and the rest the next ones that nobody has, owns, or has in the target.
+ *
+ * Where several new records have a name that somebody in the target has already, it is unknown whose it is: they are
+ * quarantined. So is a record that no name is left for.
+ */
+export async function giveNames(
+  connection: Connection,
+  namings: Readonly<Partial<Record<Kind, Naming>>>,
+  { owned, present }: KnownNames,
+  yielder: Yielder,
+): Promise<Numbered> {
+  const kinds = (Object.keys(namings) as Kind[]).map(literal).join(", ");
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE owned_name AS
+    SELECT kind, name, source, source_id FROM (${owned}) WHERE kind IN (${kinds});
+    CREATE OR REPLACE TEMP TABLE present_name AS
+    SELECT DISTINCT kind, name FROM (${present}) ANTI JOIN owned_name USING (kind, name) WHERE kind IN (${kinds});
+    CREATE OR REPLACE TEMP TABLE naming AS
+    SELECT e.seq, e.kind, e.name AS base, NULL::VARCHAR AS name, NULL::VARCHAR AS reason,
+      row_number() OVER (ORDER BY e.source, e.source_id, e.seq) AS place
+    FROM staged_entry e JOIN staged_source s USING (source)
+    WHERE e.reason IS NULL AND e.kind IN (${kinds}) AND s.name <> ${literal(ownSource)};
+    CREATE OR REPLACE TEMP TABLE kept_name (${assemblyTables.kept_name});
+    CREATE OR REPLACE TEMP TABLE name_candidate (${assemblyTables.name_candidate})`);
+  await keepNames(connection, namings, yielder);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE taken_name AS
+    SELECT kind, name FROM owned_name
+    UNION SELECT kind, name FROM staged_entry ANTI JOIN naming USING (seq) WHERE name IS NOT NULL AND kind IN (${kinds});
+    CREATE OR REPLACE TEMP TABLE newcomer AS
+    SELECT seq, kind, base, place, count(*) OVER (PARTITION BY kind, base) AS sharing,
+      row_number() OVER (PARTITION BY kind, base ORDER BY place) AS turn
+    FROM naming WHERE name IS NULL AND (kind, base) NOT IN (SELECT (kind, name) FROM taken_name);
+    UPDATE naming SET reason = 'the name ' || ${inMessage("base")} || ' is that of several new records, and of a ' || kind
+      || ' in the target: whose it is, is unknown'
+    WHERE seq IN (SELECT seq FROM newcomer SEMI JOIN present_name p ON p.kind = newcomer.kind AND p.name = newcomer.base WHERE sharing > 1);
+    UPDATE naming SET name = base WHERE reason IS NULL AND seq IN (SELECT seq FROM newcomer WHERE turn = 1);
+    INSERT INTO taken_name SELECT kind, name FROM naming ANTI JOIN taken_name USING (kind, name) WHERE name = base`);
+  await numberNames(connection, namings, yielder);
+  const rows = await connection.rows<{ kind: Kind; name: string; base: string }>(`
+    SELECT kind, name, base FROM naming ANTI JOIN kept_name USING (seq) WHERE name <> base ORDER BY place LIMIT ${examples}`);
+  const [row] = await connection.rows<{ count: bigint }>(
+    "SELECT count(*) AS count FROM naming ANTI JOIN kept_name USING (seq) WHERE name <> base",
+  );
+  await connection.run(`
+    UPDATE staged_entry SET name = n.name FROM naming n WHERE n.seq = staged_entry.seq AND n.name <> n.base;
+    UPDATE staged_entry SET reason = n.reason,
+      -- Without a name it could be anybody, and under the one that another record has got, it would be that one.
+      name = CASE WHEN (n.kind, n.base) IN (SELECT (kind, name) FROM taken_name) THEN n.base || ' (' || origin || ')' ELSE n.base END
+    FROM naming n WHERE n.seq = staged_entry.seq AND n.reason IS NOT NULL`);
+  return { count: Number(row?.count ?? 0), examples: rows };
+}
+
+/** Fills `kept_name`, and `naming` with it. Of several records that own one name, the first one keeps it. */
+async function keepNames(
+  connection: Connection,
+  namings: Readonly<Partial<Record<Kind, Naming>>>,
+  yielder: Yielder,
+): Promise<void> {
+  const records = `
+    SELECT seq, source, kind, source_id FROM staged_entry UNION ALL SELECT seq, source, kind, source_id FROM joined_record`;
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE own_name AS
+    SELECT *, row_number() OVER (ORDER BY seq, name) - 1 AS turn FROM (
+    SELECT DISTINCT n.seq, n.kind, n.base, o.name
+    FROM owned_name o JOIN staged_source s ON s.name = o.source
+    JOIN (${records}) r ON r.source = s.source AND r.kind = o.kind AND r.source_id = o.source_id
+    JOIN naming n ON n.seq = r.seq) ORDER BY turn;
+    INSERT INTO kept_name SELECT seq, name, 1 FROM own_name WHERE name = base`);
+  const rows = await openRows(connection.raw, rowTables);
+  try {
+    const [all] = await connection.rows<{ size: bigint }>("SELECT count(*) AS size FROM own_name");
+    for (let from = 0; from < Number(all?.size ?? 0); from += page) {
+      const some = await connection.rows<{ seq: number; kind: Kind; base: string; name: string }>(`
+        SELECT seq, kind, base, name FROM own_name WHERE turn >= ${from} AND turn < ${from + page} AND name <> base ORDER BY turn`);
+      for (const { seq, kind, base, name } of some) {
+        const number = numberOf(namings[kind], base, name);
+        if (number !== undefined) rows.append("kept_name", seq, name, number);
+        if (yielder.isDue()) await yielder.yield();
+      }
+      await rows.flush();
+    }
+  } finally {
+    await rows.close();
+  }
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE kept_name AS
+    SELECT k.seq, k.name, k.number FROM kept_name k JOIN naming n USING (seq)
+    QUALIFY row_number() OVER (PARTITION BY k.seq ORDER BY k.number) = 1;
+    DELETE FROM kept_name WHERE seq NOT IN (
+      SELECT k.seq FROM kept_name k JOIN naming n USING (seq)
+      QUALIFY row_number() OVER (PARTITION BY n.kind, k.name ORDER BY n.place) = 1);
+    UPDATE naming SET name = k.name FROM kept_name k WHERE k.seq = naming.seq`);
+}
+
+/** The number with which the rule gives the name; undefined: none does. */
+function numberOf(naming: Naming | undefined, base: string, name: string): number | undefined {
+  if (naming === undefined) return undefined;
+  const gives = (n: number): boolean => {
+    try {
+      return naming.evaluate(base, n) === name;
+    } catch {
+      return false;
+    }
+  };
+  if (!naming.showsNumber) {
+    for (let n = 2; n <= highest; n += 1) if (gives(n)) return n;
+    return undefined;
+  }
+  for (const [digits] of name.matchAll(/\d+/g))
+    for (let from = 0; from < digits.length; from += 1)
+      for (let to = from + 1; to <= Math.min(digits.length, from + 5); to += 1) {
+        const n = Number(digits.slice(from, to));
+        if (n >= 2 && n <= highest && gives(n)) return n;
+      }
+  return undefined;
+}
+
+/** A name that several records share, and how many of them have none yet. */
+interface Shared {
+  readonly kind: Kind;
+  readonly base: string;
+  readonly waiting: number;
+}
+
+/** Gives the next free names to those in `naming` that have none yet. */
+async function numberNames(
+  connection: Connection,
+  namings: Readonly<Partial<Record<Kind, Naming>>>,
+  yielder: Yielder,
+): Promise<void> {
+  const shared = (limit: string): Promise<readonly Shared[]> =>
+    connection.rows<Shared>(`
+      SELECT kind, base, count(*)::INTEGER AS waiting FROM unnamed GROUP BY kind, base ORDER BY kind, base LIMIT ${limit}`);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE unnamed AS
+    SELECT seq, kind, base, place FROM naming WHERE name IS NULL AND reason IS NULL;
+    CREATE OR REPLACE TEMP TABLE given_name (${assemblyTables.given_name})`);
+  const rows = await openRows(connection.raw, rowTables);
+  /** The number that comes next and how many are tried, by kind and name; only of those that are looked at. */
+  let next = new Map<string, { readonly n: number; readonly most: number }>();
+  try {
+    for (;;) {
+      const some = await shared(String(page));
+      if (some.length === 0) break;
+      const known = next;
+      next = new Map();
+      await connection.run("DELETE FROM name_candidate");
+      const failed: { readonly kind: Kind; readonly base: string; readonly reason: string }[] = [];
+      for (const { kind, base, waiting } of some) {
+        const key = `${kind} ${base}`;
+        const { n: from, most } = known.get(key) ?? { n: 2, most: waiting };
+        const end = Math.min(from + most, highest + 1);
+        let n = from;
+        try {
+          if (from > highest) throw new Error(`all names up to number ${highest} are taken`);
+          for (; n < end; n += 1) {
+            rows.append("name_candidate", kind, base, n, namings[kind]?.evaluate(base, n) ?? base);
+            if (yielder.isDue()) await yielder.yield();
+          }
+        } catch (error) {
+          if (n === from) failed.push({ kind, base, reason: `${kind}s.name.unique: ${messageOf(error)}` });
+        }
+        // Where few are free, more are tried each time.
+        next.set(key, { n, most: 2 * most });
+      }
+      await rows.flush();
+      for (const { kind, base, reason } of failed)
+        await connection.run(`
+          UPDATE naming SET reason = ${literal(reason)}
+          WHERE seq IN (SELECT seq FROM unnamed WHERE kind = ${literal(kind)} AND base = ${literal(base)});
+          DELETE FROM unnamed WHERE kind = ${literal(kind)} AND base = ${literal(base)}`);
+      await connection.run(`
+        CREATE OR REPLACE TEMP TABLE free_name AS
+        SELECT kind, base, name, row_number() OVER (PARTITION BY kind, base ORDER BY n) AS turn
+        FROM (FROM name_candidate QUALIFY row_number() OVER (PARTITION BY kind, name ORDER BY base, n) = 1)
+        ANTI JOIN taken_name USING (kind, name) ANTI JOIN present_name USING (kind, name);
+        INSERT INTO given_name
+        SELECT w.seq, f.kind, f.name
+        FROM (
+          SELECT seq, kind, base, row_number() OVER (PARTITION BY kind, base ORDER BY place) AS turn
+          FROM unnamed SEMI JOIN free_name USING (kind, base)) w JOIN free_name f USING (kind, base, turn);
+        INSERT INTO taken_name SELECT kind, name FROM given_name g SEMI JOIN unnamed u ON u.seq = g.seq;
+        DELETE FROM unnamed WHERE seq IN (SELECT seq FROM given_name)`);
+    }
+    await connection.run("UPDATE naming SET name = g.name FROM given_name g WHERE g.seq = naming.seq");
+  } finally {
+    await rows.close();
+  }
+}
