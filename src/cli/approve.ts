@@ -16,6 +16,7 @@ export interface ApproveOptions {
   readonly yes: boolean;
   readonly overrides?: readonly Overridable[] | undefined;
   readonly selection: Selection;
+  readonly reason?: string | undefined;
 }
 
 /**
@@ -24,11 +25,11 @@ export interface ApproveOptions {
  * holds them.
  */
 export async function approve(context: Context, id: string, options: ApproveOptions): Promise<ExitCode> {
-  const { overrides = [], selection } = options;
+  const { overrides = [], selection, reason } = options;
   const run = chosenRun(await knownRuns(context), id);
   const asks = context.output.interactive && !options.yes;
   return withRunDocument(context, run, options, async (document) => {
-    const approval = { by: localActor(), overrides, selection, digest: run.digest };
+    const approval = { by: localActor(), overrides, selection, reason, digest: run.digest };
     if (asks) {
       checkApprovable(run, approval);
       await showStoredPlan(context, run, document);

@@ -12,10 +12,6 @@ import { runStates } from "#sync/record.ts";
 
 /* What the values of options mean. Lists may be given in one value or by repeating the option. */
 
-/** The formats of `rollcall show`. */
-export const formats = ["text", "json", "markdown", "html", "csv"] as const;
-export type Format = (typeof formats)[number];
-
 /** The formats of a report that is no list of changes. */
 export const reportFormats = ["text", "json", "markdown"] as const;
 

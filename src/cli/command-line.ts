@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import type { Overridable } from "#plan/limits.ts";
 import type { Selection } from "#plan/selection.ts";
 import type { Head } from "#sync/audit/entry.ts";
+import { planFormats } from "#plan/render/shared.ts";
 import {
   atLeastOne,
-  formats,
   parseActions,
   parseCauses,
   parseAspects,
@@ -226,19 +226,25 @@ function addDecisions(program: Command, { runWithContext }: Runner): void {
     .option("--only-cause <causes>", "apply only what these causes explain, like c1,c3", parseCauses)
     .option("--except-cause <causes>", "leave out what these causes change", parseCauses)
     .option("--override <limits>", "ignore these limits, which held it, for this plan only", parseLimits)
+    .option("--reason <text>", "why")
     .action(
       (
         run: string,
-        options: LimitOptions & OverrideOptions & NotifyOptions & Selection & CauseOptions & { yes?: boolean },
+        options: LimitOptions &
+          OverrideOptions &
+          NotifyOptions &
+          Selection &
+          CauseOptions & { yes?: boolean; reason?: string },
       ) =>
         runWithContext(options, async (context) => {
           const { approve } = await import("./approve.ts");
-          const { only, except, onlyCause, exceptCause, override: overrides, yes = false } = options;
+          const { only, except, onlyCause, exceptCause, override: overrides, yes = false, reason } = options;
           const selection = { only, except, onlyCauses: onlyCause, exceptCauses: exceptCause };
           return approve(withNotifyOption(context, options), run, {
             limit: limitOf(options),
             overrides,
             selection,
+            reason,
             yes,
           });
         }),
@@ -284,7 +290,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .option("--name <pattern>", "only this name; * stands for any characters; may be repeated", repeated)
     .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
     .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
-    .addOption(new Option("--format <format>", "the output format (default: text)").choices(formats))
+    .addOption(new Option("--format <format>", "the output format (default: text)").choices(planFormats))
     .option("-o, --output <file>", "write to this file, and replace it if it exists")
     .option("--all", "show every change")
     .option("--limit <number>", "how many changes of each kind to show", wholeNumber)

@@ -3,30 +3,20 @@ import { constants } from "node:fs";
 import { chmod, open, readlink, rename, rm, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import type { Format } from "./arguments.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { obstacleOf, unwritable } from "#files/disk.ts";
 import { modeForOthers } from "#files/private.ts";
-import type { Counts, Plan } from "#plan/change.ts";
-import { renderCsv } from "#plan/render/csv.ts";
-import { renderHtml } from "#plan/render/html.ts";
-import { renderJson } from "#plan/render/json.ts";
-import { renderMarkdown } from "#plan/render/markdown.ts";
-import type { Fact } from "#plan/render/shared.ts";
-import { renderText } from "#plan/render/text.ts";
-import type { TextOptions } from "#plan/render/text.ts";
+import type { Plan } from "#plan/change.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
-import { isOpen } from "#sync/record.ts";
-import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { pluralize, formatName } from "#text.ts";
 import type { Context } from "./context.ts";
-import { exactly, forCaller, lasting, relatively } from "#times.ts";
+import { forCaller } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { causeOf, decisionWords, shortCounts, stateOf, tones } from "#sync/run-text.ts";
-import { asCalledAnywhere, command } from "#commands.ts";
+import { factOf, factsOf, filterFact, nothingShown, possibilities, renderReport } from "#sync/report.ts";
+import type { PlanFormat } from "#plan/render/shared.ts";
+import { asCalledAnywhere } from "#commands.ts";
 import { chosenRun, knownRuns, openStoredChanges } from "./stored-runs.ts";
 import type { StoredChanges } from "./stored-runs.ts";
 
@@ -37,7 +27,7 @@ export interface ShowOptions {
   readonly cause?: Filter["causes"];
   readonly attribute?: Filter["aspects"];
   /** Text by default, or JSON with `--json`. */
-  readonly format?: Format;
+  readonly format?: PlanFormat;
   /** A file, instead of standard output. */
   readonly output?: string;
   /** How many changes of each kind; by default 20 in text and Markdown, and all in HTML. */
@@ -69,9 +59,9 @@ export async function show(context: Context, wanted: string, options: ShowOption
     const next = possibilities(stands);
     const facts = factsOf(stands, runs, isForTerminal ? Date.now() : undefined);
     // At a terminal it comes last, below a long plan.
-    if (!isForTerminal) facts.push(...fact("you can", ...next));
+    if (!isForTerminal) facts.push(...factOf("you can", ...next));
     const { colour, width } = options.output === undefined ? output : { colour: false, width: 100 };
-    const parts = rendered(format, run, plan, {
+    const parts = renderReport(format, run, plan, {
       title: `${run.sync} → ${run.target}, run ${run.id}`,
       facts: [
         ...facts.map(({ label, lines, tone }) => ({ label, lines: lines.map(shown), tone })),
@@ -102,9 +92,6 @@ export async function show(context: Context, wanted: string, options: ShowOption
 
 const contentOf = { text: "lines", markdown: "lines", html: "data", csv: "data", json: "json" } as const;
 const notStored = "the changes of this run are no longer stored (`journal.lists` sets for how many runs they are)";
-const nobody = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
-const none: Counts = { users: nobody, groups: nobody, membershipsAdded: 0, membershipsRemoved: 0 };
-
 async function fileOfSame(
   { sameAs }: RunRecord,
   runs: readonly RunRecord[],
@@ -112,18 +99,6 @@ async function fileOfSame(
 ): Promise<string | undefined> {
   const same = runs.find(({ id }) => id === sameAs);
   return same === undefined ? undefined : stored.file(same);
-}
-
-/** Tells the reader of a report that it does not show everything. */
-function filterFact({ kind, actions, names, causes, aspects }: Filter): Fact[] {
-  const words = [
-    ...(kind === undefined ? [] : [`${kind}s`]),
-    ...(actions === undefined ? [] : [actions.join(", ")]),
-    ...(names === undefined ? [] : [`called ${names.map(formatName).join(", ")}`]),
-    ...(causes === undefined ? [] : [`explained by ${causes.join(", ")}`]),
-    ...(aspects === undefined ? [] : [`changing ${aspects.join(", ")}`]),
-  ];
-  return words.length === 0 ? [] : [{ label: "shown", lines: [`only: ${words.join("; ")}`], tone: "waiting" }];
 }
 
 /** The plan of the run; only its counts, if the changes are not stored. */
@@ -134,35 +109,8 @@ async function planOf(
   filter: Filter,
 ): Promise<Plan | undefined> {
   if (digest === undefined || counts === undefined) return undefined;
-  if (file === undefined) return { digest, counts, shown: none, changes: async function* () {} };
+  if (file === undefined) return { digest, counts, shown: nothingShown, changes: async function* () {} };
   return openStored(connection, file, { digest, counts }, filter);
-}
-
-async function* rendered(
-  format: Format,
-  run: RunRecord,
-  plan: Plan | undefined,
-  options: TextOptions,
-): AsyncIterable<string> {
-  switch (format) {
-    case "json":
-      yield `{"run":${JSON.stringify(run)}`;
-      if (plan !== undefined) yield ',"plan":';
-      if (plan !== undefined) yield* renderJson(plan);
-      yield "}\n";
-      break;
-    case "text":
-      yield* renderText(plan, options);
-      break;
-    case "markdown":
-      yield* renderMarkdown(plan, options);
-      break;
-    case "html":
-      yield* renderHtml(plan, options);
-      break;
-    case "csv":
-      yield* renderCsv(plan);
-  }
 }
 
 async function* untilStopped({ interruption }: Context, parts: AsyncIterable<string>): AsyncIterable<string> {
@@ -170,72 +118,6 @@ async function* untilStopped({ interruption }: Context, parts: AsyncIterable<str
     interruption.stop.throwIfAborted();
     yield part;
   }
-}
-
-/**
- * A run for a person, except its changes, limits and notes.
- * @param runs all known runs: another one may have undone it
- * @param now in epoch milliseconds, to say how long ago moments are; absent in what is read later
- */
-export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number): Fact[] {
-  const moment = (iso: string): string =>
-    now === undefined ? exactly(iso) : `${exactly(iso)}, ${relatively(iso, now)}`;
-  const tone = tones[run.state];
-  const { error, expiresAt, foundAgain, recovery } = run;
-  const end = run.endedAt === undefined ? [] : [`ended ${moment(run.endedAt)}`];
-  const undoing = runs.filter(({ undoes }) => undoes === run.id);
-  return [
-    {
-      label: "state",
-      lines: [run.state === "applied" ? "applied and verified" : stateOf(run)],
-      tone,
-    },
-    ...(error === undefined
-      ? []
-      : [
-          {
-            label: "error",
-            lines: [error.message, ...error.problems.map((each) => `  ${each}`)],
-            tone: "bad" as const,
-          },
-        ]),
-    ...fact("cause", causeOf(run)),
-    ...(run.undoes === undefined ? [] : fact("undoes", `run ${run.undoes}`)),
-    ...(run.for === undefined ? [] : fact("only", ...run.for)),
-    ...(run.sameAs === undefined ? [] : fact("found before", `by run ${run.sameAs}, which counts for both`)),
-    ...fact("undone by", ...undoing.map((each) => `run ${each.id}, ${stateOf(each)}`)),
-    ...fact("time", `began ${moment(run.startedAt)}`, ...end),
-    ...fact("stages", ...run.stages.map(stageLine)),
-    ...(run.counts === undefined ? [] : fact("changes", shortCounts(run.counts) || "none")),
-    ...fact("decisions", ...run.decisions.map((each) => `${decisionWords(each)} (${moment(each.at)})`)),
-    ...(foundAgain === undefined
-      ? []
-      : fact("found again", `${pluralize(foundAgain.count, "time")}, last ${moment(foundAgain.lastAt)}`)),
-    ...(recovery === undefined ? [] : fact("recovery", recovery)),
-    ...(expiresAt === undefined || !isOpen(run) ? [] : fact("expires", moment(expiresAt))),
-  ];
-}
-
-function fact(label: string, ...lines: readonly string[]): Fact[] {
-  return lines.length === 0 ? [] : [{ label, lines }];
-}
-
-function stageLine({ stage, milliseconds, records }: RunRecord["stages"][number]): string {
-  const took = milliseconds === undefined ? "not finished" : lasting(milliseconds);
-  return `${stage.padEnd(7)} ${took}${records === undefined ? "" : `, ${pluralize(records, "record")}`}`;
-}
-
-/** The commands that a person can use now. */
-export function possibilities(run: RunRecord): string[] {
-  const { id, sync, state, kept } = run;
-  if (isOpen(run)) {
-    const beyond = run.state === "held" ? trippedLimits(run) : [];
-    const override = beyond.length === 0 ? [] : ["--override", beyond.join(",")];
-    return [command("approve", id, ...override), command("reject", id, "--reason", "…")];
-  }
-  if (state === "held" || state === "failed" || state === "expired") return [command("plan", sync)];
-  if (state === "applied" && kept) return [command("undo", id)];
-  return [];
 }
 
 /**

@@ -38,6 +38,11 @@ export interface Accounts {
   signOut(visitor: Visitor): Promise<void>;
 }
 
+/** Whether they may approve, reject, run and undo for a target. */
+export function mayDecide({ isAdministrator, target }: Visitor, of: string): boolean {
+  return isAdministrator && (target === undefined || target === of);
+}
+
 /** What every form of a session carries: a page of another site cannot know it. It says nothing about the session. */
 export function formToken({ token }: Pick<SignedIn, "token">): string {
   return createHmac("sha256", token).update("forms of the console").digest("base64url");

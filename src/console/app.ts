@@ -17,6 +17,7 @@ import type { AppOptions, Send } from "./context.ts";
 import { layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
+import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
 
 /** The console's own server, without a listener. */
@@ -104,6 +105,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   await app.register(async (scope) => {
     protect(scope, options, accounts);
     addPages(scope, options, send);
+    addPlanPages(scope, options, send);
   });
   await app.ready();
   return {

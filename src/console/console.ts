@@ -6,6 +6,7 @@ import type { Control } from "#control/control.ts";
 import { serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions } from "./accounts.ts";
 import type { App } from "./app.ts";
+import type { Plans } from "./context.ts";
 
 /** The web console of a daemon. */
 export interface Console {
@@ -20,12 +21,13 @@ export interface ConsoleOptions {
   readonly viewers: boolean;
   /** The daemon, as its own API sees it. */
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
+  readonly plans: Plans;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: TargetAccountsOptions;
 }
 
 /** Its pages. Everything else on the listener is answered as if it did not exist. */
-const paths = ["/", "/sign-in", "/sign-out", "/assets/:file", "/events", "/runs", "/runs/:id"];
+const paths = ["/", "/sign-in", "/sign-out", "/assets/:file", "/events", "/runs", "/runs/:id", "/runs/:id/:page"];
 
 /**
  * The pages have a server of their own without a listener: it is loaded with the first request, and its headers, errors and

@@ -105,6 +105,6 @@ function footer(visitor: Visitor | undefined, version: string): Html {
 }
 
 /** What every form that changes something must have. */
-function tokenField(visitor: Visitor): Html {
+export function tokenField(visitor: Visitor): Html {
   return html`<input type="hidden" name="token" value="${formToken(visitor)}" />`;
 }

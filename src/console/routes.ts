@@ -4,6 +4,8 @@ import { findRun, listRuns } from "#control/routes.ts";
 import { read, runsQuery } from "#control/requests.ts";
 import { standingsOf } from "#sync/standing.ts";
 import type { RunRecord } from "#sync/record.ts";
+import { mayDecide } from "./accounts.ts";
+import { visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
 import { daysOf, overview } from "#console/pages/overview.ts";
@@ -49,6 +51,7 @@ export function addPages(scope: FastifyInstance, { control }: AppOptions, send: 
       now: Date.now(),
       run: found,
       undoneBy,
+      mayDecide: mayDecide(visitorOf(request), found.target),
       progress: progress.get(found.id),
     });
     return send(request, reply, { title: titleOf(found), section: "runs", live: at("/runs", found.id) }, page);

@@ -116,8 +116,8 @@ export async function connectCoordinator(daemon: FoundDaemon, options: RemoteOpt
   return {
     begin: ({ sync, digest, overrides, for: people }, watcher?: Watcher) =>
       begin(ofControl(controlRoutes.run, sync), { digest, overrides, for: people }, watcher),
-    approve: (id, { digest, overrides, selection }, watcher?: Watcher) =>
-      begin(ofControl(controlRoutes.approve, id), { digest, overrides, ...selection }, watcher),
+    approve: (id, { digest, overrides, selection, reason }, watcher?: Watcher) =>
+      begin(ofControl(controlRoutes.approve, id), { digest, overrides, reason, ...selection }, watcher),
     reject: async (id, { reason }) => {
       const run = (await request(ofControl(controlRoutes.reject, id), { reason })) as RunRecord;
       await refresh();

@@ -37,6 +37,11 @@ export const runBody = z.strictObject({
     .exactOptional(),
 });
 
+const reason = z
+  .string({ error: "expected a text" })
+  .max(2000, { error: "expected a text of at most 2000 characters" })
+  .exactOptional();
+
 /** What `POST /runs/:id/approve` takes. The digest is required: nobody approves a plan they have not seen. */
 export const approveBody = z.strictObject({
   digest,
@@ -52,15 +57,11 @@ export const approveBody = z.strictObject({
     .exactOptional(),
   onlyCauses: causes.exactOptional(),
   exceptCauses: causes.exactOptional(),
+  reason,
 });
 
 /** What `POST /runs/:id/reject` takes. */
-export const rejectBody = z.strictObject({
-  reason: z
-    .string({ error: "expected a text" })
-    .max(2000, { error: "expected a text of at most 2000 characters" })
-    .exactOptional(),
-});
+export const rejectBody = z.strictObject({ reason });
 
 /** For routes without a body. */
 export const emptyBody = z.strictObject({});
@@ -96,6 +97,8 @@ export const changesQuery = z.strictObject({
   name: several(z.string()).exactOptional(),
   /** Ids of causes, as the run names them. */
   cause: several(z.string()).exactOptional(),
+  /** Groups, or whose memberships in them change. */
+  group: several(z.string()).exactOptional(),
   attribute: several(z.enum(aspects, { error: `expected one of ${aspects.join(", ")}` })).exactOptional(),
 });
 

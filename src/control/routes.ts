@@ -119,10 +119,10 @@ function addQueries(scope: FastifyInstance, { version, startedAt, daemon, events
   });
   add(scope, controlRoutes.changes, async (request, reply) => {
     const { coordinator, changes } = daemon();
-    const { kind, action, name, cause, attribute } = read(changesQuery, request.query, "query");
+    const { kind, action, name, cause, group, attribute } = read(changesQuery, request.query, "query");
     const run = runOf(coordinator, request);
     if (!run.kept) throw new Refusal(404, `no changes are stored of run ${run.id}: it had none, or it is too old`);
-    const filter = { kind, actions: action, names: name, causes: cause, aspects: attribute };
+    const filter = { kind, actions: action, names: name, causes: cause, groups: group, aspects: attribute };
     const isLines = /\bapplication\/(?:x-)?ndjson\b/i.test(request.headers.accept ?? "");
     reply.type(isLines ? "application/x-ndjson" : "application/json");
     return reply.send(await changesAsJson(changes(run, filter), isLines ? "lines" : "array"));
@@ -149,13 +149,14 @@ function addCommands(scope: FastifyInstance, { daemon, track }: ControlContext):
     return accepted(reply, coordinator.begin({ ...wanted, sync, cause: "demand", by: request.actor }));
   });
   add(scope, controlRoutes.approve, async (request, reply) => {
-    const { digest, overrides, ...selection } = read(approveBody, request.body, "body");
+    const { digest, overrides, reason, ...selection } = read(approveBody, request.body, "body");
     const { coordinator } = daemon();
     const { id } = runOf(coordinator, request);
     const approval = {
       by: request.actor,
       digest,
       overrides,
+      reason,
       ...(Object.keys(selection).length === 0 ? {} : { selection }),
     };
     return accepted(reply, coordinator.approve(id, approval));

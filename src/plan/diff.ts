@@ -50,15 +50,27 @@ export async function createPlan(connection: Connection): Promise<Plan> {
   return { digest, counts, changes: (only) => readChanges(connection, only) };
 }
 
+/** Some of the changes, in their order. */
+export interface Page {
+  readonly offset: number;
+  readonly limit: number;
+}
+
 /**
  * The changes in `change_sides`.
  * @param which an SQL condition
  */
-export async function* readChanges(connection: Connection, only?: Part, which = "true"): AsyncIterable<Change> {
+export async function* readChanges(
+  connection: Connection,
+  only?: Part,
+  which = "true",
+  page?: Page,
+): AsyncIterable<Change> {
+  const range = page === undefined ? "" : `LIMIT ${page.limit} OFFSET ${page.offset}`;
   const part = only === undefined ? "" : `AND action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
     SELECT action, kind, before, after, causes FROM change_sides WHERE ${which} ${part}
-    ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name`);
+    ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name ${range}`);
   for await (const rows of batches) {
     for (const row of rows) yield changeOfRow(row);
   }

@@ -1,10 +1,11 @@
 import { literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
-import type { Action, AttributeChange, Change, Counts, KindCounts, Plan } from "./change.ts";
+import type { Action, AttributeChange, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
-import type { ChangeRow } from "./diff.ts";
+import type { ChangeRow, Page } from "./diff.ts";
 import { matches } from "./patterns.ts";
+import type { Selection } from "./selection.ts";
 
 /** The parts of a principal that a filter can name. */
 export const aspects = ["displayName", "description", "mail", "groups"] as const satisfies readonly (
@@ -23,6 +24,15 @@ export interface Filter {
   readonly causes?: readonly string[] | undefined;
   /** At least one of them changes. A creation changes everything that it sets. */
   readonly aspects?: readonly Aspect[] | undefined;
+  /** One of these groups itself, or somebody whose membership in one of them changes. */
+  readonly groups?: readonly string[] | undefined;
+  /** What a part of the plan has of it, before groups are spared for their members. */
+  readonly selection?: Selection | undefined;
+}
+
+/** A stored plan, which can be read page by page. */
+export interface StoredPlan extends Plan {
+  page(part: Part, page: Page): Promise<Change[]>;
 }
 
 /**
@@ -35,7 +45,7 @@ export async function openStored(
   file: string,
   whole: Pick<Plan, "digest" | "counts">,
   filter: Filter = {},
-): Promise<Plan> {
+): Promise<StoredPlan> {
   const which = conditionOf(filter);
   await connection.run(`
     CREATE OR REPLACE TEMP VIEW change_sides AS
@@ -44,6 +54,7 @@ export async function openStored(
     ...whole,
     shown: which === "true" ? undefined : await countShown(connection, which, whole.counts),
     changes: (only) => readChanges(connection, only, which),
+    page: (part, page) => Array.fromAsync(readChanges(connection, part, which, page)),
   };
 }
 
@@ -64,17 +75,80 @@ export async function* storedChanges(
   filter: Filter,
 ): AsyncGenerator<Change> {
   if (digest === undefined || counts === undefined) return;
+  await using opened = await openReader(spill);
+  const plan = await openStored(opened.connection, file, { digest, counts }, filter);
+  yield* plan.changes();
+}
+
+/** Opens a stored plan for as long as `read` takes. */
+export async function withStoredPlan<Result>(
+  whole: Pick<Plan, "digest" | "counts">,
+  { file, spill }: StoredChangesOptions,
+  filter: Filter,
+  read: (plan: StoredPlan) => Promise<Result>,
+): Promise<Result> {
+  await using opened = await openReader(spill);
+  return await read(await openStored(opened.connection, file, whole, filter));
+}
+
+/** How a plan differs from one that was shown before. */
+export interface PlanDifferences {
+  /** How many principals there are of each kind of difference, and some of them. */
+  readonly gone: NamedChanges;
+  readonly added: NamedChanges;
+  readonly other: NamedChanges;
+  /** How many changes are the same. */
+  readonly same: number;
+}
+
+interface NamedChanges {
+  readonly count: number;
+  readonly examples: readonly (Part & { readonly name: string })[];
+}
+
+/** The most examples of each. */
+const mostExamples = 50;
+
+/** Compares the stored changes of two plans. */
+export async function comparePlans(shown: string, now: string, spill: string): Promise<PlanDifferences> {
+  await using opened = await openReader(spill);
+  const { connection } = opened;
+  await connection.run(`
+    CREATE TEMP TABLE compared AS
+    SELECT coalesce(n.kind, s.kind)::VARCHAR AS kind, coalesce(n.name, s.name) AS name,
+      coalesce(n.action, s.action)::VARCHAR AS action,
+      CASE WHEN n.name IS NULL THEN 'gone' WHEN s.name IS NULL THEN 'added'
+        WHEN s.action::VARCHAR <> n.action::VARCHAR OR to_json(s.before)::VARCHAR IS DISTINCT FROM to_json(n.before)::VARCHAR
+          OR to_json(s.after)::VARCHAR IS DISTINCT FROM to_json(n.after)::VARCHAR THEN 'other' ELSE 'same' END AS what
+    FROM ${changesIn([shown])} s FULL JOIN ${changesIn([now])} n ON n.kind = s.kind AND n.name = s.name`);
+  const counts = await connection.rows<{ what: string; count: bigint }>(
+    "SELECT what, count(*) AS count FROM compared GROUP BY what",
+  );
+  const countOf = (what: string): number => Number(counts.find((row) => row.what === what)?.count ?? 0);
+  const named = async (what: string): Promise<NamedChanges> => ({
+    count: countOf(what),
+    examples: await connection.rows(
+      `SELECT action, kind, name FROM compared WHERE what = '${what}' ORDER BY kind, name LIMIT ${mostExamples}`,
+    ),
+  });
+  return { gone: await named("gone"), added: await named("added"), other: await named("other"), same: countOf("same") };
+}
+
+/** A database for reading stored changes. */
+async function openReader(spill: string): Promise<{ readonly connection: Connection } & AsyncDisposable> {
   const database = await openDatabase({ path: ":memory:", memory, spill });
   try {
     const connection = await database.connect();
-    try {
-      const plan = await openStored(connection, file, { digest, counts }, filter);
-      yield* plan.changes();
-    } finally {
-      connection.close();
-    }
-  } finally {
+    return {
+      connection,
+      [Symbol.asyncDispose]: async () => {
+        connection.close();
+        database.close();
+      },
+    };
+  } catch (error) {
     database.close();
+    throw error;
   }
 }
 
@@ -83,15 +157,40 @@ export function changesIn(files: readonly string[]): string {
   return `(SELECT NULL::VARCHAR[] AS causes, NULL::VARCHAR AS fields WHERE false UNION ALL BY NAME FROM read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true))`;
 }
 
-function conditionOf({ kind, actions, names, causes, aspects }: Filter): string {
+function conditionOf({ kind, actions, names, causes, aspects, groups, selection = {} }: Filter): string {
   const conditions = [
     ...(kind === undefined ? [] : [`kind = '${kind}'`]),
     ...(actions === undefined ? [] : [`action IN (${actions.map(literal).join(", ")})`]),
     ...(names === undefined ? [] : [matches("name", names)]),
     ...(causes === undefined ? [] : [`list_has_any(causes, [${causes.map(literal).join(", ")}])`]),
+    ...(groups === undefined ? [] : [touches(groups)]),
+    ...selectedBy(selection),
     ...(aspects === undefined ? [] : [`(${aspects.map((aspect) => differs[aspect]).join(" OR ")})`]),
   ];
   return conditions.length === 0 ? "true" : conditions.join(" AND ");
+}
+
+/** An SQL condition: one of these groups, or somebody whose membership in one of them changes. */
+function touches(groups: readonly string[]): string {
+  const list = ["NULL", ...groups.map(literal)].join(", ");
+  const memberships = (side: string): string => `list_intersect(coalesce(${side}.group_names, []), [${list}])`;
+  return `((kind = 'group' AND name IN (${list})) OR list_sort(${memberships("before")}) <> list_sort(${memberships("after")}))`;
+}
+
+/** A list in SQL. */
+function list(values: readonly string[]): string {
+  return `[${values.map(literal).join(", ")}]`;
+}
+
+/** SQL conditions for a part of a plan. */
+function selectedBy({ only, except = [], onlyCauses, exceptCauses = [] }: Selection): string[] {
+  const named = except.map(({ kind, name }) => `(${literal(kind)}, ${literal(name)})`);
+  return [
+    ...(only === undefined ? [] : [`list_contains(${list(only)}, action)`]),
+    ...(named.length === 0 ? [] : [`(kind, name) NOT IN (${named.join(", ")})`]),
+    ...(onlyCauses === undefined ? [] : [`list_has_all(${list(onlyCauses)}, coalesce(causes, []))`]),
+    ...(exceptCauses.length === 0 ? [] : [`NOT list_has_any(${list(exceptCauses)}, coalesce(causes, []))`]),
+  ];
 }
 
 /** SQL conditions: the two sides differ. Groups are sorted, and no groups count as much as no principal. */

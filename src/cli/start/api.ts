@@ -13,6 +13,7 @@ import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
+import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
 import type { Reloaded } from "./reload.ts";
 
@@ -58,20 +59,29 @@ export interface DaemonApiOptions {
 /** Imports what only a daemon needs. */
 export async function createDaemonApi(options: DaemonApiOptions): Promise<DaemonApi> {
   const { configuration, version, log, besides, probes } = options;
-  const [{ createControl }, { storedChanges }, { configurationDigest }, { createToken }] = await Promise.all([
-    import("#control/control.ts"),
-    import("#plan/stored.ts"),
-    import("#control/presence.ts"),
-    import("#control/access.ts"),
-  ]);
+  const [{ createControl }, { comparePlans, storedChanges, withStoredPlan }, { configurationDigest }, { createToken }] =
+    await Promise.all([
+      import("#control/control.ts"),
+      import("#plan/stored.ts"),
+      import("#control/presence.ts"),
+      import("#control/access.ts"),
+    ]);
   const { data } = configuration;
   const folder = daemonFolder(configuration);
   const store = openStore(folder);
+  const spill = join(folder, "work", "spill");
   const token = createToken();
   const startedAt = new Date().toISOString();
   const control = createControl({ token, version, startedAt, log });
   let current = (): Configuration => configuration;
-  const routes = await openRoutes(options, control, () => current());
+  const plans: Plans = {
+    read: ({ id, digest, counts }, filter, read) => {
+      if (digest === undefined || counts === undefined) throw new InputError(`run ${id} has no plan`);
+      return withStoredPlan({ digest, counts }, { file: store.file(id, "changes"), spill }, filter, read);
+    },
+    compare: (shown, now) => comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill),
+  };
+  const routes = await openRoutes(options, control, plans, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -95,8 +105,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       control.attach({
         coordinator,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
-        changes: (run, filter) =>
-          storedChanges(run, { file: store.file(run.id, "changes"), spill: join(folder, "work", "spill") }, filter),
+        changes: (run, filter) => storedChanges(run, { file: store.file(run.id, "changes"), spill }, filter),
         reload: async (by) => {
           const { problems } = await reload(by);
           if (problems.length > 0) throw new InputError("the old configuration stays", { problems });
@@ -125,6 +134,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
+  plans: Plans,
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;
@@ -133,6 +143,7 @@ async function openRoutes(
     version,
     log,
     control,
+    plans,
     ...configuration.console,
     targets: {
       targets: () => Object.keys(current().targets),

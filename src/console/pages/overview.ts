@@ -1,6 +1,6 @@
 import { changes } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { leavingWords, totalsOf } from "#plan/render/shared.ts";
+import { leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { stateOf } from "#sync/run-text.ts";
@@ -90,12 +90,12 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
     const { id, counts, expiresAt } = run;
     const isHeld = run.state === "held";
     const until = expiresAt === undefined ? "" : html`, expires ${when(expiresAt, now)}`;
-    const verb = isHeld ? html`is ${stateOf(run)} (${trippedLimits(run).join(", ")})` : html`waits for approval`;
+    const verb = isHeld ? html`is ${stateOf(run)}, beyond ${nameLimits(trippedLimits(run))}` : html`waits for approval`;
     add(
       isHeld ? 0 : 1,
       isHeld ? "bad" : "waiting",
       html`${verb}${until}${counts !== undefined && html`: ${totalsOf(counts)}`}.
-        <a href="${at("/runs", id)}">Look at the run</a>`,
+        <a href="${at("/runs", id, "plan")}">Look at the plan</a>`,
     );
   }
   const stopped =

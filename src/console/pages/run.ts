@@ -15,6 +15,8 @@ export interface RunPage {
   readonly run: RunRecord;
   /** The runs that undo this one. */
   readonly undoneBy: readonly RunRecord[];
+  /** Whether whoever looks may decide about it. */
+  readonly mayDecide: boolean;
   /** How many records or principals the stage under way has got to. */
   readonly progress?: number | undefined;
 }
@@ -22,7 +24,7 @@ export interface RunPage {
 export function run(page: RunPage): Html {
   const { run: record, now } = page;
   const { id, sync, target } = record;
-  return html`${heading(record, now)} ${problem(record)}
+  return html`${heading(record, now)} ${tabs(record, "run")} ${problem(record)}
     <section aria-labelledby="stages">
       <h2 id="stages">Stages</h2>
       ${timeline(page)}
@@ -32,18 +34,31 @@ export function run(page: RunPage): Html {
       ${about(page)}
     </section>
     ${record.notes.length > 0 && notes(record)}
+    ${mayUndo(page) && html`<p><a class="button secondary" href="${at("/runs", id, "undo")}">Undo…</a></p>`}
     <p class="quiet">
       <small>${name(sync)} → ${name(target)}, run <code>${id}</code></small>
     </p>`;
 }
 
 /** What a run or its plan begins with: which one it is, and how it stands, in a sentence. */
-function heading(record: RunRecord, now: number): Html {
+export function heading(record: RunRecord, now: number): Html {
   const { sync, target, startedAt } = record;
   return html`<hgroup>
     <h1>${name(sync)} <small>→ ${name(target)}</small></h1>
     <p>${state(record)} <span class="quiet">began ${when(startedAt, now)}, ${causeOf(record)}</span></p>
   </hgroup>`;
+}
+
+/** The run and its plan are two pages. */
+export function tabs({ id, digest, counts }: RunRecord, current: "run" | "plan"): Html {
+  const hasPlan = digest !== undefined && counts !== undefined;
+  const tab = (which: typeof current, href: string, label: string): Html =>
+    html`<li><a href="${href}" ${which === current && html`aria-current="page"`}>${label}</a></li>`;
+  return html`<nav class="tabs" aria-label="Run">
+    <ul>
+      ${hasPlan && tab("plan", at("/runs", id, "plan"), "Plan")} ${tab("run", at("/runs", id), "Run")}
+    </ul>
+  </nav>`;
 }
 
 const advice: Readonly<Record<string, string>> = {
@@ -53,7 +68,7 @@ const advice: Readonly<Record<string, string>> = {
 };
 
 /** Why it failed or is held, and what to do. */
-function problem({ error, state: of, heldBy }: RunRecord): Html | false {
+export function problem({ error, state: of, heldBy }: RunRecord): Html | false {
   if (error === undefined) return false;
   return notice(
     "bad",
@@ -149,6 +164,7 @@ function about({ run: record, now, undoneBy }: RunPage): Html {
     ["began", moment(startedAt)],
     ["ended", endedAt !== undefined && moment(endedAt)],
     ["changes", counts !== undefined && totalsOf(counts, { leaving: record.leaving })],
+    ["only", record.for !== undefined && record.for.map((each) => html`${name(each)} `)],
     [
       "memberships",
       counts !== undefined &&
@@ -189,4 +205,8 @@ function notes({ notes: lines }: RunRecord): Html {
       ${lines.map((note) => html`<li>${note.split("\n").map((line, index) => html`${index > 0 && html`<br />`}${line}`)}</li>`)}
     </ul>
   </section>`;
+}
+
+function mayUndo({ run: { state: of, kept }, mayDecide }: RunPage): boolean {
+  return mayDecide && of === "applied" && kept;
 }

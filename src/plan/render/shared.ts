@@ -8,6 +8,10 @@ import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, LosingGroup } from "#plan/limits.ts";
 import { formatName, formatNumber, formatPrincipals, formatSizes, pluralize, quote, visible } from "#text.ts";
 
+/** The formats of a report. */
+export const planFormats = ["text", "json", "markdown", "html", "csv"] as const;
+export type PlanFormat = (typeof planFormats)[number];
+
 /** How much of a plan is shown, and what is shown with it. */
 export interface RenderOptions {
   /** What is planned: the sync and its target. */

@@ -12,7 +12,7 @@ import { checkApprovable, checkSameTarget, trippedLimits } from "./refusals.ts";
 export async function approve(
   context: Context,
   id: string,
-  { by, digest, overrides = [], selection }: Approval,
+  { by, digest, overrides = [], selection, reason }: Approval,
   watcher?: Watcher,
 ): Promise<Begun> {
   await expire(context);
@@ -27,6 +27,7 @@ export async function approve(
     digest: run.digest ?? "",
     overrides: passing.length === 0 ? undefined : passing,
     selection: part ? selection : undefined,
+    reason,
   };
   const decisions: Decision[] = [...run.decisions, { decision: "approved", at: timestamp(context), by, ...approved }];
   const running = { ...without(run, ["error", "endedAt", "recovery"]), state: "running", decisions } as const;

@@ -62,6 +62,8 @@ export interface Approval {
   /** For a run held by limits: all of the tripped limits. */
   readonly overrides?: readonly Overridable[];
   readonly selection?: Selection;
+  /** Why, in the words of whoever approves. */
+  readonly reason?: string | undefined;
 }
 
 /** The status of a sync. */

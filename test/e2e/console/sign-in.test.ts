@@ -126,7 +126,16 @@ test("viewers may look where the configuration says so; `console: false` turns i
   const cookie = cookieOf(await post(`${url}/sign-in`, { username: "ada", password: "initial-user-secret" }));
   const page = await (await fetch(url, { headers: { cookie } })).text();
   expect(page).toContain("may look");
-  expect(page).toContain("staff");
+  const id = /href="\/runs\/([\w-]+)"/.exec(page)?.[1] ?? "";
+  const statusOf = async (path: string): Promise<number> =>
+    (await fetch(`${url}/runs/${id}${path}`, { headers: { cookie } })).status;
+  expect([await statusOf(""), await statusOf("/plan"), await statusOf("/undo")]).toEqual([200, 200, 403]);
+  const token = /name="token" value="([^"]+)"/.exec(page)?.[1] ?? "";
+  const undone = await post(`${url}/runs/${id}/undo`, { token }, { cookie });
+  expect([undone.status, await undone.text()]).toEqual([
+    403,
+    expect.stringContaining("only administrators of analytics decide"),
+  ]);
   await stopRollcall(running);
 
   await company.configure((yaml) => yaml.replace("console: { viewers: true }", "console: false"));

@@ -74,7 +74,7 @@ test("text from outside is harmless wherever a page has it", () => {
         ],
       }),
       runs({ now, runs: [record], more: true, syncs: [text], filter: { sync: text } }),
-      run({ now, run: record, undoneBy: [record] }),
+      run({ now, run: record, undoneBy: [record], mayDecide: true }),
       signIn({ next: text, targets: [text], of: text, username: text, target: text, problem: { message: text } }),
       message({ title: text, message: text, problems: [text], next: { href: "/", label: text } }),
     ].map((page) => layout({ title: text, version: "1", visitor, live: "/" }, page).toString());
@@ -113,7 +113,7 @@ test("the overview says first what needs a person: held plans, then waiting ones
     overviewOf([failed, held, pending], { overdue: true, failures: { count: 3, since: "2026-11-21T09:00:00.000Z" } }),
   );
   const order = [
-    "staff is held by limits (deletes)",
+    "staff is held by limits, beyond the limit deletes",
     "staff waits for approval, expires in 1 day : 3 users created, 1 group updated, 1 user deleted.",
     "staff failed (3 times in a row, since 3 hours ago ): ldap.example.com does not answer.",
     "staff is overdue: no run has ever succeeded",
@@ -155,16 +155,16 @@ test("a run shows its stages with what it waited for, and what is under way with
     { stage: "read", startedAt: at("10:00:00"), milliseconds: 2000, records: 3 },
     { stage: "apply", startedAt: at("11:00:02"), milliseconds: 500 },
   ] as const;
-  const waited = textOf(run({ now, run: appliedRun({ stages }), undoneBy: [] }).toString());
+  const waited = textOf(run({ now, run: appliedRun({ stages }), undoneBy: [], mayDecide: true }).toString());
   expect(waited).toContain("Read the sources 3 records 2.0 s waited 1 h 0 min Apply 0.5 s");
   const running = runOf({ state: "running", stages: [{ stage: "read", startedAt: at("11:59:50") }] });
-  const text = textOf(run({ now, run: running, undoneBy: [], progress: 1234 }).toString());
+  const text = textOf(run({ now, run: running, undoneBy: [], mayDecide: true, progress: 1234 }).toString());
   expect(text).toContain("Read the sources 1,234 records 10.0 s so far");
 });
 
 test("what failed comes with what to do", () => {
   const error = { message: "people.csv is gone", problems: ["people.csv: not found"], advice: "retry" };
-  const text = textOf(run({ now, run: runOf({ state: "failed", error }), undoneBy: [] }).toString());
+  const text = textOf(run({ now, run: runOf({ state: "failed", error }), undoneBy: [], mayDecide: true }).toString());
   expect(text).toContain("failed : people.csv is gone people.csv: not found Nothing needs to be done");
 });
 

@@ -6,8 +6,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Change } from "#plan/change.ts";
 import { literal } from "#duckdb/database.ts";
 import { createPlan } from "#plan/diff.ts";
-import { aspects, openStored } from "#plan/stored.ts";
+import { aspects, comparePlans, openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
+import type { Principal } from "#principals/principal.ts";
 import { useConnection } from "../../support/duckdb.ts";
 import { directory, fill } from "./directories.ts";
 import { cases } from "../../support/random.ts";
@@ -21,18 +22,33 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
+const some = ["ada", "bob", "o'neil", "__proto__", "7"];
 const filter: fc.Arbitrary<Filter> = fc.record(
   {
     kind: fc.constantFrom("user" as const, "group" as const),
     actions: fc.subarray(["create", "update", "delete"] as const, { minLength: 1 }),
     names: fc.subarray(["a*", "*", "?d*", "o'neil", "ADA", "__*__", "."], { minLength: 1 }),
     aspects: fc.subarray([...aspects], { minLength: 1 }),
+    groups: fc.subarray(some, { minLength: 1 }),
+    selection: fc.record(
+      {
+        only: fc.subarray(["create", "update", "delete"] as const),
+        except: fc.array(
+          fc.record({
+            kind: fc.constantFrom("user" as const, "group" as const),
+            name: fc.constantFrom(...some),
+          }),
+          { maxLength: 2 },
+        ),
+      },
+      { requiredKeys: [] },
+    ),
   },
   { requiredKeys: [] },
 );
 
 /** The same, said another way. */
-function passes(change: Change, { kind, actions, names, aspects }: Filter): boolean {
+function passes(change: Change, { kind, actions, names, aspects, groups, selection = {} }: Filter): boolean {
   const touched = new Set<string>([
     ...change.attributes.map(({ attribute }) => attribute),
     ...(change.groupsAdded.length + change.groupsRemoved.length > 0 ? ["groups"] : []),
@@ -49,6 +65,14 @@ function passes(change: Change, { kind, actions, names, aspects }: Filter): bool
           change.name.length >= start.length + end.length && change.name.startsWith(start) && change.name.endsWith(end)
         );
       })) &&
+    (groups === undefined ||
+      groups.some(
+        (group) =>
+          (change.kind === "group" && change.name === group) ||
+          [...change.groupsAdded, ...change.groupsRemoved].includes(group),
+      )) &&
+    (selection.only === undefined || selection.only.includes(change.action)) &&
+    selection.except?.some((each) => each.kind === change.kind && each.name === change.name) !== true &&
     (aspects === undefined || aspects.some((aspect) => touched.has(aspect)))
   );
 }
@@ -75,6 +99,9 @@ test("a stored plan equals the original; a filter selects changes and counts the
       expect(await Array.fromAsync(chosen.changes(part))).toEqual(
         expected.filter((change) => passes(change, { kind: part.kind, actions: [part.action] })),
       );
+      expect(await chosen.page(part, { offset: 1, limit: 2 })).toEqual(
+        expected.filter((change) => passes(change, { kind: part.kind, actions: [part.action] })).slice(1, 3),
+      );
       const { users, membershipsAdded, membershipsRemoved } = chosen.shown ?? plan.counts;
       expect(users.delete).toBe(expected.filter(({ kind, action }) => kind === "user" && action === "delete").length);
       expect(membershipsAdded).toBe(expected.reduce((sum, { groupsAdded }) => sum + groupsAdded.length, 0));
@@ -83,3 +110,35 @@ test("a stored plan equals the original; a filter selects changes and counts the
     { numRuns: cases(60) },
   );
 }, 120_000);
+
+test("two stored plans are compared: what is planned no more, what is new, and what is planned otherwise", async () => {
+  const user = (name: string, mail?: string): Principal => ({
+    kind: "user",
+    name,
+    displayName: name,
+    mail,
+    groupNames: [],
+  });
+  const store = async (name: string, desired: readonly Principal[]): Promise<string> => {
+    await fill(connection(), "actual", [user("kim"), user("lee")]);
+    await fill(connection(), "desired", desired);
+    await createPlan(connection());
+    const file = join(folder, `${name}.parquet`);
+    await connection().run(`COPY (FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);
+    return file;
+  };
+  const shown = await store("shown", [user("kim", "kim@example.com"), user("ada"), user("zoe")]);
+  const now = await store("now", [user("kim", "other@example.com"), user("ada"), user("lee")]);
+  expect(await comparePlans(shown, now, folder)).toEqual({
+    gone: {
+      count: 2,
+      examples: [
+        { action: "delete", kind: "user", name: "lee" },
+        { action: "create", kind: "user", name: "zoe" },
+      ],
+    },
+    added: { count: 0, examples: [] },
+    other: { count: 1, examples: [{ action: "update", kind: "user", name: "kim" }] },
+    same: 1,
+  });
+});

@@ -1,0 +1,392 @@
+import type { Cause } from "#plan/causes.ts";
+import { amountOf, describeCause } from "#plan/causes.ts";
+import { changes, shortDigest } from "#plan/change.ts";
+import type { AttributeChange, Change, Counts, KindCounts } from "#plan/change.ts";
+import { expectationLines } from "#plan/render/expectations.ts";
+import { isEmpty, nameLimits, noChange, planFormats, share, totalsOf, worthShowing } from "#plan/render/shared.ts";
+import type { Section } from "#plan/render/shared.ts";
+import { aspects } from "#plan/stored.ts";
+import { isOpen } from "#sync/record.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import { formatNumber, pluralize } from "#text.ts";
+import { amount, empty, gauge, name, notice, when } from "#console/components.ts";
+import { at, exactValue, html } from "#console/html.ts";
+import type { Html, Part } from "#console/html.ts";
+import { heading, problem, tabs } from "#console/pages/run.ts";
+
+/** What the filters of a plan say, as a form sends it. Empty: everything. */
+export interface PlanFilter {
+  readonly kind?: string | undefined;
+  readonly action: readonly string[];
+  readonly attribute: readonly string[];
+  readonly cause: readonly string[];
+  readonly name?: string | undefined;
+  readonly group?: string | undefined;
+}
+
+export interface PlanPage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly run: RunRecord;
+  /** Whether whoever looks may decide about it. */
+  readonly mayDecide: boolean;
+  readonly filter: PlanFilter;
+  /** What of the plan matches the filter; absent: the changes are no longer stored. */
+  readonly shown?: { readonly counts: Counts; readonly sections: readonly PlanSection[] } | undefined;
+}
+
+/** A section of a plan with some of its changes. */
+export interface PlanSection extends Section {
+  readonly changes: readonly Change[];
+  /** How many come before them. */
+  readonly offset: number;
+  /** How many a page of it has: set where it is the only section. */
+  readonly pageSize?: number | undefined;
+}
+
+export function plan(page: PlanPage): Html {
+  const { run, now, shown, filter } = page;
+  const { counts } = run;
+  return html`${heading(run, now)} ${tabs(run, "plan")} ${verdict(page)}
+  ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)} ${counts !== undefined && table(counts)} ${limits(run)}
+  ${expectations(run)} ${causes(run)}
+  ${
+    counts !== undefined &&
+    !isEmpty(counts) &&
+    html`<section aria-labelledby="changes">
+      <h2 id="changes">Changes</h2>
+      ${shown === undefined ? notStored : html`${filters(run, filter)} ${sections(page)}`}
+    </section>`
+  }
+  ${downloads(run)} ${bar(page)}`;
+}
+
+const notStored = empty(
+  html`<p>
+    The changes of this run are no longer stored: <code>journal.lists</code> sets for how many runs they are.
+  </p>`,
+);
+
+/** What the plan comes to, in a sentence, and what it waits for. */
+function verdict({ run, now }: PlanPage): Html | false {
+  const { counts, state, expiresAt, leaving, caution } = run;
+  if (counts === undefined) return false;
+  if (isEmpty(counts)) return notice("good", `${noChange(counts, leaving)}.`);
+  const totals = totalsOf(counts, { leaving });
+  if (!isOpen(run)) return notice(state === "applied" ? "good" : "waiting", html`<b>${totals}</b>`);
+  const beyond = trippedLimits(run);
+  const until = expiresAt === undefined ? "" : html` It expires ${when(expiresAt, now)}.`;
+  return beyond.length === 0
+    ? notice("waiting", html`<b>${totals}.</b> Waits for approval.${caution !== undefined && ` ${caution}.`}${until}`)
+    : notice(
+        "bad",
+        html`<b>${totals}.</b> Beyond ${nameLimits(beyond)}: nothing is applied until a person overrides
+          ${beyond.length === 1 ? "it" : "them"}.${until}`,
+      );
+}
+
+function table({ users, groups, membershipsAdded, membershipsRemoved }: Counts): Html {
+  const row = (label: string, kind: KindCounts): Html =>
+    html`<tr>
+      <th scope="row">${label}</th>
+      <td class="number">${formatNumber(kind.before)}</td>
+      <td class="number">${amountOrNone("create", kind.create)}</td>
+      <td class="number">${amountOrNone("update", kind.update)}</td>
+      <td class="number">${amountOrNone("delete", kind.delete)}<small>${share(kind)}</small></td>
+      <td class="number">${formatNumber(kind.after)}</td>
+    </tr>`;
+  return html`<table class="totals">
+    <thead>
+      <tr>
+        <td></td>
+        <th scope="col" class="number">before</th>
+        <th scope="col" class="number">created</th>
+        <th scope="col" class="number">updated</th>
+        <th scope="col" class="number">deleted</th>
+        <th scope="col" class="number">after</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${row("users", users)} ${row("groups", groups)}
+      <tr>
+        <th scope="row">memberships</th>
+        <td></td>
+        <td class="number">${amountOrNone("create", membershipsAdded)}</td>
+        <td></td>
+        <td class="number">${amountOrNone("delete", membershipsRemoved)}</td>
+        <td></td>
+      </tr>
+    </tbody>
+  </table>`;
+}
+
+function amountOrNone(action: "create" | "update" | "delete", count: number): Html {
+  return count === 0
+    ? html`<span class="quiet">0</span>`
+    : html`<span class="${action}">${amount(action, count)}</span>`;
+}
+
+function limits({ limits: checks }: RunRecord): Html | false {
+  const shown = worthShowing(checks);
+  return (
+    shown.length > 0 &&
+    html`<section aria-labelledby="limits">
+      <h2 id="limits">Limits</h2>
+      <div class="gauges">${shown.map(gauge)}</div>
+    </section>`
+  );
+}
+
+/** What must be true of the users and groups that the run leaves. */
+function expectations({ expectations: checks, causes: all }: RunRecord): Html | false {
+  const lines = expectationLines(checks, { causes: all });
+  return (
+    lines.length > 0 &&
+    html`<section aria-labelledby="expectations">
+      <h2 id="expectations">Expectations</h2>
+      <ul class="causes">
+        ${lines.map(
+          ({ tone, text, details }) =>
+            html`<li>
+              <span class="${tone}">${text}</span> ${details.map((line) => html`<br /><small>${line}</small>`)}
+            </li>`,
+        )}
+      </ul>
+    </section>`
+  );
+}
+
+function causes(run: RunRecord): Html | false {
+  const all = run.causes ?? [];
+  if (all.every(({ kind }) => kind === "first")) return false;
+  const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
+  const list = (some: readonly Cause[]): Html =>
+    html`<ul class="causes">
+      ${some.map((cause) => causeItem(run, cause))}
+    </ul>`;
+  return html`${
+    others.length > 0 &&
+    html`<section aria-labelledby="causes">
+      <h2 id="causes">Causes</h2>
+      ${list(others)}
+    </section>`
+  }
+  ${
+    drift.length > 0 &&
+    html`<section aria-labelledby="drift">
+      <h2 id="drift">Changed in the target</h2>
+      <p class="quiet">Somebody changed these there, while the sources said the same.</p>
+      ${list(drift)}
+    </section>`
+  }`;
+}
+
+function causeItem({ id: run }: RunRecord, cause: Cause): Html {
+  const { id, users, groups, example } = cause;
+  const such = users + groups > 1 ? "such as" : "";
+  return html`<li>
+    <a href="${at("/runs", run, "plan")}?cause=${id}#changes">${amountOf(cause)}</a> ${describeCause(cause)}
+    <small>${such} ${name(example.name)} · ${id}</small>
+  </li>`;
+}
+
+/** A choice of a filter; of several given values only the first can be shown. */
+function option(value: string, label: string, given: readonly string[] | string | undefined): Html {
+  const chosen = typeof given === "string" ? given : given?.[0];
+  return html`<option value="${value}" ${chosen === value && html`selected`}>${label}</option>`;
+}
+
+function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html {
+  const known = all.filter(({ kind }) => kind !== "first");
+  return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters">
+    <label
+      >Name
+      <input name="name" type="search" value="${exactValue(filter.name ?? "")}" placeholder="a part of it" data-search
+    /></label>
+    <label
+      >Action
+      <select name="action">
+        ${option("", "any", filter.action)}${option("delete", "− deleted", filter.action)}
+        ${option("create", "+ created", filter.action)}${option("update", "~ updated", filter.action)}
+      </select></label
+    >
+    <label
+      >Kind
+      <select name="kind">
+        ${option("", "both", filter.kind)}${option("user", "users", filter.kind)}${option("group", "groups", filter.kind)}
+      </select></label
+    >
+    <label
+      >Attribute
+      <select name="attribute">
+        ${option("", "any", filter.attribute)}${aspects.map((each) => option(each, each, filter.attribute))}
+      </select></label
+    >
+    <label
+      >Group <input name="group" type="search" value="${exactValue(filter.group ?? "")}" placeholder="its whole name"
+    /></label>
+    ${
+      known.length > 0 &&
+      html`<label
+        >Cause
+        <select name="cause">
+          ${option("", "any", filter.cause)}${known.map((cause) => option(cause.id, `${cause.id}: ${describeCause(cause)}`, filter.cause))}
+        </select></label
+      >`
+    }
+    <button type="submit" class="secondary">Filter</button>
+    ${isFiltered(filter) && html`<a href="${at("/runs", id, "plan")}#changes">Show all</a>`}
+  </form>`;
+}
+
+function isFiltered({ kind, action, attribute, cause, name, group }: PlanFilter): boolean {
+  return [kind, name, group].some((each) => each !== undefined) || action.length + attribute.length + cause.length > 0;
+}
+
+function sections(page: PlanPage): Html {
+  const { shown, run, filter } = page;
+  if (shown === undefined) return notStored;
+  if (shown.sections.length === 0)
+    return empty(html`<p>No change matches. <a href="${at("/runs", run.id, "plan")}#changes">Show all</a></p>`);
+  return html`${shown.sections.map((each) => section(run, filter, each))}`;
+}
+
+function section({ id, subjects = [] }: RunRecord, filter: PlanFilter, of: PlanSection): Html {
+  const { action, kind, heading: title, count, total, changes: some, offset, pageSize } = of;
+  const known = subjects.filter((subject) => subject.kind === kind);
+  const otherName = (called: string): string | undefined =>
+    known.find(({ names }) => names.length === 2 && names.includes(called))?.names.find((each) => each !== called);
+  const isOpened = pageSize !== undefined || count <= some.length;
+  return html`<details ${isOpened && html`open`} class="changes">
+    <summary data-row>
+      <span class="${action}"><span aria-hidden="true">${signs[action]}</span> ${title}</span>
+      <span class="quiet">${total}</span>
+    </summary>
+    ${some.map((change) => changeRow(change, otherName(change.name)))}
+    ${
+      pageSize === undefined
+        ? count > some.length &&
+          html`<p>
+            <a href="${withFilter(id, filter, { action: [action], kind })}"
+              >All ${formatNumber(count)} ${title.toLowerCase()}</a
+            >
+          </p>`
+        : paging(id, filter, { count, offset, pageSize })
+    }
+  </details>`;
+}
+
+const signs = { create: "+", update: "~", delete: "−" } as const;
+
+function paging(
+  id: string,
+  filter: PlanFilter,
+  { count, offset, pageSize }: { readonly count: number; readonly offset: number; readonly pageSize: number },
+): Html | false {
+  if (count <= pageSize) return false;
+  const from = (start: number): string => withFilter(id, filter, {}, start);
+  return html`<nav class="paging" aria-label="Pages of changes">
+    ${offset > 0 && html`<a rel="prev" href="${from(Math.max(0, offset - pageSize))}">Previous</a>`}
+    <span class="quiet"
+      >${formatNumber(offset + 1)} to ${formatNumber(Math.min(count, offset + pageSize))} of
+      ${formatNumber(count)}</span
+    >
+    ${offset + pageSize < count && html`<a rel="next" href="${from(offset + pageSize)}">Next</a>`}
+  </nav>`;
+}
+
+/** The query of a filter. */
+function queryOf(filter: PlanFilter): URLSearchParams {
+  const { kind, action, attribute, cause, name: called, group } = filter;
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries({ kind, name: called, group }))
+    if (value !== undefined) query.set(key, value);
+  for (const [key, values] of Object.entries({ action, attribute, cause }))
+    for (const each of values) query.append(key, each);
+  return query;
+}
+
+function withFilter(id: string, filter: PlanFilter, more: Partial<PlanFilter>, offset = 0): string {
+  const query = queryOf({ ...filter, ...more });
+  if (offset > 0) query.set("from", String(offset));
+  return `${at("/runs", id, "plan")}?${query.toString()}#changes`;
+}
+
+/** How many groups of a principal are shown; the rest can be unfolded. */
+const groupsShown = 12;
+
+function changeRow({ action, name: called, attributes, groupsAdded, groupsRemoved }: Change, other?: string): Html {
+  const members = [
+    ...groupsRemoved.map(
+      (group) => html`<del class="member"><span class="aloud">removed from </span>−${name(group)}</del> `,
+    ),
+    ...groupsAdded.map((group) => html`<ins class="member"><span class="aloud">added to </span>+${name(group)}</ins> `),
+  ];
+  const [first, rest] = [members.slice(0, groupsShown), members.slice(groupsShown)];
+  return html`<div class="change">
+    <b
+      >${name(called)}${other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`}</b
+    >
+    <div>
+      ${attributes.map((each) => html`<div>${attributeChange(each, action === "update")}</div>`)}
+      ${members.length > 0 && html`<div>${first}</div>`}
+      ${
+        rest.length > 0 &&
+        html`<details>
+          <summary>${pluralize(rest.length, "more group")}</summary>
+          ${rest}
+        </details>`
+      }
+    </div>
+  </div>`;
+}
+
+function attributeChange({ attribute, from, to }: AttributeChange, isUpdate: boolean): Html {
+  const unset = html`<span class="quiet">unset</span>`;
+  const before: Part = from === undefined ? isUpdate && unset : html`<del>${name(from)}</del>`;
+  const after: Part = to === undefined ? isUpdate && unset : html`<ins>${name(to)}</ins>`;
+  const arrow = before !== false && after !== false && html` <span aria-label="becomes" role="img">→</span> `;
+  return html`<span class="quiet">${attribute}</span> ${before}${arrow}${after}`;
+}
+
+function downloads({ id, digest }: RunRecord): Html | false {
+  if (digest === undefined) return false;
+  const formats = planFormats.filter((each) => each !== "text");
+  const labels: Readonly<Record<string, string>> = { html: "HTML", csv: "CSV", json: "JSON", markdown: "Markdown" };
+  return html`<p class="downloads">
+    Download
+    ${formats.map((format) => html`<a href="${at("/runs", id, "report")}?format=${format}" download>${labels[format] ?? format}</a> `)}
+  </p>`;
+}
+
+/** What stays in sight: what would happen, and the decisions. */
+function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
+  const { id, digest = "", counts } = run;
+  if (!isOpen(run) || counts === undefined) return false;
+  const beyond = trippedLimits(run).length > 0;
+  const query = queryOf(filter).toString();
+  const some = shown === undefined ? 0 : changes(shown.counts);
+  return html`<div class="bar" role="region" aria-label="Decide">
+    <span
+      ><b>${pluralize(changes(counts), "change")}</b>
+      <small class="quiet">plan <code>${shortDigest(digest)}</code></small></span
+    >
+    ${
+      mayDecide
+        ? html`<span class="buttons">
+            <a class="button" href="${at("/runs", id, "approve")}">${beyond ? "Override…" : "Approve…"}</a>
+            ${
+              isFiltered(filter) &&
+              some > 0 &&
+              html`<a class="button secondary" href="${at("/runs", id, "approve")}?${query}"
+                >Approve these ${formatNumber(some)}…</a
+              >`
+            }
+            <a class="button secondary" href="${at("/runs", id, "part")}">Approve a part…</a>
+            <a class="button danger" href="${at("/runs", id, "reject")}">Reject…</a>
+          </span>`
+        : html`<small class="quiet">An administrator of ${name(run.target)} decides.</small>`
+    }
+  </div>`;
+}

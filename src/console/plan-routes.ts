@@ -1,0 +1,236 @@
+import { PassThrough } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { asCalledAnywhere } from "#commands.ts";
+import { Refusal, orConflict } from "#control/answers.ts";
+import { approveBody, read, rejectBody } from "#control/requests.ts";
+import { findRun } from "#control/routes.ts";
+import type { Counts, Plan } from "#plan/change.ts";
+import { planFormats, sectionsOf } from "#plan/render/shared.ts";
+import type { StoredPlan } from "#plan/stored.ts";
+import type { Begun } from "#sync/coordinator/coordinator.ts";
+import { isOpen } from "#sync/record.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { factsOf, nothingShown, renderReport } from "#sync/report.ts";
+import { mayDecide } from "./accounts.ts";
+import { formOf, visitorOf } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
+import { at } from "./html.ts";
+import { tokenField } from "./layout.ts";
+import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts";
+import { plan } from "#console/pages/plan.ts";
+import type { PlanSection } from "#console/pages/plan.ts";
+import { filled, filterOf, selectionOf, toFilter, valuesOf, withoutUndefined } from "./selection.ts";
+import type { ReadPlan } from "./selection.ts";
+
+/** How many changes of a section are shown beside others, and how many where it is the only one. */
+const pageSizes = { preview: 20, whole: 100 } as const;
+
+/** Adds the pages of a run's plan, and those that decide about it. */
+export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOptions, send: Send): void {
+  const runOf = (request: FastifyRequest): RunRecord => {
+    const { id = "" } = request.params as { id?: string };
+    return findRun(control.daemon().coordinator, id);
+  };
+  /** The run whose stored changes stand for this run's: a plan that was found again is stored with the first. */
+  const storedOf = (run: RunRecord): RunRecord | undefined => {
+    if (run.kept) return run;
+    return control
+      .daemon()
+      .coordinator.runs()
+      .find(({ id, kept }) => id === run.sameAs && kept);
+  };
+  const readPlan: ReadPlan = async (run, filter, work) => {
+    const stored = storedOf(run);
+    return stored === undefined || run.digest === undefined ? undefined : plans.read(stored, filter, work);
+  };
+  const decidable = (request: FastifyRequest): RunRecord => {
+    const run = runOf(request);
+    if (!mayDecide(visitorOf(request), run.target))
+      throw new Refusal(403, `only administrators of ${run.target} decide about its runs`);
+    return run;
+  };
+  scope.get("/runs/:id/plan", async (request, reply) => {
+    const run = runOf(request);
+    const { from, ...given } = filled(request.query);
+    const filter = filterOf(given);
+    const shown = await readPlan(run, toFilter(filter), (stored) => pageOf(stored, Number(from ?? 0) || 0));
+    const may = mayDecide(visitorOf(request), run.target);
+    const page = plan({ now: Date.now(), run, mayDecide: may, filter, shown });
+    return send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);
+  });
+
+  scope.get("/runs/:id/report", async (request, reply) => {
+    const run = runOf(request);
+    const format = planFormats.find((each) => each === filled(request.query)["format"]);
+    if (format === undefined) throw new Refusal(404, `there is no such report: ${planFormats.join(", ")}`);
+    const { digest, counts } = run;
+    const all = control.daemon().coordinator.runs();
+    const facts = factsOf(run, all).map(({ label, lines, tone }) => ({
+      label,
+      lines: lines.map(asCalledAnywhere),
+      tone,
+    }));
+    const options = {
+      title: `${run.sync} → ${run.target}, run ${run.id}`,
+      facts,
+      limits: run.limits,
+      expectations: run.expectations,
+      notes: run.notes.map(asCalledAnywhere),
+      causes: run.causes,
+      leaving: run.leaving,
+      nothing: "the changes of this run are no longer stored",
+      colour: false,
+    };
+    const report = new PassThrough();
+    const write = (stored: Plan | undefined): Promise<void> =>
+      pipeline(renderReport(format, run, stored, options), report);
+    const without: Plan | undefined =
+      digest === undefined || counts === undefined
+        ? undefined
+        : { digest, counts, shown: nothingShown, changes: async function* () {} };
+    const written = storedOf(run) === undefined || without === undefined ? write(without) : readPlan(run, {}, write);
+    written.catch((error: unknown) => report.destroy(error instanceof Error ? error : new Error(String(error))));
+    const ending = { text: "txt", json: "json", markdown: "md", html: "html", csv: "csv" }[format];
+    return reply
+      .type(contentTypes[format])
+      .header("content-disposition", `attachment; filename="run-${run.id}.${ending}"`)
+      .send(report);
+  });
+
+  scope.get("/runs/:id/part", async (request, reply) => {
+    const run = decidable(request);
+    return send(request, reply, frame(run, "A part"), part(shared(request, run)));
+  });
+
+  scope.get("/runs/:id/approve", async (request, reply) => {
+    const run = decidable(request);
+    if (!isOpen(run)) return conflicted(request, reply, run, "There is nothing to approve any more.");
+    const query = valuesOf(request.query);
+    const selection = await selectionOf(readPlan, run, query);
+    const counts = (await readPlan(run, { selection }, async ({ shown, counts }) => shown ?? counts)) ?? nothingShown;
+    return send(request, reply, frame(run, "Approve"), approve({ ...shared(request, run), selection, counts }));
+  });
+
+  scope.post("/runs/:id/approve", async (request, reply) => {
+    const run = decidable(request);
+    const form = formOf(request);
+    const { only, except, onlyCauses, exceptCauses } = await selectionOf(readPlan, run, form);
+    const given = {
+      digest: form.get("digest") ?? "",
+      overrides: form.getAll("override"),
+      reason: reasonOf(form),
+      only,
+      except: except?.length === 0 ? undefined : except,
+      onlyCauses,
+      exceptCauses,
+    };
+    const { digest, overrides, reason, ...selection } = read(approveBody, withoutUndefined(given), "body");
+    const { coordinator } = control.daemon();
+    const isPartial = Object.keys(selection).length > 0;
+    const approval = { by: actorOf(request), digest, overrides, reason, ...(isPartial ? { selection } : {}) };
+    return decided(request, reply, run, async () =>
+      control.track(await orConflict(coordinator.approve(run.id, approval))),
+    );
+  });
+
+  scope.get("/runs/:id/reject", async (request, reply) => {
+    const run = decidable(request);
+    if (!isOpen(run)) return conflicted(request, reply, run, "There is nothing to reject any more.");
+    return send(request, reply, frame(run, "Reject"), reject(shared(request, run)));
+  });
+
+  scope.post("/runs/:id/reject", async (request, reply) => {
+    const run = decidable(request);
+    const rejection = read(rejectBody, withoutUndefined({ reason: reasonOf(formOf(request)) }), "body");
+    const { coordinator } = control.daemon();
+    return decided(request, reply, run, () =>
+      orConflict(coordinator.reject(run.id, { ...rejection, by: actorOf(request) })),
+    );
+  });
+
+  scope.get("/runs/:id/undo", async (request, reply) => {
+    const run = decidable(request);
+    return send(request, reply, frame(run, "Undo"), undo(shared(request, run)));
+  });
+
+  scope.post("/runs/:id/undo", async (request, reply) => {
+    const run = decidable(request);
+    const { coordinator } = control.daemon();
+    const begin = async (): Promise<Begun> => orConflict(coordinator.undo(run.id, { by: actorOf(request) }));
+    return decided(request, reply, run, async () => control.track(await begin()));
+  });
+
+  /** Goes to the run that was decided about, or says what came before the decision. */
+  async function decided(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    run: RunRecord,
+    decide: () => Promise<RunRecord>,
+  ): Promise<FastifyReply> {
+    try {
+      const { id } = await decide();
+      return reply.redirect(at("/runs", id), 303);
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.status !== 409) throw error;
+      return await conflicted(request, reply, findRun(control.daemon().coordinator, run.id), error.message);
+    }
+  }
+
+  async function conflicted(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    run: RunRecord,
+    message: string,
+  ): Promise<FastifyReply> {
+    const { coordinator } = control.daemon();
+    const waiting = coordinator.runs().find((each) => each.sync === run.sync && each.id !== run.id && isOpen(each));
+    const [before, after] = [storedOf(run), waiting && storedOf(waiting)];
+    const comparable = before !== undefined && after !== undefined && run.digest !== waiting?.digest;
+    const differences = comparable ? await plans.compare(before, after) : undefined;
+    const newer = waiting === undefined ? undefined : { run: waiting, differences };
+    const page = conflict({ now: Date.now(), run, message, newer });
+    return send(request, reply.code(409), frame(run, "Not possible now"), page);
+  }
+}
+
+const contentTypes = {
+  text: "text/plain; charset=utf-8",
+  markdown: "text/markdown; charset=utf-8",
+  html: "text/html; charset=utf-8",
+  csv: "text/csv; charset=utf-8",
+  json: "application/json; charset=utf-8",
+} as const;
+
+/** The sections that match, each with some of its changes. */
+async function pageOf(stored: StoredPlan, from: number): Promise<{ counts: Counts; sections: PlanSection[] }> {
+  const found = sectionsOf(stored);
+  const isWhole = found.length === 1;
+  const sections: PlanSection[] = [];
+  for (const section of found) {
+    const limit = isWhole ? pageSizes.whole : pageSizes.preview;
+    const offset = isWhole ? Math.min(Math.max(0, from), Math.max(0, section.count - 1)) : 0;
+    const changes = await stored.page(section, { offset, limit });
+    sections.push({ ...section, changes, offset, pageSize: isWhole ? limit : undefined });
+  }
+  return { counts: stored.shown ?? stored.counts, sections };
+}
+
+function reasonOf(form: URLSearchParams): string | undefined {
+  const reason = (form.get("reason") ?? "").trim();
+  return reason === "" ? undefined : reason;
+}
+
+function actorOf(request: FastifyRequest): { readonly name: string; readonly from: string } {
+  const { name, address } = visitorOf(request);
+  return { name, from: address };
+}
+
+/** What every page that decides begins with. */
+function shared(request: FastifyRequest, run: RunRecord): Pick<Parameters<typeof reject>[0], "now" | "run" | "token"> {
+  return { now: Date.now(), run, token: tokenField(visitorOf(request)) };
+}
+
+function frame({ sync, id }: RunRecord, what: string): { title: string; section: "runs" } {
+  return { title: `${what} · ${sync}, run ${id}`, section: "runs" };
+}

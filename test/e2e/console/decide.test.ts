@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { expectNoProblems, openBrowser } from "../../support/browser.ts";
+import type { TestBrowser } from "../../support/browser.ts";
+import { careful, forget, hostile, signedIn, startDaemon } from "../../support/console.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+
+const company = companyOfEachTest();
+let browser: TestBrowser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+
+afterAll(async () => {
+  await browser[Symbol.asyncDispose]();
+});
+
+test("a plan is looked at, approved and watched; another browser that decides too late is told", async () => {
+  await company.configure(careful);
+  await company.write("people.csv", people + hostile);
+  const daemon = await startDaemon(company, "waits for approval");
+  const [one, two] = [await signedIn(browser, daemon.url), await signedIn(browser, daemon.url)];
+  const { page } = one;
+  expect(await page.locator("main").textContent()).toMatch(/staff waits for approval[^]*4 users and 2 groups created/);
+  await page.getByRole("link", { name: "Look at the plan" }).click();
+  await expect.poll(() => page.title()).toContain("Plan · staff");
+  const shown = page.getByRole("main");
+  expect(await shown.textContent()).toMatch(/4 users and 2 groups created, 0 deleted\.[^]*Waits for approval/);
+  expect(await shown.textContent()).toContain("<script>alert(1)</script> \\u{202e}gnp");
+  expect(await one.accessibility()).toEqual([]);
+  // Only what is asked for.
+  await page.getByRole("searchbox", { name: "Name" }).fill("rac");
+  await page.getByRole("button", { name: "Filter" }).click();
+  expect(await page.locator(".change b").allTextContents()).toEqual(["grace"]);
+  await page.getByRole("link", { name: "Approve…", exact: true }).click();
+  await two.page.goto(new URL(page.url()).pathname);
+  expect(await shown.textContent()).toMatch(/analytics will have\s+4 users and 2 groups created/);
+  expect(await one.accessibility()).toEqual([]);
+  await page.getByLabel("Reason (optional)").fill("as discussed");
+  await page.getByRole("button", { name: "Apply 6 changes" }).click();
+  // Nobody reloads.
+  await page.getByText("applied", { exact: false }).first().waitFor();
+  await expect.poll(() => page.locator("hgroup").textContent()).toContain("✓ applied");
+  expect(await shown.textContent()).toMatch(/approved by admin \(127\.0\.0\.1\); because: as discussed/);
+  expect(await one.accessibility()).toEqual([]);
+
+  await two.page.getByRole("button", { name: "Apply 6 changes" }).click();
+  expect(await two.page.getByRole("alert").textContent()).toMatch(
+    /Nothing was decided\.\s+It was approved by admin \(127\.0\.0\.1\); because: as discussed/,
+  );
+  expect(await two.accessibility()).toEqual([]);
+  forget(two, 409);
+
+  // What was applied can be undone: that is a plan which waits.
+  await page.getByRole("link", { name: "Undo…" }).click();
+  await page.getByRole("button", { name: "Plan the undo" }).click();
+  await expect.poll(() => page.locator("hgroup").textContent()).toMatch(/held by limits|pending/);
+  expect((await daemon.runs())[0]).toMatchObject({ cause: "undo", by: { name: "admin", from: "127.0.0.1" } });
+  for (const window of [one, two]) {
+    expectNoProblems(window);
+    await window.close();
+  }
+  await stopRollcall(daemon.running);
+});

@@ -1,0 +1,188 @@
+import { expect, test } from "vitest";
+import type { Change } from "#plan/change.ts";
+import { sectionsOf } from "#plan/render/shared.ts";
+import { layout } from "#console/layout.ts";
+import { html } from "#console/html.ts";
+import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts";
+import { plan } from "#console/pages/plan.ts";
+import type { PlanFilter, PlanPage } from "#console/pages/plan.ts";
+import { appliedRun, pendingRun, trippedLimit } from "../../support/runs.ts";
+
+const now = Date.parse("2026-11-21T12:00:00.000Z");
+const counts = {
+  users: { before: 100, after: 99, create: 1, update: 250, delete: 2 },
+  groups: { before: 10, after: 10, create: 0, update: 0, delete: 0 },
+  membershipsAdded: 3,
+  membershipsRemoved: 1,
+};
+const nothing: PlanFilter = { action: [], attribute: [], cause: [] };
+const token = html``;
+
+/** Text as a reader sees it. */
+function textOf(page: { toString(): string }): string {
+  return page
+    .toString()
+    .replaceAll(/<[^>]*>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(" .", ".");
+}
+
+function pageOf(more: Partial<PlanPage> = {}, changes: readonly Change[] = []): PlanPage {
+  const run = pendingRun("20261121-100000-000001", { counts });
+  const sections = sectionsOf({ counts }).map((section) => ({ ...section, changes, offset: 0 }));
+  return { now, run, mayDecide: true, filter: nothing, shown: { counts, sections }, ...more };
+}
+
+test("names from outside are harmless in plans and decisions, and go back as they were", () => {
+  for (const text of [
+    "<script>alert(1)</script>",
+    `"><img src=x>`,
+    "gnp.\u202Ecod\u200B",
+    "two\nlines",
+    "x".repeat(255),
+  ]) {
+    const change: Change = {
+      action: "update",
+      kind: "user",
+      name: text,
+      attributes: [{ attribute: "mail", from: text, to: text }],
+      groupsAdded: [text, ...Array.from({ length: 20 }, (_, index) => `${text}${index}`)],
+      groupsRemoved: [text],
+    };
+    const example = { kind: "user", name: text } as const;
+    const run = pendingRun("20261121-100000-000001", {
+      sync: text,
+      target: text,
+      counts,
+      causes: [
+        {
+          id: "c1",
+          kind: "attribute",
+          source: text,
+          attribute: text,
+          from: text,
+          to: text,
+          users: 2,
+          groups: 0,
+          example,
+        },
+        { id: "c2", kind: "drift", attribute: text, users: 1, groups: 0, example },
+      ],
+      limits: [trippedLimit({ of: text, basis: text })],
+      subjects: [{ note: 0, kind: "user", names: [text, `${text}2`] }],
+      decisions: [
+        { decision: "rejected", at: "2026-11-21T11:00:00.000Z", by: { name: text, from: text }, digest: "d" },
+      ],
+    });
+    const selection = { except: [{ kind: "user", name: text }] } as const;
+    const named = { count: 60, examples: [{ action: "create", kind: "user", name: text }] } as const;
+    const pages = [
+      plan(pageOf({ run, filter: { ...nothing, name: text, group: text, kind: "user" } }, [change])),
+      approve({ now, run, token, selection, counts }),
+      part({ now, run }),
+      reject({ now, run, token }),
+      undo({ now, run, token }),
+      conflict({
+        now,
+        run,
+        message: text,
+        newer: { run, differences: { gone: named, added: named, other: named, same: 1 } },
+      }),
+    ];
+    expect(pages[1]?.toString()).toContain(
+      `name="except" value="user:${text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;")}"`,
+    );
+    for (const page of pages.map((each) => layout({ title: text, version: "1" }, each).toString())) {
+      expect(page).not.toMatch(/<script>|<img/);
+      expect(page.replaceAll(/ value="[^"]*"/g, "")).not.toMatch(/[\u202E\u200B]/);
+      expect(page).not.toMatch(/ style=| on[a-z]+="/);
+    }
+  }
+});
+
+test("a plan says its verdict first, then numbers, limits and causes, then its changes", () => {
+  const run = pendingRun("20261121-100000-000001", {
+    state: "held",
+    heldBy: "limits",
+    counts,
+    expiresAt: "2026-11-22T12:00:00.000Z",
+    limits: [trippedLimit({ value: 2, bound: 1 })],
+    causes: [
+      { id: "c1", kind: "gone", source: "corp", users: 2, groups: 0, example: { kind: "user", name: "kim" } },
+      { id: "c2", kind: "drift", attribute: "mail", users: 1, groups: 0, example: { kind: "user", name: "lee" } },
+    ],
+  });
+  const text = textOf(plan(pageOf({ run })));
+  const order = [
+    "1 user created, 250 users updated, 2 users deleted, 1 membership removed. Beyond the limit deletes: nothing is applied until a person overrides it. It expires in 1 day.",
+    "users 100 +1 1 created ~250 250 updated −2 2 deleted (2% of 100) 99",
+    "deletes: 2 users, at most 1 (as configured): tripped",
+    "2 users gone from corp such as kim · c1",
+    "Changed in the target",
+    "somebody changed the target: mail",
+    "− Deleted users 2",
+    "All 250 updated users",
+    "Override…",
+  ].map((sentence) => text.indexOf(sentence));
+  expect(order, text).toEqual(order.toSorted((a, b) => a - b));
+  expect(order, text).not.toContain(-1);
+});
+
+test("a change shows each value before and after, and a rename its other name", () => {
+  const change: Change = {
+    action: "update",
+    kind: "user",
+    name: "lee",
+    attributes: [
+      { attribute: "mail", from: "a@example.com", to: "b@example.com" },
+      { attribute: "description", to: "new" },
+    ],
+    groupsAdded: ["staff"],
+    groupsRemoved: ["interns"],
+  };
+  const run = pendingRun("20261121-100000-000001", {
+    counts,
+    subjects: [{ note: 0, kind: "user", names: ["kim", "lee"] }],
+  });
+  const text = textOf(plan(pageOf({ run }, [change])));
+  expect(text).toContain(
+    "lee before kim mail a@example.com → b@example.com description unset → new removed from − interns added to + staff",
+  );
+});
+
+test("the only section is read page by page, with the filter in every link", () => {
+  const [section] = sectionsOf({ counts, shown: { ...counts, users: { ...counts.users, create: 0, delete: 0 } } });
+  const sections = [{ ...section!, changes: [], offset: 100, pageSize: 100 }];
+  const filter = { ...nothing, action: ["update"], kind: "user", name: "a b" };
+  const page = plan(pageOf({ filter, shown: { counts, sections } })).toString();
+  expect(textOf(page)).toContain("Previous 101 to 200 of 250 Next");
+  expect(page).toContain("/plan?kind=user&amp;name=a+b&amp;action=update&amp;from=200#changes");
+  expect(page).toContain('href="/runs/20261121-100000-000001/approve?kind=user&amp;name=a+b&amp;action=update"');
+});
+
+test("only whoever may decide gets buttons, and only while there is something to decide", () => {
+  expect(textOf(plan(pageOf()))).toContain("Approve… Approve a part… Reject…");
+  const looking = textOf(plan(pageOf({ mayDecide: false })));
+  expect(looking).toContain("An administrator of analytics decides.");
+  expect(looking).not.toContain("Approve…");
+  const applied = textOf(plan(pageOf({ run: appliedRun({ counts }), shown: undefined })));
+  expect(applied).not.toContain("Approve…");
+  expect(applied).toContain("The changes of this run are no longer stored");
+});
+
+test("an approval is asked once, with numbers; a limit is only overridden by a tick and a reason", () => {
+  const held = pendingRun("20261121-100000-000001", {
+    state: "held",
+    heldBy: "limits",
+    counts,
+    limits: [trippedLimit(), trippedLimit({ limit: "updates" })],
+  });
+  const page = approve({ now, run: held, token, selection: {}, counts }).toString();
+  expect(textOf(page)).toContain("Apply 253 changes");
+  expect(page.match(/name="override" value="(?:deletes|updates)" required/g)).toHaveLength(2);
+  expect(page).toMatch(/name="reason"[^>]*required/);
+  const none = { ...counts, users: { ...counts.users, create: 0, update: 0, delete: 0 } };
+  const empty = approve({ now, run: held, token, selection: { only: [] }, counts: none }).toString();
+  expect(textOf(empty)).toContain("Nothing of the plan is selected.");
+  expect(empty).not.toContain('type="submit"');
+});
