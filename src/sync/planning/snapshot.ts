@@ -36,12 +36,21 @@ export async function findSnapshot<Document extends object>(
 
 /** Copies a snapshot, where there is one, to another folder. */
 export async function copySnapshot(folder: string, name: string, to: string): Promise<void> {
-  const found = await findSnapshot<object>(folder, name);
-  if (found === undefined) return;
-  const { document } = found as Snapshot<{ readonly folder: string }>;
-  await makeFolder(to, "the folder of the copy");
-  await cp(join(folder, document.folder), join(to, document.folder), { recursive: true });
-  await writeFile(join(to, `${name}.json`), JSON.stringify(document), { mode: 0o600 });
+  for (let attempt = 1; ; attempt++) {
+    const found = await findSnapshot<{ readonly folder: string }>(folder, name);
+    if (found === undefined) return;
+    const { document } = found;
+    await makeFolder(to, "the folder of the copy");
+    try {
+      await cp(join(folder, document.folder), join(to, document.folder), { recursive: true });
+    } catch (error) {
+      // Another one may have taken its place meanwhile.
+      if (attempt === 3) throw error;
+      continue;
+    }
+    await writeFile(join(to, `${name}.json`), JSON.stringify(document), { mode: 0o600 });
+    return;
+  }
 }
 
 /**
