@@ -13,7 +13,7 @@ import { inChunks } from "./shared.ts";
  *      "shown"?: {…the same as counts, where only some of the changes are in "changes"},
  *      "limits"?: [
  *        {"limit": "deletes", "of": "users", "value": 1, "earlier": 0, "bound": 10, "basis": "10% of 100",
- *         "tripped": false, "overridden": false}],
+ *         "groups"?: [{"name": "staff", "lost": 40, "members": 50}], "tripped": false, "overridden": false}],
  *      "changes": [
  *        {"action": "create" | "update" | "delete", "kind": "user" | "group", "name": "ada",
  *         "attributes": [{"attribute": "displayName" | "description" | "mail", "from"?: "…", "to"?: "…"}],

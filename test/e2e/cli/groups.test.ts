@@ -149,23 +149,3 @@ test("memberships that somebody adds by hand stay where they are to, and those t
     "zoe",
   ]);
 });
-
-test("what somebody adds by hand while a plan waits for approval stays as well", async () => {
-  await company.configure(
-    (yaml) => `${yaml}    memberships: { keepManual: true }
-  other:
-    from: [company]
-    to: analytics
-    users: { include: 'entry.login == "zoe"', name: entry.login, displayName: entry.name, mail: entry.mail, groups: '"engines"' }
-`,
-  );
-  await command("apply", "staff");
-  await company.configure((yaml) => yaml.replace("  staff:\n", "  staff:\n    approval: required\n"));
-  await company.write("people.csv", people.replace("Grace Hopper", "Rear Admiral Hopper"));
-  const { run: id } = await run("apply", "staff");
-  await command("apply", "other");
-  expect(await command("approve", id, "--yes")).toMatchObject({ code: 0 });
-  const next = await run("plan", "staff");
-  expect(next.plan.changes).toEqual([]);
-  expect(next.notes.join("\n")).toContain("\n  user zoe in engines");
-});
