@@ -1,6 +1,7 @@
 import { ownSource, ruleSource } from "#principals/tables.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { tables } from "./tables.ts";
 
 /** What can be limited, by its key in the configuration. An override uses the same name. */
 export const limitNames = [
@@ -187,8 +188,13 @@ export async function measure(connection: Connection): Promise<Amount[]> {
  */
 async function measureGroups(connection: Connection): Promise<void> {
   await connection.run(`
-    CREATE TEMP TABLE IF NOT EXISTS lost_recently (name VARCHAR, lost BIGINT);
-    CREATE OR REPLACE TEMP TABLE group_loss AS
+    CREATE TEMP TABLE IF NOT EXISTS lost_recently (${tables.lost_recently});
+    CREATE OR REPLACE TEMP TABLE group_loss (${tables.group_loss})`);
+  // Most runs take nothing away.
+  const [any] = await connection.rows("SELECT true FROM changes WHERE action <> 'create' LIMIT 1");
+  if (any === undefined) return;
+  await connection.run(`
+    INSERT INTO group_loss
     WITH side AS MATERIALIZED (
       SELECT action, coalesce(before.group_names, []) AS was, coalesce(after.group_names, []) AS will FROM change_sides),
     left_group AS (
