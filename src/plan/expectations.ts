@@ -304,16 +304,45 @@ interface Row {
 }
 
 /** The columns of a principal that expressions need, as SQL. */
-function columnsOf(tallies: readonly Tally[], alias: string): string[] {
+function columnsOf({ nesting }: Evaluation, tallies: readonly Tally[], alias: string): string[] {
   const uses = (...names: readonly string[]): boolean =>
     tallies.some(({ expectation: { expression } }) => names.some((name) => expression.uses(name) !== "not"));
-  return [
+  const columns = [
     "name",
     ...(uses("displayName") ? ["display_name"] : []),
     ...(uses("description") ? ["description"] : []),
     ...(uses("mail") ? ["mail"] : []),
-    ...(uses("groups", "nestedGroups") ? ["group_names"] : []),
   ].map((column) => `${alias}.${column}`);
+  if (!uses("groups", "nestedGroups")) return columns;
+  const asked = askedGroups(nesting, tallies);
+  const all = `${alias}.group_names`;
+  return [
+    ...columns,
+    asked === undefined
+      ? all
+      : `list_filter(${all}, lambda g: g IN (${["''", ...asked].map(literal).join(", ")})) AS group_names`,
+  ];
+}
+
+/** So many groups are picked out of the memberships at most. */
+const mostAsked = 500;
+
+/**
+ * The groups that matter, where expressions do nothing but ask whether somebody is in one: those, and the groups that are in
+ * them. Most memberships are of no use then, and reading them takes most of the time. Undefined: all groups matter.
+ */
+function askedGroups(nesting: Evaluation["nesting"], tallies: readonly Tally[]): string[] | undefined {
+  const found = new Set<string>();
+  const through = new Set<string>();
+  for (const { expectation } of tallies) {
+    const [direct, nested] = (["groups", "nestedGroups"] as const).map((name) => expectation.expression.asked(name));
+    if (direct === undefined || nested === undefined) return undefined;
+    for (const name of [...direct, ...nested]) found.add(name);
+    for (const name of nested) through.add(name);
+  }
+  for (const side of through.size === 0 ? [] : [nesting.after, nesting.before])
+    for (const [name, up] of side) if (up.some((each) => through.has(each))) found.add(name);
+  return found.size > mostAsked ? undefined : [...found];
 }
 
 /** The values of the variables. The attributes of the source's record are apart: they are the same on both sides. */
@@ -379,7 +408,7 @@ function changedRows(kind: Kind, columns: (alias: string) => readonly string[]):
 
 async function evaluateUsers(evaluation: Evaluation, tallies: readonly Tally[]): Promise<void> {
   const { connection, result, which, hasChanges, records, signal } = evaluation;
-  const columns = (alias: string): string[] => columnsOf(tallies, alias);
+  const columns = (alias: string): string[] => columnsOf(evaluation, tallies, alias);
   const batches = connection.batches<Row & { before: (Row & { existed: boolean }) | null }>(`
     SELECT ${columns("d").join(", ")}, ${records === undefined ? "NULL" : "s.attributes"} AS attributes,
       ${hasChanges ? "CASE WHEN b.changed IS NOT NULL THEN b END" : "NULL"} AS before
@@ -450,7 +479,7 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
   for (const { page } of pages) {
     const here = `SELECT name FROM expected_group WHERE page = ${page}`;
     const rows = await connection.rows<Row>(`
-      SELECT ${[...columnsOf(tallies, "d"), ...members.map(({ column }) => column)].join(", ")},
+      SELECT ${[...columnsOf(evaluation, tallies, "d"), ...members.map(({ column }) => column)].join(", ")},
         ${records === undefined ? "NULL" : "s.attributes"} AS attributes
       FROM ${result} d SEMI JOIN (${here}) p ON p.name = d.name ${membersJoined(members, "after", here, "d.name")}
       ${records === undefined ? "" : `LEFT JOIN ${records} s ON s.kind = d.kind AND s.name = d.name`}
@@ -479,10 +508,11 @@ async function evaluateGroups(evaluation: Evaluation, tallies: readonly Tally[])
 
 /** Groups as they are in the target, by the names that they will have. */
 async function groupsBefore(
-  { connection }: Evaluation,
+  evaluation: Evaluation,
   tallies: readonly Tally[],
   names: ReadonlySet<string>,
 ): Promise<Row[]> {
+  const { connection } = evaluation;
   const members = membersUsed(tallies);
   const list = `[${[...names].map(literal).join(", ")}]`;
   await connection.run(`
@@ -491,7 +521,7 @@ async function groupsBefore(
     LEFT JOIN (SELECT r.* FROM renamed r ANTI JOIN actual a ON a.kind = r.kind AND a.name = r.becomes) r
       ON r.kind = 'group' AND r.becomes = n.name`);
   return connection.rows<Row>(`
-    SELECT n.becomes AS name, ${[...columnsOf(tallies, "a").slice(1), ...members.map(({ column }) => column)].join(", ") || "NULL"}
+    SELECT n.becomes AS name, ${[...columnsOf(evaluation, tallies, "a").slice(1), ...members.map(({ column }) => column)].join(", ") || "NULL"}
     FROM expected_group_before n JOIN actual a ON a.kind = 'group' AND a.name = n.name
     ${membersJoined(members, "before", "SELECT name FROM expected_group_before", "a.name")}`);
 }

@@ -26,6 +26,8 @@ export interface Expression {
   evaluate(attributes: Attributes, groups?: SourceGroups, values?: Readonly<Record<string, unknown>>): unknown;
   /** Whether it uses a variable: not at all, for nothing but its size, or in any way. */
   uses(variable: string): "not" | "size" | "any";
+  /** The names that it asks a list for, `"a" in groups`, where it does nothing else with it: all others need not be there. */
+  asked(variable: string): readonly string[] | undefined;
   /** The attributes that the expression names and that are not set, for a message: `entry.sn is not set`. */
   unset(attributes: Attributes): string;
   /** The attributes that were read so far and never set, except those in `has` or `coalesce`. */
@@ -214,6 +216,7 @@ export function compileExpression(
       source,
       type: checked.type ?? "dyn",
       uses: (variable) => use(nodes, variable),
+      asked: (variable) => asked(nodes, variable),
       evaluate: (attributes, groups, values) => {
         record.attributes = attributes;
         lookupTables = tables;
@@ -575,6 +578,17 @@ function use(nodes: readonly ASTNode[], variable: string): "not" | "size" | "any
       (node.op === "call" && node.args[0] === "size" && isIt(node.args[1][0])),
   ).length;
   return all === 0 ? "not" : all === sizes ? "size" : "any";
+}
+
+/** The texts that an expression asks a list for; undefined where it uses the list in any other way. */
+function asked(nodes: readonly ASTNode[], variable: string): string[] | undefined {
+  const isIt = ({ op, args }: ASTNode): boolean => op === "id" && args === variable;
+  const texts = nodes.flatMap((node) => {
+    if (node.op !== "in" || !isIt(node.args[1])) return [];
+    const [text] = node.args;
+    return text.op === "value" && typeof text.args === "string" ? [text.args] : [];
+  });
+  return texts.length === nodes.filter(isIt).length ? texts : undefined;
 }
 
 /** Whether the expression itself handles a missing attribute. */
