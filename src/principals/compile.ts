@@ -2,12 +2,12 @@ import { createContext, Script } from "node:vm";
 import { InputError, messageOf } from "#errors.ts";
 import { describeValue, formatDuration, nfc, quote } from "#text.ts";
 import { objectionToName } from "./principal.ts";
+import type { Kind } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { Expression, Fault, GroupFunction, Subject } from "./expression.ts";
 import type { LookupTables } from "./lookup.ts";
 import type { Naming } from "./names.ts";
-import type { Kind } from "./principal.ts";
 import { groupAttributes, scopeListsOf } from "./scope.ts";
 import type { GroupQuestions, ScopeList } from "./scope.ts";
 import type {
@@ -205,9 +205,12 @@ export function compileRules(
   const ofRuleGroups = Object.entries(groupsFromRules ?? {});
   const all = [...expressions.users, ...expressions.groups, ...ofRuleGroups];
   const lists = scopeListsOf(rules);
-  const asks = (name: GroupFunction): boolean => all.some(([, { asksGroups }]) => asksGroups.includes(name));
+  const asks = (name: GroupFunction): Kind[] =>
+    (["user", "group"] as const).filter((kind) =>
+      expressions[`${kind}s`].some(([, { asksGroups }]) => asksGroups.includes(name)),
+    );
   const groupQuestions = { lists, direct: asks("memberOf"), nested: asks("nestedMemberOf") };
-  const asksGroups = lists.length > 0 || groupQuestions.direct || groupQuestions.nested;
+  const asksGroups = lists.length + groupQuestions.direct.length + groupQuestions.nested.length > 0;
   const needed = asksGroups && groups === undefined ? usualNames : [];
   const readers = {
     users: [...expressions.users.map(([, rule]) => rule), ...others.users],

@@ -1,6 +1,6 @@
 import type { CompiledRules, Verdict } from "./compile.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
-import { findGroups, groupsOfEntries, refuseUnmatched } from "./scope.ts";
+import { asksNames, findGroups, groupsOfEntries, refuseUnmatched } from "./scope.ts";
 import type { RollcallError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Rows } from "#duckdb/insert.ts";
@@ -119,7 +119,7 @@ async function choosePersons(
       USING (kind, join_key, source)
     LEFT JOIN (${units}) u USING (kind, join_key)`);
   const [several] = await connection.rows<{ any: boolean }>("SELECT EXISTS (FROM person) AS any");
-  const asksGroups = groupQuestions !== undefined && (groupQuestions.direct || groupQuestions.nested);
+  const asksGroups = groupQuestions !== undefined && asksNames(groupQuestions);
   // What such an entry is a member of by itself is what the whole person is: its other records are in other sources.
   if (several?.any === true && asksGroups)
     await findGroups(
@@ -180,7 +180,7 @@ async function* persons(
   questions: CompiledRules["groupQuestions"],
   withLists = false,
 ): AsyncGenerator<Person> {
-  const asksGroups = questions !== undefined && (questions.direct || questions.nested);
+  const asksGroups = questions !== undefined && asksNames(questions);
   let records: RawRow[] = [];
   let groups: ReadonlyMap<number, SourceGroups> = new Map();
   const personOf = (rows: RawRow[]): Person => ({

@@ -45,9 +45,14 @@ export function scopeListsOf({ users, groups }: Pick<Rules, "users" | "groups">)
 /** What rules ask about the groups of entries. */
 export interface GroupQuestions {
   readonly lists: readonly ScopeList[];
-  /** Whether a rule calls `memberOf(entry)`, or `nestedMemberOf(entry)`. */
-  readonly direct: boolean;
-  readonly nested: boolean;
+  /** The kinds that have a rule which calls `memberOf(entry)`, or `nestedMemberOf(entry)`. */
+  readonly direct: readonly Kind[];
+  readonly nested: readonly Kind[];
+}
+
+/** Whether a rule needs the names of groups. */
+export function asksNames({ direct, nested }: GroupQuestions): boolean {
+  return direct.length + nested.length > 0;
 }
 
 /**
@@ -146,22 +151,28 @@ async function reachLists(connection: Connection, lists: readonly ScopeList[]): 
 const uncertain =
   "a reference to a group may mean one of several, or a group has no name, so that nobody can say whether it is in one of these";
 
-/** Makes `group_above` and `entry_group`. */
-async function collectNames(connection: Connection, direct: boolean, nested: boolean): Promise<void> {
+/** Makes `group_above` and `entry_group`, for entries of these kinds alone. */
+async function collectNames(connection: Connection, direct: readonly Kind[], nested: readonly Kind[]): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE group_above AS
     WITH RECURSIVE up(grp, above, is_certain) AS (
-      SELECT grp, grp, true FROM source_group WHERE ${nested}
+      SELECT DISTINCT grp, grp, true FROM source_membership WHERE ${isOf(nested)}
       UNION
       SELECT u.grp, m.grp, u.is_certain AND m.is_certain FROM up u JOIN group_of_group m ON m.member = u.above)
     SELECT grp, above, bool_or(is_certain) AS is_certain FROM up GROUP BY ALL;
     CREATE OR REPLACE TEMP TABLE entry_group AS
     SELECT m.member AS person, m.seq, g.name, true AS is_direct, bool_or(g.name IS NOT NULL AND m.is_certain) AS is_certain
-    FROM source_membership m JOIN source_group g USING (grp) WHERE ${direct} GROUP BY ALL
+    FROM source_membership m JOIN source_group g USING (grp) WHERE m.${isOf(direct)} GROUP BY ALL
     UNION ALL
     SELECT m.member, m.seq, g.name, false, bool_or(g.name IS NOT NULL AND m.is_certain AND a.is_certain)
-    FROM source_membership m JOIN group_above a USING (grp) JOIN source_group g ON g.grp = a.above GROUP BY ALL
+    FROM source_membership m JOIN group_above a USING (grp) JOIN source_group g ON g.grp = a.above
+    WHERE m.${isOf(nested)} GROUP BY ALL
     ORDER BY person`);
+}
+
+/** An SQL condition: the entry is of one of the kinds. */
+function isOf(kinds: readonly Kind[]): string {
+  return `kind IN (${kinds.map(literal).join(", ") || "''"})`;
 }
 
 /**

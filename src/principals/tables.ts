@@ -95,9 +95,9 @@ export const assemblyTables = {
   scope_way: "list INTEGER, seq INTEGER, person INTEGER, name VARCHAR, is_certain BOOLEAN",
   /** The entries that the lists leave out, or may leave out: then with a reason. */
   scope_verdict: "person INTEGER, is_out BOOLEAN, reason VARCHAR",
-  /** The groups that each group is in, itself included. Empty unless rules ask. */
+  /** The groups that a group with members is in, itself included. Empty unless rules ask. */
   group_above: "grp INTEGER, above INTEGER, is_certain BOOLEAN",
-  /** The names of the groups that entries are in. Empty unless rules ask. */
+  /** The names of the groups that entries are in, of the kinds whose rules ask. */
   entry_group: "person INTEGER, seq INTEGER, name VARCHAR, is_direct BOOLEAN, is_certain BOOLEAN",
   /** The groups that decided about a record, as JSON. Made by `collectSaid`, read by `assemble`. */
   said_group: "seq INTEGER, said VARCHAR",
