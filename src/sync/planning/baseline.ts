@@ -35,7 +35,7 @@ export async function loadBaseline(
     loaded &&= (await snapshot?.load(connection, file, table, "TEMP VIEW")) === true && (await fits(connection, table));
   if (loaded) return snapshot?.document;
   for (const table of Object.keys(stored) as (keyof typeof stored)[])
-    await connection.run(`CREATE OR REPLACE TABLE ${table} (${tables[table]})`);
+    await connection.run(`DROP VIEW IF EXISTS temp.${table}; CREATE OR REPLACE TABLE ${table} (${tables[table]})`);
   return undefined;
 }
 

@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Entry, Source } from "#connector.ts";
@@ -8,6 +8,7 @@ import { compileRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { Sync } from "#sync/sync.ts";
 import { byHand, coordinated } from "./coordinated.ts";
+import { openMemory } from "../../support/duckdb.ts";
 import { call, login, post } from "../../support/rollcall/service.ts";
 import { useStaff } from "./staff.ts";
 
@@ -338,6 +339,22 @@ describe("drift", () => {
     expect(await apply()).toEqual(["1 somebody changed the target: mail"]);
     expect([await mailOf("p13"), await mailOf("p14")]).toEqual(["p13@example.com", "mine@example.net"]);
   });
+});
+
+test("what another release stored, with other columns, counts as nothing stored", async () => {
+  await apply();
+  const baselines = join(staff.folder(), "daemon", "baselines");
+  const [file] = (await readdir(baselines, { recursive: true })).filter((name) => name.endsWith("record.parquet"));
+  const { connection, close } = await openMemory();
+  await connection.run(`
+    COPY (SELECT * EXCLUDE (container) FROM read_parquet('${join(baselines, file ?? "")}')) TO '${join(staff.folder(), "other")}'
+    (FORMAT parquet)`);
+  close();
+  await rename(join(staff.folder(), "other"), join(baselines, file ?? ""));
+  people.delete("p20");
+  expect(await apply()).toEqual([expect.stringMatching(/first run of this sync/)]);
+  people.delete("p19");
+  expect(await causes()).toEqual(["1 gone from corp"]);
 });
 
 test("without causes nothing of the records is stored", async () => {
