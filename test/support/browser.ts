@@ -1,4 +1,7 @@
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, rmdir, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import chromium from "@sparticuz/chromium";
 import { chromium as playwright } from "playwright-core";
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
@@ -34,7 +37,7 @@ export interface Window {
 /** Starts Chromium. The tests run as root in containers, where it cannot confine itself. */
 export async function openBrowser(): Promise<TestBrowser> {
   const browser = await playwright.launch({
-    executablePath: await chromium.executablePath(),
+    executablePath: await unpacked(),
     // Not the arguments of its package: they turn off the rules about other sites.
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--font-render-hinting=none"],
     headless: true,
@@ -43,6 +46,31 @@ export async function openBrowser(): Promise<TestBrowser> {
     window: (origin, options) => openWindow(browser, origin, options),
     [Symbol.asyncDispose]: () => browser.close(),
   };
+}
+
+/** How long unpacking may take, in milliseconds; a lock that is older was left by a process that was killed. */
+const patience = 120_000;
+
+/** The package unpacks Chromium where the system has its temporary files; two test files must not do so at once. */
+async function unpacked(): Promise<string> {
+  const lock = join(tmpdir(), "rollcall-chromium.lock");
+  while (!(await taken(lock))) {
+    const { mtimeMs } = await stat(lock).catch(() => ({ mtimeMs: Date.now() }));
+    if (Date.now() - mtimeMs > patience) await rmdir(lock).catch(() => undefined);
+    await delay(100);
+  }
+  try {
+    return await chromium.executablePath();
+  } finally {
+    await rmdir(lock);
+  }
+}
+
+async function taken(lock: string): Promise<boolean> {
+  return mkdir(lock).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function openWindow(browser: Browser, origin: string, options: BrowserContextOptions = {}): Promise<Window> {
