@@ -188,6 +188,7 @@ export async function measure(connection: Connection): Promise<Amount[]> {
  */
 async function measureGroups(connection: Connection): Promise<void> {
   await connection.run(`
+    CREATE TABLE IF NOT EXISTS actual_foreign (${tables.actual_foreign});
     CREATE TEMP TABLE IF NOT EXISTS lost_recently (${tables.lost_recently});
     CREATE OR REPLACE TEMP TABLE group_loss (${tables.group_loss})`);
   // Most runs take nothing away.
@@ -208,7 +209,9 @@ async function measureGroups(connection: Connection): Promise<void> {
       ANTI JOIN (SELECT name FROM frozen WHERE kind = 'group' AND reason IN ('protected', 'unmanaged')) f USING (name)
       GROUP BY name),
     member AS (
-      SELECT name, count(*) AS members FROM (SELECT unnest(group_names) AS name FROM actual) SEMI JOIN losing USING (name) GROUP BY name)
+      SELECT name, count(*) AS members FROM (
+        SELECT unnest(group_names) AS name FROM actual UNION ALL SELECT unnest(group_names) FROM actual_foreign)
+      SEMI JOIN losing USING (name) GROUP BY name)
     SELECT name, members, losing.lost, coalesce(r.lost, 0)::BIGINT AS earlier, members - gone + coalesce(j.n, 0) AS remaining, false AS beyond
     FROM losing JOIN member USING (name) LEFT JOIN joined j USING (name) LEFT JOIN lost_recently r USING (name)`);
 }

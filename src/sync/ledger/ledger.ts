@@ -193,7 +193,7 @@ async function hasTable(connection: Connection, table: string): Promise<boolean>
  * @throws as `openLedger` does
  */
 export async function readOthers(connection: Connection, options: LedgerOptions): Promise<void> {
-  const file = join(options.folder, `${encodeURIComponent(options.place)}.duckdb`);
+  const file = ledgerFile(options);
   await connection.run("CREATE OR REPLACE TEMP TABLE owned_by_others (kind VARCHAR, name VARCHAR)");
   if (!(await exists(file))) return;
   await attach(connection, file, { ...options, mode: "read" });

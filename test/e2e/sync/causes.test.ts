@@ -332,6 +332,19 @@ describe("drift", () => {
     expect(await mailOf("p13")).toBe("p13@example.com");
   });
 
+  test("is still drift after a run for somebody else", async () => {
+    await apply();
+    await meddle("p13");
+    people.set("p14", { ...(people.get("p14") as Person), mail: "new@example.com" });
+    people.set("p15", { ...(people.get("p15") as Person), mail: "newer@example.com" });
+    await staff.runIt(staff.syncOf({}, partOfSync()), true, { for: ["p14"] });
+    expect([await mailOf("p13"), await mailOf("p14")]).toEqual(["mine@example.net", "new@example.com"]);
+    expect((await apply()).toSorted()).toEqual([
+      '1 mail changed from "p15" to "newer" (corp)',
+      "1 somebody changed the target: mail",
+    ]);
+  });
+
   test("that is ignored stays, and only that", async () => {
     drift = { policy: "revert", ignore: ["users.p1?.mail", "users.p*4.mail"] };
     await apply();

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { describeForeign, membersWithout } from "#plan/carried.ts";
+import { createPlan } from "#plan/diff.ts";
+import { measure } from "#plan/limits.ts";
 import { depart } from "#plan/departures.ts";
 import { readPrincipals, writePrincipals } from "#plan/lists.ts";
 import { combine, freeze } from "#plan/protect.ts";
@@ -230,6 +232,21 @@ describe("what a target has as another type", () => {
     );
     expect(desired).toEqual(["user bob: "]);
     expect(departures.renames.examples).toMatchObject([{ from: "bob", to: "rob", held: true }]);
+  });
+
+  test("is still in a group that has lost all others", async () => {
+    await plan(
+      [of("LOCAL_GROUP", "staff"), of("LOCAL_USER", "ada", ["staff"]), of("LDAP_USER", "lea", ["staff"])],
+      [
+        { kind: "group", name: "staff" },
+        { kind: "user", name: "ada" },
+      ],
+    );
+    await connection().run(
+      `CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently}); CREATE OR REPLACE TEMP TABLE renamed (${tables.renamed})`,
+    );
+    await createPlan(connection());
+    expect((await measure(connection())).find((each) => each.measure === "emptied")?.amount).toBe(0);
   });
 
   test("passes on the administration privilege", async () => {
