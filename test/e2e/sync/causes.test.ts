@@ -357,7 +357,7 @@ describe("drift", () => {
 test("what another release stored, with other columns, counts as nothing stored", async () => {
   await apply();
   const baselines = join(staff.folder(), "daemon", "baselines");
-  const [file] = (await readdir(baselines, { recursive: true })).filter((name) => name.endsWith("record.parquet"));
+  const file = (await readdir(baselines, { recursive: true })).find((name) => name.endsWith("record.parquet"));
   const { connection, close } = await openMemory();
   await connection.run(`
     COPY (SELECT * EXCLUDE (container) FROM read_parquet('${join(baselines, file ?? "")}')) TO '${join(staff.folder(), "other")}'
