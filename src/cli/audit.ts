@@ -2,25 +2,22 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
-import type { Counts, KindCounts } from "#plan/change.ts";
-import type { Selection } from "#plan/selection.ts";
 import type { Sealed } from "#sync/audit/chain.ts";
 import type { Head } from "#sync/audit/entry.ts";
-import type { AuditEntry } from "#sync/audit/entry.ts";
+import { matching } from "#sync/audit/list.ts";
+import type { AuditFilter } from "#sync/audit/list.ts";
 import { verifyAudit } from "#sync/audit/verify.ts";
 import type { Verification } from "#sync/audit/verify.ts";
+import { actorOf, breakWords, entryWords, verdictWords } from "#sync/audit/words.ts";
 import type { Actor } from "#sync/record.ts";
-import { pluralize, formatNumber, visible } from "#text.ts";
+import { pluralize, visible } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
 import { exactly } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
 /** Which entries to list. */
-export interface AuditFilter {
-  /** In epoch milliseconds. */
-  readonly since?: number;
-  readonly run?: string;
+export interface AuditOptions extends Pick<AuditFilter, "since" | "run"> {
   readonly from?: number;
 }
 
@@ -28,12 +25,11 @@ export interface AuditFilter {
 export async function audit(
   configuration: Configuration,
   output: Output,
-  { since = Number.NEGATIVE_INFINITY, run, from = 0 }: AuditFilter,
+  { since, run, from = 0 }: AuditOptions,
 ): Promise<ExitCode> {
   const folder = daemonFolder(configuration);
   let shown = 0;
-  const isChosen = ({ at, facts }: Sealed): boolean =>
-    Date.parse(at) >= since && (run === undefined || facts["run"] === run || facts["undoes"] === run);
+  const isChosen = matching({ since, run });
   const show = (entry: Sealed, line: Buffer): Promise<void> | undefined => {
     if (!isChosen(entry)) return undefined;
     shown += 1;
@@ -46,7 +42,7 @@ export async function audit(
   else if (files.length === 0) output.say(`there is no audit log in ${folder} yet`);
   else if (shown === 0) output.say("no entry matches");
   if (broken === undefined) return exitCodes.done;
-  output.say(`${oneLine(broken)} (--from NUMBER lists the entries from that one on)`);
+  output.say(`${breakWords(broken)} (--from NUMBER lists the entries from that one on)`);
   return exitCodes.failed;
 }
 
@@ -69,15 +65,14 @@ export async function auditVerify(
 }
 
 function verdict(
-  { entries, files, head, damages, broken }: Verification,
+  result: Verification,
   { folder, from, expected }: { folder: string; from: number; expected: Head | undefined },
 ): string {
-  const what = `${pluralize(entries, "entry", "entries")} in ${pluralize(files.length, "file")}`;
-  const lines: string[] = [];
-  if (broken !== undefined) lines.push(`BROKEN: ${oneLine(broken)}`, `Up to there: ${what}.`);
-  else if (files.length === 0) return `There is no audit log in ${folder} yet.\n`;
-  else if (damages.length > 0) lines.push(`${what} form an unbroken chain, but something was lost before:`);
-  else lines.push(`${what}: everything is as it was written${from > 1 ? ` from entry ${from} on` : ""}.`);
+  const { entries, files, head, damages, broken } = result;
+  if (broken === undefined && files.length === 0) return `There is no audit log in ${folder} yet.\n`;
+  const lines = [verdictWords(result, from)];
+  if (broken !== undefined)
+    lines.push(`Up to there: ${pluralize(entries, "entry", "entries")} in ${pluralize(files.length, "file")}.`);
   for (const each of damages) lines.push(describeEntry(each).trimEnd());
   if (damages.length > 0) {
     const next = (damages.at(-1)?.sequence ?? 0) + 1;
@@ -101,116 +96,16 @@ async function headInJournal(folder: string): Promise<Head | undefined> {
 }
 
 /** An entry for a person: a line, with details indented below. */
-function describeEntry({ sequence, at, event, facts }: Sealed): string {
-  const [first, ...rest] = wordsOf({ event, ...facts } as AuditEntry);
-  const by = "by" in facts ? ` ${actor(facts["by"] as Actor)}:` : "";
-  return [`${sequence}  ${exactly(at)} ${by} ${first ?? event}`, ...rest.map((line) => `      ${line}`)]
+function describeEntry(entry: Sealed): string {
+  const { sequence, at, event } = entry;
+  const [first, ...rest] = entryWords(entry);
+  const by = actorOf(entry);
+  const who = by === undefined ? "" : ` ${actor(by)}:`;
+  return [`${sequence}  ${exactly(at)} ${who} ${first ?? event}`, ...rest.map((line) => `      ${line}`)]
     .map((line) => `${visible(line)}\n`)
     .join("");
 }
 
-/** A break in the chain, for a person. */
-function oneLine({ file, line, what, reason }: NonNullable<Verification["broken"]>): string {
-  return `${file}, line ${line} (${what}): ${reason}`;
-}
-
 function actor({ name, from }: Actor): string {
   return name === "rollcall" ? `rollcall (${from})` : `${name} from ${from}`;
-}
-
-function wordsOf(entry: AuditEntry): readonly string[] {
-  switch (entry.event) {
-    case "asked":
-      return [`requested run ${entry.run} of ${entry.sync}`, ...list("only for", entry.for), ...digest(entry.digest)];
-    case "approved":
-      return [
-        `approved run ${entry.run} of ${entry.sync}`,
-        ...digest(entry.digest),
-        ...list("limits ignored", entry.overrides),
-        ...selection(entry.selection),
-        ...reason(entry.reason),
-      ];
-    case "rejected":
-      return [`rejected run ${entry.run} of ${entry.sync}`, ...digest(entry.digest), ...reason(entry.reason)];
-    case "overridden":
-      return [
-        `overrode limits for run ${entry.run} of ${entry.sync}`,
-        ...digest(entry.digest),
-        ...list("limits ignored", entry.overrides),
-      ];
-    case "undone":
-      return [`requested the undo of run ${entry.undoes} of ${entry.sync}: run ${entry.run}`];
-    case "ended":
-      return [
-        `run ${entry.run} of ${entry.sync} ended: ${entry.result}${entry.heldBy === undefined ? "" : ` by ${entry.heldBy}`}`,
-        ...digest(entry.digest),
-        ...(entry.counts === undefined ? [] : [counts(entry.counts)]),
-        ...list("held by limits", entry.waiting),
-        ...reason(entry.error),
-      ];
-    case "recovered":
-      return [
-        `run ${entry.run} of ${entry.sync}, whose process had been killed: ${entry.result}`,
-        ...digest(entry.digest),
-        ...reason(entry.finding),
-      ];
-    case "configuration":
-      return [
-        entry.before === undefined
-          ? `configuration ${entry.file}, with no earlier one to compare`
-          : `changed configuration: ${entry.file}`,
-        ...digest(entry.digest),
-        ...entry.differences,
-      ];
-    case "started":
-      return [`started the daemon (process ${entry.process})`];
-    case "stopped":
-      return [`stopped the daemon (process ${entry.process}): ${entry.reason}`];
-    case "journal damaged":
-      return ["the journal was damaged, and was moved aside", ...reason(entry.reason), `stored as ${entry.kept}`];
-    case "audit torn":
-      return [`line ${entry.line} was incomplete, and was cut off`, `stored as ${entry.kept}`];
-    case "audit damaged":
-      return [
-        `the audit log is damaged: ${entry.what}${entry.line === undefined ? "" : `, line ${entry.line}`}`,
-        entry.reason,
-        ...(entry.kept === undefined ? [] : [`stored as ${entry.kept}; intact up to entry ${entry.lastGood.sequence}`]),
-      ];
-    default: {
-      // Written by a newer Rollcall.
-      const { event, ...facts } = entry as { event: string };
-      return [event, JSON.stringify(facts)];
-    }
-  }
-}
-
-function digest(value: string | undefined): string[] {
-  return value === undefined ? [] : [`digest ${value}`];
-}
-
-function reason(text: string | undefined): string[] {
-  return text === undefined ? [] : [text];
-}
-
-function list(title: string, values: readonly string[] | undefined): string[] {
-  return values === undefined || values.length === 0 ? [] : [`${title}: ${values.join(", ")}`];
-}
-
-function selection({ only, except }: Selection = {}): string[] {
-  return [
-    ...list("only", only),
-    ...list(
-      "all but",
-      except?.map(({ kind, name }) => `${kind} ${name}`),
-    ),
-  ];
-}
-
-function counts({ users, groups, membershipsAdded, membershipsRemoved }: Counts): string {
-  const memberships = `memberships: ${formatNumber(membershipsAdded)} added, ${formatNumber(membershipsRemoved)} removed`;
-  return [`users: ${kindCounts(users)}`, `groups: ${kindCounts(groups)}`, memberships].join("; ");
-}
-
-function kindCounts({ create, update, delete: gone }: KindCounts): string {
-  return `${formatNumber(create)} created, ${formatNumber(update)} changed, ${formatNumber(gone)} deleted`;
 }

@@ -21,7 +21,7 @@ import {
   reportFormats,
   wholeNumber,
 } from "./arguments.ts";
-import type { AuditFilter } from "./audit.ts";
+import type { AuditOptions } from "./audit.ts";
 import type { Composition } from "./composition.ts";
 import { interruptMessages, load } from "./context.ts";
 import type { Context, InterruptMessages, Sinks } from "./context.ts";
@@ -313,7 +313,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .option("--since <time>", "only since then: a date, a time, or 7d for a week ago", parseMoment)
     .option("--run <run>", "only entries about this run")
     .option("--from <number>", "only from this entry on, whatever precedes it", atLeastOne)
-    .action((options: CommonOptions & AuditFilter) =>
+    .action((options: CommonOptions & AuditOptions) =>
       run(options, async (file, sinks) => {
         const { audit } = await import("./audit.ts");
         return audit(await load(file, composition, sinks), sinks.output, options);

@@ -12,6 +12,7 @@ import { messageOf } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import { formToken } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
+import { addAuditPages } from "./audit-routes.ts";
 import { formOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { layout } from "./layout.ts";
@@ -106,6 +107,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     protect(scope, options, accounts);
     addPages(scope, options, send);
     addPlanPages(scope, options, send);
+    addAuditPages(scope, options, send);
   });
   await app.ready();
   return {

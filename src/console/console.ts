@@ -27,7 +27,18 @@ export interface ConsoleOptions {
 }
 
 /** Its pages. Everything else on the listener is answered as if it did not exist. */
-const paths = ["/", "/sign-in", "/sign-out", "/assets/:file", "/events", "/runs", "/runs/:id", "/runs/:id/:page"];
+const paths = [
+  "/",
+  "/sign-in",
+  "/sign-out",
+  "/assets/:file",
+  "/events",
+  "/runs",
+  "/runs/:id",
+  "/runs/:id/:page",
+  "/audit",
+  "/audit/download",
+];
 
 /**
  * The pages have a server of their own without a listener: it is loaded with the first request, and its headers, errors and

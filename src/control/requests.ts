@@ -1,3 +1,4 @@
+import { auditEvents } from "#sync/audit/entry.ts";
 import { runStates } from "#sync/record.ts";
 import { z } from "zod";
 import { someDigest } from "#plan/change.ts";
@@ -83,6 +84,27 @@ export const runsQuery = z.strictObject({
 });
 
 export type RunsQuery = z.output<typeof runsQuery>;
+
+const day = z.iso.date({ error: "expected a date like 2026-11-21" }).transform((text) => Date.parse(text));
+const entry = z
+  .string({ error: one })
+  .regex(/^[1-9]\d{0,14}$/, { error: "expected the number of an entry" })
+  .transform(Number);
+
+/** What the page of the audit log takes in its query. Days are those of UTC; `until` is the last one. */
+export const auditQuery = z.strictObject({
+  event: z.enum(auditEvents, { error: `expected one of ${auditEvents.join(", ")}` }).exactOptional(),
+  /** A part of the name of who did it. */
+  by: z.string({ error: one }).exactOptional(),
+  sync: z.string({ error: one }).exactOptional(),
+  run: z.string({ error: one }).exactOptional(),
+  since: day.exactOptional(),
+  until: day.transform((at) => at + 86_400_000).exactOptional(),
+  /** List only entries before it. */
+  before: entry.exactOptional(),
+  /** The first entry that counts. */
+  from: entry.exactOptional(),
+});
 
 /** One value, or several of one name. */
 function several<Value extends z.ZodType>(value: Value) {

@@ -3,6 +3,7 @@ import { messageOf } from "#errors.ts";
 import type { Logger } from "pino";
 import type { Change } from "#plan/change.ts";
 import type { Filter } from "#plan/stored.ts";
+import type { ReadAudit } from "#sync/audit/list.ts";
 import type { Begun, Coordinator, SyncStatus } from "#sync/coordinator/coordinator.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import { controlRoot, controlRoutes } from "#wire/routes.ts";
@@ -38,6 +39,7 @@ export interface Daemon {
   readonly configuration: () => { readonly file: string; readonly digest: string };
   /** The changes a run planned, as far as they match the filter. */
   readonly changes: (run: RunRecord, filter: Filter) => AsyncIterable<Change>;
+  readonly audit: ReadAudit;
   /** Reloads the configuration, all of it or nothing. @throws {InputError} when it is not valid */
   readonly reload: (by: Actor) => Promise<unknown>;
 }

@@ -7,6 +7,7 @@ import type { Daemon } from "#control/routes.ts";
 import { startControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { createToken } from "#control/access.ts";
+import { verifyAudit } from "#sync/audit/verify.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 
 /** The daemon's API in this process, over real HTTP. */
@@ -41,7 +42,9 @@ export async function startControl(
   let stopping = false;
   const configuration = { file: "/etc/rollcall/rollcall.yaml", digest: "d1" };
   const control = createControl({ token, version: "1.2.3", startedAt, log });
-  if (coordinator !== undefined) control.attach({ coordinator, reload, changes, configuration: () => configuration });
+  const audit: Daemon["audit"] = (options) => verifyAudit(data, options);
+  if (coordinator !== undefined)
+    control.attach({ coordinator, reload, changes, audit, configuration: () => configuration });
   const listener = await startControlListener({
     listen: { host: "127.0.0.1", port: 0 },
     allowPlainHttp: false,

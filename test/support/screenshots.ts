@@ -62,6 +62,7 @@ try {
     part: `/runs/${id}/part`,
     reject: `/runs/${id}/reject`,
     undo: `/runs/${applied}/undo`,
+    audit: "/audit",
     "not-found": "/runs/none",
   };
   await using browser = await openBrowser();

@@ -7,6 +7,7 @@ import type { Host } from "#control/access.ts";
 import type { ControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import { InputError } from "#errors.ts";
+import type { Head } from "#sync/audit/entry.ts";
 import type { Coordinator } from "#sync/coordinator/coordinator.ts";
 import type { Actor } from "#sync/record.ts";
 import { openStore } from "#sync/plans/stored.ts";
@@ -40,6 +41,8 @@ export interface Served {
   /** The current configuration. */
   readonly current: () => Configuration;
   readonly reload: (by: Actor) => Promise<Reloaded>;
+  /** The newest entry of the audit log that the journal knows. */
+  readonly audited: () => Head | undefined;
   /** The service whose listener has the routes; undefined: there is none. */
   readonly service: { readonly url: string } | undefined;
 }
@@ -100,12 +103,16 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 
   return {
     routes,
-    open: async ({ coordinator, current: latest, reload, service }) => {
+    open: async ({ coordinator, current: latest, reload, audited, service }) => {
       current = latest;
       control.attach({
         coordinator,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
         changes: (run, filter) => storedChanges(run, { file: store.file(run.id, "changes"), spill }, filter),
+        audit: async (options) => {
+          const { verifyAudit } = await import("#sync/audit/verify.ts");
+          return verifyAudit(folder, { ...options, expected: audited() });
+        },
         reload: async (by) => {
           const { problems } = await reload(by);
           if (problems.length > 0) throw new InputError("the old configuration stays", { problems });

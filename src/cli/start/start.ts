@@ -20,6 +20,7 @@ import type { Configuration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
+import type { Head } from "#sync/audit/entry.ts";
 import type { Actor } from "#sync/record.ts";
 
 export type Only = "service" | "daemon";
@@ -91,8 +92,9 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     };
     const reload = createReload({ file, composition, sinks, running: configuration, service, take });
     signals.hangUp(() => reload(signaller));
+    const audited = (): Head | undefined => records?.journal.document.audit;
     const openApi = async (coordinator: Daemon["coordinator"]): Promise<void> => {
-      const url = await api?.open({ coordinator, current: () => current, reload, service });
+      const url = await api?.open({ coordinator, current: () => current, reload, audited, service });
       if (url !== undefined && service === undefined && hasConsole)
         greeting.set(placeOf(url, hasConsole), undefined, hintOf(configuration));
     };

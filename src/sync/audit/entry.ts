@@ -69,6 +69,23 @@ export type AuditEntry =
   | { readonly event: "journal damaged"; readonly by: Actor; readonly kept: string; readonly reason: string }
   | AuditFinding;
 
+/** The events of this Rollcall; a newer one may have written others. */
+export const auditEvents = [
+  "asked",
+  "approved",
+  "rejected",
+  "overridden",
+  "undone",
+  "ended",
+  "recovered",
+  "configuration",
+  "started",
+  "stopped",
+  "journal damaged",
+  "audit torn",
+  "audit damaged",
+] as const satisfies readonly AuditEntry["event"][];
+
 /** What opening the audit log finds wrong with it. */
 export type AuditFinding =
   /** The last line was incomplete, because its process was killed. It was cut off and stored. */

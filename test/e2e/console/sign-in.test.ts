@@ -1,3 +1,5 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { expectNoProblems, openBrowser } from "../../support/browser.ts";
 import type { TestBrowser } from "../../support/browser.ts";
@@ -136,6 +138,39 @@ test("viewers may look where the configuration says so; `console: false` turns i
     403,
     expect.stringContaining("only administrators of analytics decide"),
   ]);
+
+  // The audit log, as `rollcall audit` has it.
+  const window = await browser.window(url);
+  const audit = window.page;
+  await audit.goto("/audit");
+  await window.signIn("ada", "initial-user-secret");
+  await audit.waitForURL(/\/audit$/);
+  const main = audit.getByRole("main");
+  expect(await main.textContent()).toMatch(/Verified\.\s+\d+ entries in 1 file: everything is as it was written\./);
+  expect(await main.textContent()).toMatch(/run [\w-]+ of staff ended: applied/);
+  expect(await window.accessibility()).toEqual([]);
+  await audit.getByLabel("Event").selectOption("started");
+  await audit.getByRole("button", { name: "Filter" }).click();
+  await expect
+    .poll(() => audit.locator("tbody tr").allTextContents())
+    .toEqual([expect.stringMatching(/started the daemon/)]);
+  const lines = await fetch(`${url}/audit/download?format=jsonl`, { headers: { cookie } });
+  const log = join(company.folder, "data/daemon/audit.jsonl");
+  expect(await lines.text()).toBe(await readFile(log, "utf8"));
+  const href = (await audit.getByRole("link", { name: "CSV" }).getAttribute("href")) ?? "";
+  const csv = await fetch(new URL(href, url), { headers: { cookie } });
+  expect([csv.headers.get("content-disposition"), await csv.text()]).toEqual([
+    'attachment; filename="audit.csv"',
+    expect.stringMatching(/^\uFEFF?"number","time"[^\n]*\n"\d+","[^"]+","started",[^\n]*\n$/),
+  ]);
+  const written = await readFile(log, "utf8");
+  await writeFile(log, written.replace('"event":"started"', '"event":"stopped"'));
+  await audit.goto("/audit");
+  expect(await main.textContent()).toMatch(/BROKEN: audit\.jsonl, line \d+ \(changed\)/);
+  expect(await window.accessibility()).toEqual([]);
+  await writeFile(log, written);
+  expectNoProblems(window);
+  await window.close();
   await stopRollcall(running);
 
   await company.configure((yaml) => yaml.replace("console: { viewers: true }", "console: false"));

@@ -31,6 +31,7 @@ beforeAll(async () => {
   control.attach({
     coordinator,
     configuration: () => ({ file: "rollcall.yaml", digest: "d1" }),
+    audit: () => Promise.reject(new Error("nobody asks")),
     changes: async function* changes() {
       // There are none.
     },

@@ -8,35 +8,15 @@ import { runs } from "#console/pages/runs.ts";
 import { signIn } from "#console/pages/sign-in.ts";
 import { standingsOf } from "#sync/standing.ts";
 import type { RunRecord } from "#sync/record.ts";
+import { hostile, textOf } from "../../support/pages.ts";
 import { appliedRun, endedRun, pendingRun, runOf, trippedLimit } from "../../support/runs.ts";
 
 const now = Date.parse("2026-11-21T12:00:00.000Z");
 const status = { target: "analytics", overdue: false, skipped: [] } as const;
 
-/** Names of foreign directories, and what people write into them. */
-const hostile = [
-  `<script>alert(1)</script>`,
-  `"><img src=x onerror=alert(1)>`,
-  "gnp.\u202Ecod\u200B",
-  "line\nbreak",
-  "x".repeat(255),
-  "'--",
-  "&amp;",
-];
-
 function overviewOf(records: readonly RunRecord[], more: object = {}): string {
   const syncs = standingsOf([{ sync: "staff", ...status, ...more }], records);
   return overview({ now, syncs: syncs.map((each) => ({ ...each, days: daysOf(records, now) })) }).toString();
-}
-
-/** Text as a reader sees it. */
-function textOf(page: string): string {
-  return page
-    .replaceAll(/<[^>]*>/g, " ")
-    .replaceAll(/\s+/g, " ")
-    .replaceAll(" .", ".")
-    .replaceAll("&#39;", "'")
-    .replaceAll("&quot;", '"');
 }
 
 test("text from outside is harmless wherever a page has it", () => {

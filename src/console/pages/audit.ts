@@ -1,0 +1,216 @@
+import { auditEvents } from "#sync/audit/entry.ts";
+import type { AuditEntry } from "#sync/audit/entry.ts";
+import type { Sealed } from "#sync/audit/chain.ts";
+import type { AuditPage as Found } from "#sync/audit/list.ts";
+import { actorOf, entryWords, verdictWords } from "#sync/audit/words.ts";
+import { formatNumber } from "#text.ts";
+import { empty, moment, name, notice } from "#console/components.ts";
+import { at, exactValue, html } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
+
+/** The fields of the filter, as they were filled in. */
+export interface AuditFields {
+  readonly event?: string | undefined;
+  readonly by?: string | undefined;
+  readonly sync?: string | undefined;
+  readonly run?: string | undefined;
+  /** Days: `2026-11-21`. */
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+  /** Numbers of entries. */
+  readonly before?: string | undefined;
+  readonly from?: string | undefined;
+}
+
+export interface AuditPage extends Found {
+  readonly fields: AuditFields;
+  /** Whether the journal still has a run. */
+  readonly isRun: (id: string) => boolean;
+}
+
+/** How many details of an entry are shown at once, and how many at most: a changed configuration can have thousands. */
+const shownDetails = { once: 4, most: 50 } as const;
+
+export function audit(page: AuditPage): Html {
+  const { entries, more, fields, verification } = page;
+  const isFiltered = filterKeys.some((key) => fields[key] !== undefined);
+  return html`<h1>Audit</h1>
+    ${verdict(page)} ${filters(page, isFiltered)}
+    ${
+      entries.length === 0
+        ? empty(
+            isFiltered || fields.before !== undefined || fields.from !== undefined
+              ? html`<p>No entry matches. <a href="/audit">Show all</a></p>`
+              : verification.files.length === 0
+                ? html`<p>
+                    There is no audit log yet. It begins with the first run, decision or change of configuration.
+                  </p>`
+                : html`<p>No entry can be read.</p>`,
+          )
+        : html`<div class="scroll" tabindex="0" role="region" aria-label="Entries of the audit log">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col" class="number">No.</th>
+                  <th scope="col">When</th>
+                  <th scope="col">Who</th>
+                  <th scope="col">What</th>
+                </tr>
+              </thead>
+              <tbody>
+                ${entries.map((entry) => row(entry, page))}
+              </tbody>
+            </table>
+          </div>`
+    }
+    <nav class="paging" aria-label="Pages of entries">
+      ${fields.before !== undefined && html`<a href="${withFields(fields, { before: undefined })}">Newest entries</a>`}
+      ${more && html`<a href="${withFields(fields, { before: String(entries.at(-1)?.sequence ?? "") })}" rel="next">Earlier entries</a>`}
+    </nav>
+    <p class="downloads">
+      Download ${isFiltered ? "what matches" : "all of it"}:
+      <a href="${download(fields, "jsonl")}" download>JSON lines</a>
+      <a href="${download(fields, "csv")}" download>CSV</a>
+    </p>`;
+}
+
+/** What `rollcall audit verify` says. */
+function verdict({ verification, first, fields }: AuditPage): Html | false {
+  const { broken, damages, files, head } = verification;
+  if (broken === undefined && files.length === 0) return false;
+  const from = fields.from === undefined ? 1 : Number(fields.from);
+  const words = verdictWords(verification, from);
+  const since = (number: number): Html =>
+    html`<a href="${withFields(fields, { from: String(number), before: undefined })}"
+      >Check from entry ${formatNumber(number)} on</a
+    >`;
+  if (broken !== undefined) {
+    // Entries that were archived elsewhere, or the one that is wrong.
+    const next = first !== undefined && first > head.sequence + 1 ? first : head.sequence + 2;
+    return notice(
+      "bad",
+      html`<p><b>${words}</b></p>
+        <p>${head.sequence > 0 && html`The last good entry: ${lastGood(head)}. `}${since(next)}</p>`,
+    );
+  }
+  if (damages.length > 0)
+    return notice(
+      "bad",
+      html`<p><b>${words}</b></p>
+        <ul>
+          ${damages.map((entry) => html`<li>${moment(entry.at)}: ${entryWords(entry).join("; ")}</li>`)}
+        </ul>
+        <p>Once somebody has looked into it: ${since((damages.at(-1)?.sequence ?? 0) + 1)}</p>`,
+    );
+  return notice(
+    "good",
+    html`<p>
+        <b>Verified.</b> ${words}
+        ${from > 1 && html`<a href="${withFields(fields, { from: undefined })}">Check all of it</a>`}
+      </p>
+      ${head.sequence > 0 && html`<p class="quiet">The last entry: ${lastGood(head)}</p>`}`,
+  );
+}
+
+function lastGood({ sequence, hash }: Found["verification"]["head"]): Html {
+  return html`<code>${sequence}:${hash}</code>`;
+}
+
+const filterKeys = ["event", "by", "sync", "run", "since", "until"] as const;
+
+const labels: Readonly<Record<AuditEntry["event"], string>> = {
+  asked: "requested a run",
+  approved: "approved",
+  rejected: "rejected",
+  overridden: "overrode limits",
+  undone: "requested an undo",
+  ended: "a run ended",
+  recovered: "a killed run",
+  configuration: "configuration",
+  started: "started",
+  stopped: "stopped",
+  "journal damaged": "journal damaged",
+  "audit torn": "audit log incomplete",
+  "audit damaged": "audit log damaged",
+};
+
+function filters({ fields, syncs }: AuditPage, isFiltered: boolean): Html {
+  const known = fields.sync === undefined || syncs.includes(fields.sync) ? syncs : [fields.sync, ...syncs];
+  return html`<form method="get" action="/audit" class="filters">
+    <label
+      >Person
+      <input
+        name="by"
+        type="search"
+        value="${exactValue(fields.by ?? "")}"
+        placeholder="a part of the name"
+        data-search
+    /></label>
+    <label
+      >Event
+      <select name="event">
+        <option value="">any</option>
+        ${auditEvents.map((each) => html`<option value="${each}" ${each === fields.event && html`selected`}>${labels[each]}</option>`)}
+      </select></label
+    >
+    <label
+      >Sync
+      <select name="sync">
+        <option value="">all</option>
+        ${known.map((each) => html`<option value="${exactValue(each)}" ${each === fields.sync && html`selected`}>${each}</option>`)}
+      </select></label
+    >
+    <label>Run <input name="run" type="search" value="${exactValue(fields.run ?? "")}" /></label>
+    <label>From (UTC) <input name="since" type="date" value="${fields.since ?? ""}" /></label>
+    <label>To (UTC) <input name="until" type="date" value="${fields.until ?? ""}" /></label>
+    ${fields.from !== undefined && html`<input type="hidden" name="from" value="${fields.from}" />`}
+    <button type="submit" class="secondary">Filter</button>
+    ${isFiltered && html`<a href="/audit">Show all</a>`}
+  </form>`;
+}
+
+function row(entry: Sealed, { isRun }: AuditPage): Html {
+  const { sequence, at: time, event, facts } = entry;
+  const by = actorOf(entry);
+  const [what = event, ...details] = entryWords(entry);
+  const runs = [facts["run"], facts["undoes"]].filter((id) => typeof id === "string").filter(isRun);
+  return html`<tr data-row id="entry-${sequence}">
+    <td class="number">${sequence}</td>
+    <td>${moment(time)}</td>
+    <td>
+      ${by === undefined ? html`<span class="quiet">–</span>` : html`${name(by.name)} <small class="quiet">${by.from}</small>`}
+    </td>
+    <td>
+      <bdi>${what}</bdi> ${runs.map((id) => html`<a href="${at("/runs", id)}" aria-label="Run ${id}">Run</a> `)}
+      ${lines(details)}
+    </td>
+  </tr>`;
+}
+
+function lines(details: readonly string[]): Html | false {
+  if (details.length === 0) return false;
+  const shown = details.slice(0, shownDetails.most);
+  const left = details.length - shown.length;
+  const list = html`${shown.map((line) => html`<small class="detail"><bdi>${line}</bdi></small>`)}
+  ${left > 0 && html`<small class="detail quiet">and ${formatNumber(left)} more: the downloads have all</small>`}`;
+  if (details.length <= shownDetails.once) return list;
+  return html`<details>
+    <summary><small>${formatNumber(details.length)} details</small></summary>
+    ${list}
+  </details>`;
+}
+
+/** The address of the page with some fields changed. */
+function withFields(fields: AuditFields, change: Partial<AuditFields>): string {
+  const query = queryOf({ ...fields, ...change });
+  return query === "" ? "/audit" : `/audit?${query}`;
+}
+
+function download(fields: AuditFields, format: string): string {
+  return `/audit/download?${queryOf({ ...fields, before: undefined, format })}`;
+}
+
+function queryOf(fields: AuditFields & { readonly format?: string }): string {
+  const pairs = Object.entries(fields).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return new URLSearchParams(pairs).toString();
+}
