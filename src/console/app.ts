@@ -13,6 +13,7 @@ import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import { formToken } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
+import { addDoubtPages } from "./doubt-routes.ts";
 import { formOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { layout } from "./layout.ts";
@@ -108,6 +109,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addPages(scope, options, send);
     addPlanPages(scope, options, send);
     addAuditPages(scope, options, send);
+    addDoubtPages(scope, options, send);
   });
   await app.ready();
   return {

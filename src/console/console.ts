@@ -38,6 +38,8 @@ const paths = [
   "/runs/:id/:page",
   "/audit",
   "/audit/download",
+  "/doubt",
+  "/doubt/download",
 ];
 
 /**

@@ -62,6 +62,7 @@ try {
     part: `/runs/${id}/part`,
     reject: `/runs/${id}/reject`,
     undo: `/runs/${applied}/undo`,
+    "in-doubt": "/doubt",
     audit: "/audit",
     "not-found": "/runs/none",
   };

@@ -48,10 +48,10 @@ export function audit(page: AuditPage): Html {
                 : html`<p>No entry can be read.</p>`,
           )
         : html`<div class="scroll" tabindex="0" role="region" aria-label="Entries of the audit log">
-            <table>
+            <table class="records">
               <thead>
                 <tr>
-                  <th scope="col" class="number">No.</th>
+                  <th scope="col" class="wide">No.</th>
                   <th scope="col">When</th>
                   <th scope="col">Who</th>
                   <th scope="col">What</th>
@@ -175,7 +175,7 @@ function row(entry: Sealed, { isRun }: AuditPage): Html {
   const [what = event, ...details] = entryWords(entry);
   const runs = [facts["run"], facts["undoes"]].filter((id) => typeof id === "string").filter(isRun);
   return html`<tr data-row id="entry-${sequence}">
-    <td class="number">${sequence}</td>
+    <td class="wide quiet">${sequence}</td>
     <td>${moment(time)}</td>
     <td>
       ${by === undefined ? html`<span class="quiet">–</span>` : html`${name(by.name)} <small class="quiet">${by.from}</small>`}
@@ -191,7 +191,7 @@ function lines(details: readonly string[]): Html | false {
   if (details.length === 0) return false;
   const shown = details.slice(0, shownDetails.most);
   const left = details.length - shown.length;
-  const list = html`${shown.map((line) => html`<small class="detail"><bdi>${line}</bdi></small>`)}
+  const list = html`${shown.map((line) => html`<small class="detail quiet"><bdi>${line}</bdi></small>`)}
   ${left > 0 && html`<small class="detail quiet">and ${formatNumber(left)} more: the downloads have all</small>`}`;
   if (details.length <= shownDetails.once) return list;
   return html`<details>

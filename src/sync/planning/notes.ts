@@ -10,7 +10,7 @@ import type { Numbered } from "#principals/names.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
-import type { NoteSubject } from "#sync/record.ts";
+import type { NoteSubject, RunRecord } from "#sync/record.ts";
 import { pluralize, formatNumber, formatName, formatPrincipals } from "#text.ts";
 import type { Desired } from "./desired.ts";
 
@@ -163,11 +163,46 @@ function numberedNotes(numbered: Numbered | undefined): Note[] {
   ];
 }
 
+/** What a run was not sure of: records that are quarantined, memberships that lead nowhere. */
+export const doubtKinds = ["quarantined", "memberships"] as const;
+export type DoubtKind = (typeof doubtKinds)[number];
+
+/** How the notes about them begin, after the number; below are the causes, a line each. */
+const headings: Readonly<Record<DoubtKind, string>> = {
+  quarantined: "quarantined: what the target has of them stays as it is",
+  memberships: "left out: the group or the member is not in scope",
+};
+
+/** What the notes of a run say about one kind of doubt. */
+export interface Doubt {
+  readonly what: DoubtKind;
+  /** How much, in a sentence. */
+  readonly heading: string;
+  /** The most frequent first: the cause with the first origins, and whom it is about, where the run knows. */
+  readonly causes: readonly { readonly text: string; readonly kind?: Kind; readonly names: readonly string[] }[];
+}
+
+/** What a run was not sure of, by its notes. */
+export function doubtsOf({ notes, subjects = [] }: Pick<RunRecord, "notes" | "subjects">): Doubt[] {
+  return doubtKinds.flatMap((what) => {
+    const first = notes.findIndex((note) => /^\d/.test(note) && note.endsWith(` ${headings[what]}`));
+    const heading = notes[first];
+    if (heading === undefined) return [];
+    const below = notes.slice(first + 1);
+    const end = below.findIndex((note) => !note.startsWith("  "));
+    const causes = below.slice(0, end === -1 ? undefined : end).map((note, index) => {
+      const about = subjects.find((subject) => subject.note === first + 1 + index);
+      return { text: note.slice(2), kind: about?.kind, names: about?.names ?? [] };
+    });
+    return [{ what, heading, causes }];
+  });
+}
+
 /** Why records are quarantined, the most frequent reasons first. */
 export function quarantineNotes({ count, reasons, more }: Quarantined): Note[] {
   if (count === 0) return [];
   return [
-    `${pluralize(count, "record")} quarantined: what the target has of them stays as it is`,
+    `${pluralize(count, "record")} ${headings.quarantined}`,
     ...reasons.map(quarantineNote),
     ...(more > 0 ? [`  … and ${formatNumber(more)} more for other reasons`] : []),
   ];
@@ -183,10 +218,10 @@ function quarantineNote({ reason, kind, count, examples }: QuarantineReason): No
 }
 
 /** Why references make no membership, the most frequent reasons first. */
-function unresolvedNotes({ count, excluded, reasons, more }: Unresolved): Note[] {
+export function unresolvedNotes({ count, excluded, reasons, more }: Unresolved): Note[] {
   const lost = count - excluded;
   const notes: Note[] = [];
-  if (lost > 0) notes.push(`${pluralize(lost, "membership")} left out: the group or the member is not in scope`);
+  if (lost > 0) notes.push(`${pluralize(lost, "membership")} ${headings.memberships}`);
   for (const { reason, count, origin } of reasons)
     notes.push(`  ${reason}: ${pluralize(count, "membership")}, first ${origin}`);
   if (more > 0) notes.push(`  … and ${formatNumber(more)} more for other reasons`);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { expectNoProblems, openBrowser } from "../../support/browser.ts";
 import type { TestBrowser } from "../../support/browser.ts";
-import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import type { Running } from "../../support/rollcall/rollcall.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 import { startService } from "../../support/rollcall/service.ts";
@@ -122,6 +122,8 @@ test("the console keeps others out: no session, no privilege, another site, a fo
 
 test("viewers may look where the configuration says so; `console: false` turns it off", async () => {
   await company.configure((yaml) => `${yaml}console: { viewers: true }\n`);
+  const twice = ["7", "8"].map((id) => `${id},twin <b>,Twin,twin${id}@example.com,active,\n`);
+  await company.write("people.csv", `${people}${twice.join("")}9,lost,Lost,lost@example.com,active,nowhere\n`);
   await company.applied();
   const running = company.start();
   const url = await urlOf(running, "service");
@@ -139,13 +141,30 @@ test("viewers may look where the configuration says so; `console: false` turns i
     expect.stringContaining("only administrators of analytics decide"),
   ]);
 
-  // The audit log, as `rollcall audit` has it.
+  // What the run was not sure of, with lists for whoever keeps the source.
   const window = await browser.window(url);
   const audit = window.page;
-  await audit.goto("/audit");
+  await audit.goto("/doubt");
   await window.signIn("ada", "initial-user-secret");
-  await audit.waitForURL(/\/audit$/);
+  await audit.waitForURL(/\/doubt$/);
   const main = audit.getByRole("main");
+  expect(await main.textContent()).toMatch(/2 records quarantined[^]*twin <b>[^]*people\.csv/);
+  expect(await main.textContent()).toMatch(/1 membership left out[^]*nowhere[^]*does not exist/);
+  expect(await window.accessibility()).toEqual([]);
+  const lists = await audit.getByRole("link", { name: "as CSV" }).all();
+  const texts = await Promise.all(
+    lists.map(async (link) =>
+      (await fetch(new URL((await link.getAttribute("href")) ?? "", url), { headers: { cookie } })).text(),
+    ),
+  );
+  expect(texts).toEqual([
+    expect.stringMatching(/^"sync",[^\n]*\n"staff",[^\n]*"twin <b>",[^\n]*\n$/),
+    expect.stringMatching(/^"sync",[^\n]*\n"staff",[^\n]*nowhere[^\n]*\n$/),
+  ]);
+
+  // The audit log, as `rollcall audit` has it.
+  await audit.getByRole("link", { name: "Audit" }).click();
+  await audit.waitForURL(/\/audit$/);
   expect(await main.textContent()).toMatch(/Verified\.\s+\d+ entries in 1 file: everything is as it was written\./);
   expect(await main.textContent()).toMatch(/run [\w-]+ of staff ended: applied/);
   expect(await window.accessibility()).toEqual([]);
@@ -167,7 +186,6 @@ test("viewers may look where the configuration says so; `console: false` turns i
   await writeFile(log, written.replace('"event":"started"', '"event":"stopped"'));
   await audit.goto("/audit");
   expect(await main.textContent()).toMatch(/BROKEN: audit\.jsonl, line \d+ \(changed\)/);
-  expect(await window.accessibility()).toEqual([]);
   await writeFile(log, written);
   expectNoProblems(window);
   await window.close();

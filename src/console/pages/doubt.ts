@@ -1,0 +1,69 @@
+import type { Doubt, DoubtKind } from "#sync/planning/notes.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { empty, name, notice, when } from "#console/components.ts";
+import { at, html } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
+
+/** A sync with its last run that has read everything; absent: there was none. */
+export interface SyncInDoubt {
+  readonly sync: string;
+  readonly run?: RunRecord | undefined;
+  readonly doubts: readonly Doubt[];
+}
+
+export interface DoubtPage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly syncs: readonly SyncInDoubt[];
+}
+
+/** Quarantined records by cause, and memberships that lead nowhere by what is missing. */
+export function doubt({ now, syncs }: DoubtPage): Html {
+  const known = syncs.filter(({ run }) => run !== undefined);
+  const inDoubt = known.filter(({ doubts }) => doubts.length > 0);
+  const sure = known.filter(({ doubts }) => doubts.length === 0);
+  return html`<h1>In doubt</h1>
+    <p class="quiet">
+      What the last run of each sync could not decide. Nothing happens to it until the source says what is meant: hand
+      the lists to whoever keeps it.
+    </p>
+    ${known.length === 0 && empty(html`<p>No sync has read its sources yet. Look again after the first run.</p>`)}
+    ${inDoubt.map((each) => section(each, now))}
+    ${
+      sure.length > 0 &&
+      notice(
+        "good",
+        html`<p>
+          Nothing is in doubt in
+          ${sure.map(({ sync, run }, index) => html`${index > 0 && ", "}${name(sync)}${run !== undefined && html` (read ${when(run.startedAt, now)})`}`)}.
+        </p>`,
+      )
+    }`;
+}
+
+const titles: Readonly<Record<DoubtKind, string>> = {
+  quarantined: "Quarantined records",
+  memberships: "Memberships that lead nowhere",
+};
+
+function section({ sync, run, doubts }: SyncInDoubt, now: number): Html {
+  return html`<section aria-label="${sync}">
+    <h2>
+      ${name(sync)}
+      ${run !== undefined && html`<small class="quiet">read ${when(run.startedAt, now)}, <a href="${at("/runs", run.id)}">run ${run.id}</a></small>`}
+    </h2>
+    ${doubts.map(
+      ({ what, heading, causes }) =>
+        html`<h3>${titles[what]}</h3>
+          <p>${heading}.</p>
+          <ul class="causes">
+            ${causes.map(({ text }) => html`<li data-row><bdi>${text}</bdi></li>`)}
+          </ul>
+          <p class="downloads">Download: <a href="${list(what, sync)}" download>${titles[what]} as CSV</a></p>`,
+    )}
+  </section>`;
+}
+
+function list(what: DoubtKind, sync: string): string {
+  return `/doubt/download?${new URLSearchParams({ what, sync }).toString()}`;
+}

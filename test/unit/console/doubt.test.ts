@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import { doubtsAsCsv } from "#console/doubt-routes.ts";
+import { layout } from "#console/layout.ts";
+import { doubt } from "#console/pages/doubt.ts";
+import type { SyncInDoubt } from "#console/pages/doubt.ts";
+import { doubtsOf, quarantineNotes, unresolvedNotes, withSubjects } from "#sync/planning/notes.ts";
+import { hostile, textOf } from "../../support/pages.ts";
+import { appliedRun } from "../../support/runs.ts";
+
+const now = Date.parse("2026-11-21T12:00:00.000Z");
+
+/** A sync whose last run was in doubt about records of this name, with the notes that runs have. */
+function inDoubt(name: string, sync = "staff"): SyncInDoubt {
+  const origin = `people.csv, line 7 ${name}`;
+  const examples = [
+    { name, sourceId: "7", origin },
+    { sourceId: `${name}8`, origin },
+  ];
+  const run = appliedRun({
+    ...withSubjects([
+      "something else",
+      ...quarantineNotes({
+        count: 6,
+        reasons: [
+          { reason: `${name}: no mail`, kind: "user", count: 4, examples },
+          { reason: "no name", kind: "group", count: 1, examples: examples.slice(0, 1) },
+        ],
+        more: 1,
+      }),
+      "2 principals of the target left alone: not owned by this sync",
+      ...unresolvedNotes({
+        count: 5,
+        excluded: 1,
+        reasons: [{ reason: `the group "${name}" does not exist`, count: 4, origin }],
+        more: 0,
+      }),
+    ]),
+  });
+  return { sync, run, doubts: doubtsOf(run) };
+}
+
+test("doubts are read back from the notes: by cause, with whom they are about", () => {
+  const origin = "people.csv, line 7 kim";
+  expect(inDoubt("kim").doubts).toEqual([
+    {
+      what: "quarantined",
+      heading: "6 records quarantined: what the target has of them stays as it is",
+      causes: [
+        {
+          text: `kim: no mail: 4 users, first kim (${origin}), kim8 (${origin})`,
+          kind: "user",
+          names: ["kim", "kim8"],
+        },
+        { text: `group kim (${origin}): no name`, kind: "group", names: ["kim"] },
+        { text: "… and 1 more for other reasons", names: [] },
+      ],
+    },
+    {
+      what: "memberships",
+      heading: "4 memberships left out: the group or the member is not in scope",
+      causes: [{ text: `the group "kim" does not exist: 4 memberships, first ${origin}`, names: [] }],
+    },
+  ]);
+  expect(doubtsOf(appliedRun({ notes: ["nothing of the kind", "  indented"] }))).toEqual([]);
+});
+
+test("text from outside is harmless in the page of what is in doubt, and in its lists", () => {
+  for (const text of [...hostile, "  x", "1 record quarantined: what the target has of them stays as it is"]) {
+    const syncs = [inDoubt(text, text)];
+    expect(syncs[0]!.doubts.map(({ causes }) => causes.length)).toEqual([3, 1]);
+    const page = layout({ title: text, version: "1", section: "doubt" }, doubt({ now, syncs })).toString();
+    expect(page).not.toMatch(/<script>|<img|onerror=alert\(1\)>/);
+    expect(page).not.toMatch(/[\u202E\u200B]/);
+    expect(page.match(/<\/html>/g)).toHaveLength(1);
+    expect(page).not.toMatch(/ style=| on[a-z]+="/);
+    const csv = doubtsAsCsv("quarantined", syncs);
+    expect(csv).not.toMatch(/[\u202E\u200B]/);
+    // The header, a row for each cause, and what follows the last line end.
+    expect(csv.split("\n")).toHaveLength(5);
+  }
+});
+
+test("the lists are no formulas to a spreadsheet", () => {
+  const csv = doubtsAsCsv("memberships", [inDoubt("kim", "=1+1")]);
+  expect(csv.split("\n")[1]).toMatch(/^"'=1\+1","[^"]+",,,"the group ""kim"" does not exist: 4 memberships/);
+  expect(doubtsAsCsv("quarantined", [inDoubt("@SUM(A1)")])).toContain(`"'@SUM(A1)`);
+});
+
+test("a sync without doubts is told, and one that has read nothing is none of them", () => {
+  const nothing = doubt({ now, syncs: [{ sync: "staff", doubts: [] }] }).toString();
+  expect(textOf(nothing)).toContain("No sync has read its sources yet.");
+  const run = appliedRun({ startedAt: "2026-11-21T10:00:00.000Z" });
+  const sure = textOf(doubt({ now, syncs: [{ sync: "staff", run, doubts: [] }] }).toString());
+  expect(sure).toMatch(/Nothing is in doubt in staff ?\(read 2 hours ago ?\)\./);
+});
