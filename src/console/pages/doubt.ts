@@ -24,8 +24,8 @@ export function doubt({ now, syncs }: DoubtPage): Html {
   const sure = known.filter(({ doubts }) => doubts.length === 0);
   return html`<h1>In doubt</h1>
     <p class="quiet">
-      What the last run of each sync could not decide. Nothing happens to it until the source says what is meant: hand
-      the lists to whoever keeps it.
+      What the last run of each sync could not decide. Quarantined records stay as the target has them, and these
+      memberships are left out, until the source is clear: hand the lists to whoever keeps it.
     </p>
     ${known.length === 0 && empty(html`<p>No sync has read its sources yet. Look again after the first run.</p>`)}
     ${inDoubt.map((each) => section(each, now))}
