@@ -1,10 +1,6 @@
-import { basename } from "node:path";
 import type { Change } from "#plan/change.ts";
 import { changeLine, painter } from "#plan/render/text.ts";
-import { patternMatching } from "#plan/patterns.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
-import { readPastChanges } from "#plan/stored.ts";
-import type { PastChange } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
@@ -13,17 +9,10 @@ import type { StoredChanges } from "./stored-runs.ts";
 import { exactly, relatively } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
+import { historyOf, isApplied, momentOf } from "#sync/history.ts";
+import type { HistoryEntry } from "#sync/history.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#sync/run-text.ts";
 import { knownRuns } from "./stored-runs.ts";
-
-/** One run, as far as it concerns the name. */
-interface Entry {
-  readonly run: RunRecord;
-  /** A user and a group may have one name. */
-  readonly changes: readonly Change[];
-  /** Notes of the run about it: that it is leaving, has another name, or is in doubt. */
-  readonly notes: readonly string[];
-}
 
 /**
  * `rollcall history NAME [--sync S]`: everything that happened to a user or group, newest first: from the stored changes,
@@ -44,7 +33,7 @@ export async function history(context: Context, name: string, sync: string | und
     let found = 0;
     const now = Date.now();
     if (output.json) await output.write(`{"name":${JSON.stringify(name)},"entries":[`);
-    for await (const entry of entriesOf(runs, readPastChanges(stored.connection, files, name), name)) {
+    for await (const entry of historyOf(stored.connection, runs, files, name)) {
       interruption.stop.throwIfAborted();
       await output.write(
         output.json ? `${found === 0 ? "" : ","}\n${JSON.stringify(documentOf(entry))}` : linesOf(entry, context, now),
@@ -62,7 +51,7 @@ export async function history(context: Context, name: string, sync: string | und
 }
 
 /** The stored changes of runs, of those that have any. */
-async function filesOf(runs: readonly RunRecord[], stored: StoredChanges): Promise<string[]> {
+export async function filesOf(runs: readonly RunRecord[], stored: StoredChanges): Promise<string[]> {
   const files: string[] = [];
   for (const run of runs) {
     const file = run.kept ? await stored.file(run) : undefined;
@@ -81,7 +70,7 @@ export async function lastChangeOf(
   const stored = await openStoredChanges(context);
   try {
     const files = await filesOf(runs, stored);
-    for await (const { run, changes } of entriesOf(runs, readPastChanges(stored.connection, files, name), name)) {
+    for await (const { run, changes } of historyOf(stored.connection, runs, files, name)) {
       const [change] = changes;
       if (change !== undefined && isApplied(run) === true) return { run, change };
     }
@@ -91,58 +80,7 @@ export async function lastChangeOf(
   }
 }
 
-/**
- * The entries of the runs, newest first, as both `runs` and `traces` are. A note that a run only repeats is left out.
- */
-async function* entriesOf(
-  runs: readonly RunRecord[],
-  traces: AsyncIterable<PastChange>,
-  name: string,
-): AsyncIterable<Entry> {
-  const said = runs.map((run) => notesAbout(name, run));
-  const reader = traces[Symbol.asyncIterator]();
-  try {
-    let next = await reader.next();
-    for (const [place, run] of runs.entries()) {
-      const changes: Change[] = [];
-      while (next.done !== true && basename(next.value.file) === `${run.id}.parquet`) {
-        changes.push(next.value.change);
-        next = await reader.next();
-      }
-      const before = runs.findIndex((each, at) => at > place && each.sync === run.sync && each.digest !== undefined);
-      const notes = (said[place] ?? []).filter((note) => said[before]?.includes(note) !== true);
-      if (changes.length + notes.length > 0) yield { run, changes, notes };
-    }
-  } finally {
-    await reader.return?.();
-  }
-}
-
-/** The notes of a run about principals with that name. */
-function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
-  if (subjects === undefined) return notesThatName(name, notes);
-  const places = new Set(
-    subjects
-      .filter(({ names }) => names.some((each) => patternMatching(each, [name]) !== undefined))
-      .map(({ note }) => note),
-  );
-  return notes.filter((_, place) => places.has(place)).map((note) => note.trim());
-}
-
-/** The same for an older record without `subjects`: such notes begin with the kind and the name. */
-function notesThatName(name: string, notes: readonly string[]): string[] {
-  const names = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
-  const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
-  return notes.filter((note) => about.test(note)).map((note) => note.trim());
-}
-
-/** Whether its changes reached the target; undefined: unknown. */
-function isApplied({ state, heldBy, endUnknown }: RunRecord): boolean | undefined {
-  if (state === "running" || heldBy === "verification" || endUnknown === true) return undefined;
-  return state === "applied";
-}
-
-function documentOf({ run, changes, notes }: Entry): object {
+function documentOf({ run, changes, notes }: HistoryEntry): object {
   const { id, sync, target, state, decisions } = run;
   return {
     run: id,
@@ -157,13 +95,9 @@ function documentOf({ run, changes, notes }: Entry): object {
   };
 }
 
-function momentOf({ endedAt, startedAt }: RunRecord): string {
-  return endedAt ?? startedAt;
-}
-
 const past = { create: "created", update: "updated", delete: "deleted" } as const;
 
-function linesOf({ run, changes, notes }: Entry, { output }: Context, now: number): string {
+function linesOf({ run, changes, notes }: HistoryEntry, { output }: Context, now: number): string {
   const paint = painter(output.colour);
   const tone = tones[run.state];
   const state = tone === undefined ? stateOf(run) : paint(toneStyles[tone], stateOf(run));

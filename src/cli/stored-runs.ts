@@ -79,7 +79,7 @@ export interface StoredChanges {
 }
 
 /** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
-export async function openStoredChanges({ configuration }: Context): Promise<StoredChanges> {
+export async function openStoredChanges({ configuration }: Pick<Context, "configuration">): Promise<StoredChanges> {
   const folder = daemonFolder(configuration);
   const store = openStore(folder);
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory: configuration.memory });

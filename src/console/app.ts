@@ -19,6 +19,7 @@ import type { AppOptions, Send } from "./context.ts";
 import { layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
+import { addPeoplePages } from "./people-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
 
@@ -110,6 +111,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addPlanPages(scope, options, send);
     addAuditPages(scope, options, send);
     addDoubtPages(scope, options, send);
+    addPeoplePages(scope, options, send);
   });
   await app.ready();
   return {

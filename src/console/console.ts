@@ -6,7 +6,7 @@ import type { Control } from "#control/control.ts";
 import { serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions } from "./accounts.ts";
 import type { App } from "./app.ts";
-import type { Plans } from "./context.ts";
+import type { People, Plans } from "./context.ts";
 
 /** The web console of a daemon. */
 export interface Console {
@@ -22,6 +22,7 @@ export interface ConsoleOptions {
   /** The daemon, as its own API sees it. */
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: Plans;
+  readonly people: People;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: TargetAccountsOptions;
 }
@@ -40,6 +41,8 @@ const paths = [
   "/audit/download",
   "/doubt",
   "/doubt/download",
+  "/people",
+  "/people/:page",
 ];
 
 /**

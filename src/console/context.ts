@@ -3,6 +3,10 @@ import type { Logger } from "pino";
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
 import type { Filter, PlanDifferences, StoredPlan } from "#plan/stored.ts";
+import type { ErrorDocument } from "#errors.ts";
+import type { Explanation } from "#sync/explain/explain.ts";
+import type { HistoryEntry } from "#sync/history.ts";
+import type { ListedPrincipal, Listing } from "#sync/listing.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Accounts, Visitor } from "./accounts.ts";
 import type { Html } from "./html.ts";
@@ -26,6 +30,48 @@ export interface Plans {
   compare(shown: RunRecord, now: RunRecord): Promise<PlanDifferences>;
 }
 
+/** Whether somebody is a user or a group. */
+export type Kind = ListedPrincipal["kind"];
+
+/** Why a sync could not explain. */
+export interface Unexplained {
+  readonly sync: string;
+  readonly error: ErrorDocument;
+}
+
+/** What is known of somebody's past: as far as plans are stored. */
+export interface KnownHistory {
+  /** Newest first. */
+  readonly entries: readonly HistoryEntry[];
+  /** There are earlier ones. */
+  readonly more: boolean;
+  /** Of how many of the runs the changes are stored. */
+  readonly stored: number;
+  readonly runs: number;
+}
+
+/** The users and groups of targets. */
+export interface People {
+  /** The targets that syncs write to. */
+  targets(): readonly string[];
+  /**
+   * Reads the list of a target.
+   * @param instead do not read the list of that moment, ISO 8601
+   * @returns undefined while the target is being listed: ask again
+   */
+  list<Result>(
+    target: string,
+    instead: string | undefined,
+    read: (listing: Listing) => Promise<Result>,
+  ): Promise<Result | undefined>;
+  /**
+   * What each sync to a target would do with everything of a name. Reads the sources.
+   * @param left stops it
+   */
+  explain(target: string, name: string, left: AbortSignal): Promise<readonly (Explanation | Unexplained)[]>;
+  history(target: string, kind: Kind, name: string): Promise<KnownHistory>;
+}
+
 /** What all pages share. */
 export interface AppOptions {
   readonly version: string;
@@ -33,6 +79,7 @@ export interface AppOptions {
   readonly viewers: boolean;
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: Plans;
+  readonly people: People;
   readonly accounts: Accounts;
 }
 

@@ -10,7 +10,7 @@ export interface Frame {
   readonly version: string;
   readonly visitor?: Visitor | undefined;
   /** The part of the console the page belongs to. */
-  readonly section?: "overview" | "runs" | "doubt" | "audit" | undefined;
+  readonly section?: "overview" | "runs" | "people" | "doubt" | "audit" | undefined;
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
   readonly live?: string | undefined;
 }
@@ -19,6 +19,7 @@ const sections = [
   { name: "overview", href: "/", label: "Overview" },
   { name: "runs", href: "/runs", label: "Runs" },
   { name: "doubt", href: "/doubt", label: "In doubt" },
+  { name: "people", href: "/people", label: "People and groups" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
 

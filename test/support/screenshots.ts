@@ -63,6 +63,8 @@ try {
     reject: `/runs/${id}/reject`,
     undo: `/runs/${applied}/undo`,
     "in-doubt": "/doubt",
+    people: "/people",
+    user: "/people/user?name=rramdin",
     audit: "/audit",
     "not-found": "/runs/none",
   };

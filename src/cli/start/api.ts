@@ -6,9 +6,9 @@ import type { Configuration } from "#config/configuration.ts";
 import type { Host } from "#control/access.ts";
 import type { ControlListener } from "#control/listener.ts";
 import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
-import { InputError } from "#errors.ts";
 import type { Head } from "#sync/audit/entry.ts";
-import type { Coordinator } from "#sync/coordinator/coordinator.ts";
+import { InputError, UnavailableError } from "#errors.ts";
+import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { Actor } from "#sync/record.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
@@ -16,6 +16,8 @@ import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
 import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
+import { createPeople } from "./people.ts";
+import type { DaemonPeople } from "./people.ts";
 import type { Reloaded } from "./reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
@@ -37,7 +39,7 @@ export interface DaemonApi {
 }
 
 export interface Served {
-  readonly coordinator: Coordinator;
+  readonly coordinator: LocalCoordinator;
   /** The current configuration. */
   readonly current: () => Configuration;
   readonly reload: (by: Actor) => Promise<Reloaded>;
@@ -52,7 +54,7 @@ export interface DaemonApiOptions {
   readonly version: string;
   readonly log: Logger;
   /** Finds the service of this data folder, whose accounts may sign in to the console of a daemon alone. */
-  readonly embedded: Pick<Embedded, "access">;
+  readonly embedded: Embedded;
   /** Further routes for its own listener. */
   readonly besides: AddRoutes;
   /** Conditions for that listener to be ready: each returns a problem for a person, or undefined. */
@@ -84,7 +86,17 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     },
     compare: (shown, now) => comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill),
   };
-  const routes = await openRoutes(options, control, plans, () => current());
+  let coordinator: LocalCoordinator | undefined;
+  const people = createPeople({
+    current: () => current(),
+    embedded: options.embedded,
+    coordinator: () => {
+      if (coordinator === undefined) throw new UnavailableError("the daemon is starting");
+      return coordinator;
+    },
+    warn: (message) => log.warn(message),
+  });
+  const routes = await openRoutes(options, control, { plans, people }, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -103,10 +115,11 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 
   return {
     routes,
-    open: async ({ coordinator, current: latest, reload, audited, service }) => {
+    open: async ({ coordinator: attached, current: latest, reload, audited, service }) => {
       current = latest;
+      coordinator = attached;
       control.attach({
-        coordinator,
+        coordinator: attached,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
         changes: (run, filter) => storedChanges(run, { file: store.file(run.id, "changes"), spill }, filter),
         audit: async (options) => {
@@ -129,8 +142,10 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     beginStopping: () => {
       isStopping = true;
       control.beginStopping();
+      void people.close();
     },
     stop: async () => {
+      await people.close();
       await withdrawDaemon(data);
       await listener?.stop();
     },
@@ -141,7 +156,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
-  plans: Plans,
+  { plans, people }: { readonly plans: Plans; readonly people: DaemonPeople },
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;
@@ -151,6 +166,7 @@ async function openRoutes(
     log,
     control,
     plans,
+    people,
     ...configuration.console,
     targets: {
       targets: () => Object.keys(current().targets),

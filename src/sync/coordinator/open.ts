@@ -23,6 +23,12 @@ export interface LocalCoordinator extends Coordinator {
    * not the caller.
    */
   recover(): Promise<void>;
+  /**
+   * Does something that reads the ledger of a target, while no run to it is under way: two databases of one process do not
+   * keep each other out of its file.
+   * @param signal gives up waiting
+   */
+  inTurn<Result>(place: string, work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
   /** Waits for all runs and recoveries. Stop them first. */
   close(): Promise<void>;
 }
@@ -89,6 +95,7 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    inTurn: (place, work, signal) => targets(place, work, signal),
     close: async () => {
       clearInterval(expiring);
       await targets.idle();

@@ -101,7 +101,7 @@ async function outcomeOf(connection: Connection, sync: Sync, subject: Subject): 
     change,
     ownedFrom,
     byHand: (await of<{ grp: string }>("kept_by_hand", "grp")).map(({ grp }) => grp).sort(),
-    groups: await pathsToGroups(connection, desired?.groupNames ?? []),
+    groups: await pathsToGroups(connection, "desired", desired?.groupNames ?? []),
     waits: [],
   };
 }
@@ -193,13 +193,20 @@ function reasonOf(sync: Sync, { kind, name }: Subject, circumstances: Circumstan
   return `a record makes it (${origin})${isOwned ? "" : "; this sync adopts it"}`;
 }
 
-/** Breadth first, so that each path is a shortest one. Cycles of groups do no harm. */
-async function pathsToGroups(connection: Connection, direct: readonly string[]): Promise<string[][]> {
+/**
+ * The shortest path to each group that somebody is in, beginning with a direct membership; cycles of groups do no harm.
+ * @param relation has `principalColumns`
+ */
+export async function pathsToGroups(
+  connection: Connection,
+  relation: string,
+  direct: readonly string[],
+): Promise<string[][]> {
   const ways = new Map(direct.map((group) => [group, [group]]));
   let frontier = [...direct];
   while (frontier.length > 0) {
     const rows = await connection.rows<{ name: string; group_names: string[] }>(
-      `SELECT name, group_names FROM desired WHERE kind = 'group' AND name IN (${frontier.map(literal).join(", ")}) ORDER BY name`,
+      `SELECT name, group_names FROM ${relation} WHERE kind = 'group' AND name IN (${frontier.map(literal).join(", ")}) ORDER BY name`,
     );
     frontier = [];
     for (const { name, group_names: groups } of rows) {

@@ -1,0 +1,76 @@
+import { basename } from "node:path";
+import type { Connection } from "#duckdb/database.ts";
+import type { Change } from "#plan/change.ts";
+import { patternMatching } from "#plan/patterns.ts";
+import { readPastChanges } from "#plan/stored.ts";
+import { formatName } from "#text.ts";
+import type { RunRecord } from "./record.ts";
+
+/** One run, as far as it concerns the name. */
+export interface HistoryEntry {
+  readonly run: RunRecord;
+  /** A user and a group may have one name. */
+  readonly changes: readonly Change[];
+  /** Notes of the run about it: that it is leaving, has another name, or is in doubt. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Everything that happened to the users and groups of a name. A note that a run only repeats is left out.
+ * @param runs newest first
+ * @param files the stored changes of those that have any, each named after its run
+ * @param name in which `*` stands for any characters
+ */
+export async function* historyOf(
+  connection: Connection,
+  runs: readonly RunRecord[],
+  files: readonly string[],
+  name: string,
+): AsyncIterable<HistoryEntry> {
+  const said = runs.map((run) => notesAbout(name, run));
+  const reader = readPastChanges(connection, files, name)[Symbol.asyncIterator]();
+  try {
+    let next = await reader.next();
+    for (const [place, run] of runs.entries()) {
+      const changes: Change[] = [];
+      while (next.done !== true && basename(next.value.file) === `${run.id}.parquet`) {
+        changes.push(next.value.change);
+        next = await reader.next();
+      }
+      const before = runs.findIndex((each, at) => at > place && each.sync === run.sync && each.digest !== undefined);
+      const notes = (said[place] ?? []).filter((note) => said[before]?.includes(note) !== true);
+      if (changes.length + notes.length > 0) yield { run, changes, notes };
+    }
+  } finally {
+    await reader.return?.();
+  }
+}
+
+/** The notes of a run about principals with that name. */
+function notesAbout(name: string, { notes, subjects }: RunRecord): string[] {
+  if (subjects === undefined) return notesThatName(name, notes);
+  const places = new Set(
+    subjects
+      .filter(({ names }) => names.some((each) => patternMatching(each, [name]) !== undefined))
+      .map(({ note }) => note),
+  );
+  return notes.filter((_, place) => places.has(place)).map((note) => note.trim());
+}
+
+/** The same for an older record without `subjects`: such notes begin with the kind and the name. */
+function notesThatName(name: string, notes: readonly string[]): string[] {
+  const names = [...new Set([name, formatName(name)])].map((each) => RegExp.escape(each)).join("|");
+  const about = new RegExp(`^ +(?:user|group) (?:.* is now )?(?:${names})(?=[ :]|$)`, "u");
+  return notes.filter((note) => about.test(note)).map((note) => note.trim());
+}
+
+/** Whether its changes reached the target; undefined: unknown. */
+export function isApplied({ state, heldBy, endUnknown }: RunRecord): boolean | undefined {
+  if (state === "running" || heldBy === "verification" || endUnknown === true) return undefined;
+  return state === "applied";
+}
+
+/** When a run ended, or else began, ISO 8601. */
+export function momentOf({ endedAt, startedAt }: RunRecord): string {
+  return endedAt ?? startedAt;
+}
