@@ -151,7 +151,9 @@ export function table(target: string, rows: readonly (ListedPrincipal & { readon
           (row) =>
             html`<tr data-row>
               <th scope="row">${principalLink(target, row.kind, row.name)}</th>
-              <td>${row.kind}${row.isDirect === false && html` <small class="quiet">through a group</small>`}</td>
+              <td class="words">
+                ${row.kind}${row.isDirect === false && html` <small class="quiet">through a group</small>`}
+              </td>
               <td>${row.displayName !== null && name(row.displayName)}</td>
               <td class="wide">${row.mail !== null && name(row.mail)}</td>
               <td class="number wide">${formatNumber(row.groups)}</td>
