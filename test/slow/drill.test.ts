@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { drilled, numbers, peopleOf } from "../e2e/cli/drilling.ts";
+import { drilled, numbers, peopleOf } from "./drilling.ts";
 import { companyOfEachTest } from "../support/rollcall/company.ts";
 import { startPagedScim } from "../support/scim.ts";
 

@@ -172,7 +172,7 @@ test("violations, and those that the target has already, are what the expression
     ),
     { numRuns: cases(50) },
   );
-}, 60_000);
+});
 
 describe("a verdict", () => {
   const finance = expectation({ name: "no contractors", over: "users", expect: '!("finance" in groups)', most: 1 });

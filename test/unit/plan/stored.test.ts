@@ -109,7 +109,7 @@ test("a stored plan equals the original; a filter selects changes and counts the
     }),
     { numRuns: cases(60) },
   );
-}, 120_000);
+});
 
 test("two stored plans are compared: what is planned no more, what is new, and what is planned otherwise", async () => {
   const user = (name: string, mail?: string): Principal => ({

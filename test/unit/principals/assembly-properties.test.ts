@@ -51,7 +51,7 @@ const records: fc.Arbitrary<SourceRecord[]> = fc.array(fc.oneof({ weight: 4, arb
 test.each([
   ["with groups", plainRules],
   ["without groups", { users: plainRules.users }],
-])("assembly of any sources is what the plain model says, %s", { timeout: 120_000 }, async (_, rules) => {
+])("assembly of any sources is what the plain model says, %s", async (_, rules) => {
   await fc.assert(
     fc.asyncProperty(fc.record({ one: records, two: records }), async (sources) => {
       const { descriptions: _, ...expected } = model(sources, rules);

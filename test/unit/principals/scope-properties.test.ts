@@ -97,7 +97,7 @@ const rules: fc.Arbitrary<Rules> = fc.record({
   ),
 });
 
-test("who is in scope, and in which groups, is what the plain model says", { timeout: 240_000 }, async () => {
+test("who is in scope, and in which groups, is what the plain model says", async () => {
   const seen = { in: 0, out: 0, unknown: 0, refused: 0 };
   await fc.assert(
     fc.asyncProperty(fc.record({ one: records, two: records }), rules, async (sources, rules) => {

@@ -164,4 +164,4 @@ test("A.7 A.15 A.17 A.19 A.23 rows written in a format are loaded as they were, 
     }),
     runs,
   );
-}, 120_000);
+});

@@ -147,7 +147,7 @@ describe("as HTML", () => {
       }),
       { numRuns: cases(40) },
     );
-  }, 60_000);
+  });
 
   test("the page may load nothing and run nothing, and its style is the one that it allows", async () => {
     const html = await all(renderHtml(planOf([]), { title: "t" }));

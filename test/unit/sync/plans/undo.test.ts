@@ -134,7 +134,7 @@ test("undoing any part of a run restores the previous state and keeps what other
     ),
     { numRuns: cases(25) },
   );
-}, 240_000);
+});
 
 describe("memberships in a group that the sync does not own", () => {
   const group = (name: string, ...groupNames: string[]): Principal => ({

@@ -4,9 +4,9 @@ import { gunzipSync } from "node:zlib";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { errorBody } from "#wire/errors.ts";
-import { loadingOf } from "./loading.ts";
-import { pinboard, startPinboardService, visualization } from "./pinboards.ts";
-import type { PinboardService } from "./pinboards.ts";
+import { loadingOf } from "../e2e/interface/loading.ts";
+import { pinboard, startPinboardService, visualization } from "../e2e/interface/pinboards.ts";
+import type { PinboardService } from "../e2e/interface/pinboards.ts";
 
 /** Takes some time, and tells its runs apart. */
 const slow = "SELECT uuid() AS run, sum(a.i * b.i) AS sum FROM range(40000) a(i), range(1500) b(i)";

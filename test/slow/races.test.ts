@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { HeldError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
-import { useStaff } from "./staff.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 /** Runs against a real service, into which something is put between two of their steps. */
 

@@ -1,10 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { base, noOpenLdap, reader, startOpenLdap } from "../../support/ldap/openldap.ts";
-import { startProxy } from "../../support/proxy.ts";
-import { companyOfEachTest } from "../../support/rollcall/company.ts";
-import { administrator, startService } from "../../support/rollcall/service.ts";
+import { base, noOpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
+import { startProxy } from "../support/proxy.ts";
+import { companyOfEachTest } from "../support/rollcall/company.ts";
+import { administrator, startService } from "../support/rollcall/service.ts";
 import { drilled, numbers, peopleOf } from "./drilling.ts";
 
 const company = companyOfEachTest();

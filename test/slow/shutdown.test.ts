@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { makeCertificate } from "../../support/certificates.ts";
-import { login, startService } from "../../support/rollcall/service.ts";
-import type { TestService } from "../../support/rollcall/service.ts";
-import { list, sync, user } from "./principals.ts";
+import { makeCertificate } from "../support/certificates.ts";
+import { login, startService } from "../support/rollcall/service.ts";
+import type { TestService } from "../support/rollcall/service.ts";
+import { list, sync, user } from "../e2e/interface/principals.ts";
 
 /** Opens a connection and sends the beginning of a request that applies a list with one user. */
 async function beginSync(service: TestService, session: string): Promise<{ socket: Socket; rest: string }> {

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { EachCompany } from "../../support/rollcall/company.ts";
+import type { EachCompany } from "../support/rollcall/company.ts";
 
 /** The numbers of the people. */
 export const numbers = Array.from({ length: 200 }, (_, index) => index + 1);

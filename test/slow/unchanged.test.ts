@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { companyOfEachTest } from "../support/rollcall/company.ts";
 
 /** A source of logins in a file, which tells what stands in another one as its version, and writes down every read. */
 const connector = `import { appendFile, readFile } from "node:fs/promises";
