@@ -166,7 +166,7 @@ function card(standing: SyncOverview, now: number): Html {
           : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
       ],
       ["leaving", leaving !== undefined && capitalized(leavingWords(leaving))],
-      ["quarantined", quarantined > 0 && pluralize(quarantined, "record")],
+      ["quarantined", quarantined > 0 && html`<a href="${at("/doubt")}">${pluralize(quarantined, "record")}</a>`],
       ["closest limit", closest !== undefined && gauge(closest)],
     ])}
   </article>`;

@@ -80,7 +80,7 @@ test("from pending to applied, held, in part and back: exit codes, what is said,
   const { stdout } = await command("audit");
   for (const words of [
     /approved run \S+ of staff\n +digest [0-9a-f]{64}\n +limits ignored: deletes/,
-    "all but: user zoe",
+    "all but user zoe",
     "rejected run",
     "she has left",
     "requested the undo",
