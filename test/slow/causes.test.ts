@@ -7,10 +7,10 @@ import type { Cause } from "#plan/causes.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Rules } from "#principals/rules.ts";
 import type { Sync } from "#sync/sync.ts";
-import { byHand, coordinated } from "./coordinated.ts";
-import { openMemory } from "../../support/duckdb.ts";
-import { call, login, post } from "../../support/rollcall/service.ts";
-import { useStaff } from "./staff.ts";
+import { byHand, coordinated } from "../e2e/sync/coordinated.ts";
+import { openMemory } from "../support/duckdb.ts";
+import { call, login, post } from "../support/rollcall/service.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 /** The causes of plans, against a real service. */
 

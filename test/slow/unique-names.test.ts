@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { companyOfEachTest } from "../../support/rollcall/company.ts";
+import { companyOfEachTest } from "../support/rollcall/company.ts";
 
 const company = companyOfEachTest((yaml) =>
   yaml

@@ -3,8 +3,8 @@ import type { Entry, ReadContext, Source } from "#connector.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { RunResult } from "#sync/run.ts";
 import type { SyncSource } from "#sync/sync.ts";
-import { call, login } from "../../support/rollcall/service.ts";
-import { useStaff } from "./staff.ts";
+import { call, login } from "../support/rollcall/service.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 /** Runs of a source that changes while it is read, against a real service. */
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { expectNoProblems, openBrowser } from "../../support/browser.ts";
-import { careful, hostile, signedIn, startDaemon } from "../../support/console.ts";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
-import { stopRollcall } from "../../support/rollcall/rollcall.ts";
+import { expectNoProblems, openBrowser } from "../support/browser.ts";
+import { careful, hostile, signedIn, startDaemon } from "../support/console.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
+import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 

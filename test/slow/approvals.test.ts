@@ -5,8 +5,8 @@ import csv from "#connectors/csv/index.ts";
 import { UnavailableError } from "#errors.ts";
 import { compileRules } from "#principals/compile.ts";
 import type { Sync } from "#sync/sync.ts";
-import { ada, byHand, coordinated, directoryOf } from "./coordinated.ts";
-import { useStaff } from "./staff.ts";
+import { ada, byHand, coordinated, directoryOf } from "../e2e/sync/coordinated.ts";
+import { useStaff } from "../e2e/sync/staff.ts";
 
 const staff = useStaff();
 const url = (): string => staff.syncOf().place;
