@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
+import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 
 const company = companyOfEachTest((yaml) => `${yaml}    limits: { deletes: 0, updates: { count: 1 } }\n`);
 const { command } = company;
