@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { HostAccounts, SignedIn } from "#control/access.ts";
+import type { HostAccounts, SignedIn, SignIn } from "#control/access.ts";
 import { createThrottle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
@@ -16,12 +16,6 @@ export interface Credentials {
   readonly password: string;
   readonly target: string;
 }
-
-/** The result of a sign-in: the value of the session's cookie; `retryAfter` in seconds. */
-export type SignIn =
-  | { readonly outcome: "opened"; readonly token: string }
-  | { readonly outcome: "wrong" }
-  | { readonly outcome: "throttled"; readonly retryAfter: number };
 
 /** The accounts that can sign in. */
 export interface Accounts {

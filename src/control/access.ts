@@ -17,20 +17,22 @@ export interface SignedIn {
   readonly isAdministrator: boolean;
 }
 
+/** The result of a sign-in: the value of the session's cookie; `retryAfter` in seconds. */
+export type SignIn =
+  | { readonly outcome: "opened"; readonly token: string }
+  | { readonly outcome: "wrong" }
+  | { readonly outcome: "throttled"; readonly retryAfter: number };
+
 /** The accounts and sessions of the server that hosts the API. */
 export interface HostAccounts {
   /** The cookie of a session travels over TLS only. */
   readonly secure: boolean;
   find(request: FastifyRequest): Promise<SignedIn | undefined>;
-  /** Opens a session. `retryAfter` in seconds. */
+  /** Opens a session. */
   signIn(
     request: FastifyRequest,
     credentials: { readonly username: string; readonly password: string },
-  ): Promise<
-    | { readonly outcome: "opened"; readonly token: string }
-    | { readonly outcome: "wrong" }
-    | { readonly outcome: "throttled"; readonly retryAfter: number }
-  >;
+  ): Promise<SignIn>;
   /** Ends a session. */
   signOut(token: string): Promise<void>;
 }

@@ -190,6 +190,11 @@ function pointerTo(name: string): string {
   return `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
+/** SQL of `pointerTo` of a column. */
+function pointerIn(column: string): string {
+  return `'/' || replace(replace(${column}, '~', '~0'), '/', '~1')`;
+}
+
 /** Makes `explained`: the rows of `item` with `cause`, `source`, `attribute`, and what the value `was` and `became`. */
 async function explainItems(connection: Connection, options: CauseOptions): Promise<void> {
   const { changedKeys, hasGrace } = options;
@@ -287,7 +292,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     named AS (
       SELECT * FROM asked WHERE attribute IS NOT NULL
       UNION ALL
-      SELECT * EXCLUDE (key) REPLACE (key AS attribute, '/' || replace(replace(key, '~', '~0'), '/', '~1') AS pointer)
+      SELECT * EXCLUDE (key) REPLACE (key AS attribute, ${pointerIn("key")} AS pointer)
       FROM (SELECT *, unnest(list_distinct(json_keys(was_said) || json_keys(is_said))) AS key FROM asked WHERE attribute IS NULL)),
     said AS (
       SELECT DISTINCT action, kind, name, aspect, grp, source, attribute,
@@ -346,7 +351,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
  * hardly any other record, or the DN above them. Makes `shared (cause, source, attribute, value, of)`.
  */
 async function findTogether(connection: Connection): Promise<void> {
-  const value = `json_extract_string(attributes, '/' || replace(replace(attribute, '~', '~0'), '/', '~1'))`;
+  const value = `json_extract_string(attributes, ${pointerIn("attribute")})`;
   // The DN above a record, and all above that.
   const containers = String.raw`regexp_extract_all(container, '(?:[^,\\]|\\.)+')`;
   const dns = `

@@ -3,8 +3,8 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { tables } from "./tables.ts";
 
-/** What can be limited, by its key in the configuration. An override uses the same name. */
-export const limitNames = [
+/** The limits on what a plan does; they are added up over 24 hours. */
+export const measures = [
   "deletes",
   "updates",
   "creates",
@@ -12,12 +12,11 @@ export const limitNames = [
   "membershipsLost.perGroup",
   "emptied",
   "blanked",
-  "shrink",
-  "quarantined",
-  "drift",
-  "minUsers",
-  "minGroups",
 ] as const;
+export type Measure = (typeof measures)[number];
+
+/** What can be limited, by its key in the configuration. An override uses the same name. */
+export const limitNames = [...measures, "shrink", "quarantined", "drift", "minUsers", "minGroups"] as const;
 export type LimitName = (typeof limitNames)[number];
 
 /** An expectation as a limit. */
@@ -41,18 +40,6 @@ export function isExpectation(name: string): name is ExpectationLimit {
 /** What a person can override for one plan, besides expectations. */
 export const overridable = [...limitNames, "renames", "reusedNames"] as const;
 export type Overridable = (typeof overridable)[number] | ExpectationLimit;
-
-/** The limits on what a plan does; they are added up over 24 hours. */
-export const measures = [
-  "deletes",
-  "updates",
-  "creates",
-  "membershipsLost",
-  "membershipsLost.perGroup",
-  "emptied",
-  "blanked",
-] as const satisfies LimitName[];
-export type Measure = (typeof measures)[number];
 
 /** A bound on a measure. With both `count` and `percent`, the smaller one holds. */
 export interface Bound {
