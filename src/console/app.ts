@@ -36,6 +36,7 @@ const files: ReadonlyMap<string, string> = new Map([
   ["pico.css", fileURLToPath(import.meta.resolve("@picocss/pico/css/pico.classless.min.css"))],
   ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
   ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
+  ["components.css", locally("assets/components.css")],
   ["console.css", locally("assets/console.css")],
   ["console.js", locally("assets/console.js")],
   ["icon.svg", locally("assets/icon.svg")],

@@ -39,6 +39,7 @@ export function layout({ title, version, visitor, section, live }: Frame, main: 
         <title>${title} · Rollcall</title>
         <link rel="icon" href="/assets/icon.svg?${version}" type="image/svg+xml" />
         <link rel="stylesheet" href="/assets/pico.css?${version}" />
+        <link rel="stylesheet" href="/assets/components.css?${version}" />
         <link rel="stylesheet" href="/assets/console.css?${version}" />
         <script src="/assets/htmx.js?${version}" defer></script>
         <script src="/assets/hx-sse.js?${version}" defer></script>

@@ -1,7 +1,6 @@
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { asCalledAnywhere } from "#commands.ts";
 import { Refusal, orConflict } from "#control/answers.ts";
 import { approveBody, read, rejectBody } from "#control/requests.ts";
 import { findRun } from "#control/routes.ts";
@@ -11,7 +10,7 @@ import type { StoredPlan } from "#plan/stored.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
 import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { factsOf, nothingShown, renderReport } from "#sync/report.ts";
+import { nothingShown, renderReport } from "#sync/report.ts";
 import { mayDecide } from "./accounts.ts";
 import { formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
@@ -19,6 +18,7 @@ import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
 import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts";
 import { plan } from "#console/pages/plan.ts";
+import { renderHtml } from "#console/pages/report.ts";
 import type { PlanSection } from "#console/pages/plan.ts";
 import { filled, filterOf, selectionOf, toFilter, valuesOf, withoutUndefined } from "./selection.ts";
 import type { ReadPlan } from "./selection.ts";
@@ -65,26 +65,13 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     const format = planFormats.find((each) => each === filled(request.query)["format"]);
     if (format === undefined) throw new Refusal(404, `there is no such report: ${planFormats.join(", ")}`);
     const { digest, counts } = run;
-    const all = control.daemon().coordinator.runs();
-    const facts = factsOf(run, all).map(({ label, lines, tone }) => ({
-      label,
-      lines: lines.map(asCalledAnywhere),
-      tone,
-    }));
-    const options = {
-      title: `${run.sync} → ${run.target}, run ${run.id}`,
-      facts,
-      limits: run.limits,
-      expectations: run.expectations,
-      notes: run.notes.map(asCalledAnywhere),
-      causes: run.causes,
-      leaving: run.leaving,
-      nothing: "the changes of this run are no longer stored",
-      colour: false,
-    };
+    const runs = control.daemon().coordinator.runs();
+    const nothing = "the changes of this run are no longer stored";
     const report = new PassThrough();
-    const write = (stored: Plan | undefined): Promise<void> =>
-      pipeline(renderReport(format, run, stored, options), report);
+    const write = (plan: Plan | undefined): Promise<void> => {
+      const about = { run, runs, plan, nothing };
+      return pipeline(format === "html" ? renderHtml(about) : renderReport(format, about), report);
+    };
     const without: Plan | undefined =
       digest === undefined || counts === undefined
         ? undefined
