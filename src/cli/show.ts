@@ -22,6 +22,7 @@ export interface ShowOptions {
   readonly kind?: Filter["kind"];
   readonly action?: Filter["actions"];
   readonly name?: Filter["names"];
+  readonly source?: Filter["sources"];
   readonly cause?: Filter["causes"];
   readonly attribute?: Filter["aspects"];
   /** Text by default, or JSON with `--json`. */
@@ -42,8 +43,8 @@ export async function show(context: Context, wanted: string, options: ShowOption
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
   const format = options.format ?? (output.json ? "json" : "text");
-  const { kind, action: actions, name: names, cause: causes, attribute: aspects } = options;
-  const filter = { kind, actions, names, causes, aspects };
+  const { kind, action: actions, name: names, source: sources, cause: causes, attribute: aspects } = options;
+  const filter = { kind, actions, names, sources, causes, aspects };
   const stored = await openStoredChanges(context);
   try {
     // A plan that was found again is stored with the run that found it first.

@@ -1,9 +1,9 @@
+import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { basename, dirname } from "node:path";
+import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import cookie from "@fastify/cookie";
 import helmet from "@fastify/helmet";
-import assets from "@fastify/static";
 import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
@@ -42,6 +42,12 @@ const files: ReadonlyMap<string, string> = new Map([
   ["icon.svg", locally("assets/icon.svg")],
 ]);
 
+const contentTypes: Readonly<Record<string, string>> = {
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
 /** Nothing runs and nothing is loaded that does not come from here; Pico has its icons as data. */
 const policy = {
   "default-src": ["'none'"],
@@ -68,7 +74,6 @@ export async function openApp(options: AppOptions): Promise<App> {
     // Whoever serves TLS decides that for the whole host.
     strictTransportSecurity: false,
   });
-  await app.register(assets, { root: locally("assets"), serve: false });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
@@ -103,7 +108,8 @@ export async function openApp(options: AppOptions): Promise<App> {
     const path = files.get(file);
     if (path === undefined) throw new Refusal(404, "there is no such file");
     // Its address has the version of Rollcall.
-    return reply.sendFile(basename(path), dirname(path), { maxAge: 86_400_000 });
+    reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
+    return readFile(path);
   });
   addSession(app, options, send);
   await app.register(async (scope) => {

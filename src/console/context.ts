@@ -2,7 +2,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
-import type { Filter, PlanDifferences, StoredPlan } from "#plan/stored.ts";
+import type { Plan } from "#plan/change.ts";
+import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { HistoryEntry } from "#sync/history.ts";
@@ -25,7 +26,9 @@ export interface Plans {
    * Opens the plan of a run for as long as `read` takes. What it shows is as far as it matches the filter.
    * @throws {InputError} when the run has none
    */
-  read<Result>(run: RunRecord, filter: Filter, read: (plan: StoredPlan) => Promise<Result>): Promise<Result>;
+  read<Result>(run: RunRecord, filter: Filter, read: (plan: Plan) => Promise<Result>): Promise<Result>;
+  /** The same, for reading it page by page. */
+  excerpts<Result>(run: RunRecord, filter: Filter, read: (excerpts: Excerpts) => Promise<Result>): Promise<Result>;
   /** How the plan of a run differs from one that was shown before. */
   compare(shown: RunRecord, now: RunRecord): Promise<PlanDifferences>;
 }

@@ -91,11 +91,12 @@ const nobody = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 export const nothingShown: Counts = { users: nobody, groups: nobody, membershipsAdded: 0, membershipsRemoved: 0 };
 
 /** Tells the reader of a report that it does not show everything: `only: users`. */
-export function filterWords({ kind, actions, names, causes, groups, aspects }: Filter): string | undefined {
+export function filterWords({ kind, actions, names, sources, causes, groups, aspects }: Filter): string | undefined {
   const words = [
     ...(kind === undefined ? [] : [`${kind}s`]),
     ...(actions === undefined ? [] : [actions.join(", ")]),
     ...(names === undefined ? [] : [`called ${names.map(formatName).join(", ")}`]),
+    ...(sources === undefined ? [] : [`from ${sources.map(formatName).join(", ")}`]),
     ...(causes === undefined ? [] : [`explained by ${causes.join(", ")}`]),
     ...(groups === undefined ? [] : [`in or of the groups ${groups.map(formatName).join(", ")}`]),
     ...(aspects === undefined ? [] : [`changing ${aspects.join(", ")}`]),

@@ -20,6 +20,7 @@ export interface PlanFilter {
   readonly kind?: string | undefined;
   readonly action: readonly string[];
   readonly attribute: readonly string[];
+  readonly source: readonly string[];
   readonly cause: readonly string[];
   readonly name?: string | undefined;
   readonly group?: string | undefined;
@@ -33,7 +34,14 @@ export interface PlanPage {
   readonly mayDecide: boolean;
   readonly filter: PlanFilter;
   /** What of the plan matches the filter; absent: the changes are no longer stored. */
-  readonly shown?: { readonly counts: Counts; readonly sections: readonly PlanSection[] } | undefined;
+  readonly shown?:
+    | {
+        readonly count: number;
+        readonly sections: readonly PlanSection[];
+        /** The sources that a filter can name; none in an old plan. */
+        readonly sources: readonly string[];
+      }
+    | undefined;
 }
 
 /** A section of a plan with some of its changes. */
@@ -53,9 +61,13 @@ export function plan(page: PlanPage): Html {
   ${
     counts !== undefined &&
     !isEmpty(counts) &&
-    section("changes", "Changes", shown === undefined ? notStored : html`${filters(run, filter)} ${sections(page)}`)
+    section(
+      "changes",
+      "Changes",
+      shown === undefined ? notStored : html`${filters(run, filter, shown.sources)} ${sections(page)}`,
+    )
   }
-  ${downloads(run)} ${bar(page)}`;
+  ${downloads(page)} ${bar(page)}`;
 }
 
 /**
@@ -192,7 +204,7 @@ function option(value: string, label: string, given: readonly string[] | string 
   return html`<option value="${value}" ${chosen === value && html`selected`}>${label}</option>`;
 }
 
-function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html {
+function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter, sources: readonly string[]): Html {
   const known = all.filter(({ kind }) => kind !== "first");
   return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters">
     <label
@@ -222,6 +234,15 @@ function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html 
       >Group <input name="group" type="search" value="${exactValue(filter.group ?? "")}" placeholder="its whole name"
     /></label>
     ${
+      sources.length > 0 &&
+      html`<label
+        >Source
+        <select name="source">
+          ${option("", "any", filter.source)}${sources.map((each) => option(each, each, filter.source))}
+        </select></label
+      >`
+    }
+    ${
       known.length > 0 &&
       html`<label
         >Cause
@@ -235,8 +256,8 @@ function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html 
   </form>`;
 }
 
-function isFiltered({ kind, action, attribute, cause, name, group }: PlanFilter): boolean {
-  return [kind, name, group].some((each) => each !== undefined) || action.length + attribute.length + cause.length > 0;
+function isFiltered(filter: PlanFilter): boolean {
+  return queryOf(filter).size > 0;
 }
 
 function sections(page: PlanPage): Html {
@@ -320,11 +341,11 @@ function paging(
 
 /** The query of a filter. */
 function queryOf(filter: PlanFilter): URLSearchParams {
-  const { kind, action, attribute, cause, name: called, group } = filter;
+  const { kind, action, attribute, source, cause, name: called, group } = filter;
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries({ kind, name: called, group }))
     if (value !== undefined) query.set(key, value);
-  for (const [key, values] of Object.entries({ action, attribute, cause }))
+  for (const [key, values] of Object.entries({ action, attribute, source, cause }))
     for (const each of values) query.append(key, each);
   return query;
 }
@@ -376,14 +397,24 @@ function attributeChange({ attribute, from, to }: AttributeChange, isUpdate: boo
   return html`<span class="quiet">${attribute}</span> ${before}${arrow}${after}`;
 }
 
-function downloads({ id, digest }: RunRecord): Html | false {
+function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | false {
   if (digest === undefined) return false;
   const formats = planFormats.filter((each) => each !== "text");
   const labels: Readonly<Record<string, string>> = { html: "HTML", csv: "CSV", json: "JSON", markdown: "Markdown" };
-  return html`<p class="downloads">
-    Download
-    ${formats.map((format) => html`<a href="${at("/runs", id, "report")}?format=${format}" download>${labels[format] ?? format}</a> `)}
-  </p>`;
+  const links = (query: URLSearchParams): Html[] =>
+    formats.map((format) => {
+      const wanted = new URLSearchParams([["format", format], ...query]).toString();
+      return html`<a href="${at("/runs", id, "report")}?${wanted}" download>${labels[format] ?? format}</a> `;
+    });
+  return html`<p class="downloads">Download ${links(new URLSearchParams())}</p>
+    ${
+      isFiltered(filter) &&
+      shown !== undefined &&
+      shown.count > 0 &&
+      html`<p class="downloads">
+        Only ${pluralize(shown.count, "change that matches", "changes that match")} ${links(queryOf(filter))}
+      </p>`
+    }`;
 }
 
 /** What stays in sight: what would happen, and the decisions. */
@@ -392,7 +423,7 @@ function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
   const query = queryOf(filter).toString();
-  const some = shown === undefined ? 0 : changes(shown.counts);
+  const some = shown?.count ?? 0;
   return html`<div class="bar" role="region" aria-label="Decide">
     <span
       ><b>${pluralize(changes(counts), "change")}</b>
