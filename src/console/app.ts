@@ -20,6 +20,7 @@ import { layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
 import { addPeoplePages } from "./people-routes.ts";
+import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
 
@@ -82,10 +83,11 @@ export async function openApp(options: AppOptions): Promise<App> {
   );
   app.decorateRequest("visitor");
 
+  const hidden = options.pinboards === undefined ? (["pinboards"] as const) : [];
   const send: Send = (request, reply, frame, main) =>
     reply
       .type("text/html; charset=utf-8")
-      .send(layout({ ...frame, version, visitor: request.visitor }, main).toString());
+      .send(layout({ ...frame, version, visitor: request.visitor, hidden }, main).toString());
 
   app.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
@@ -119,6 +121,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addAuditPages(scope, options, send);
     addDoubtPages(scope, options, send);
     addPeoplePages(scope, options, send);
+    addPinboardPages(scope, options, send);
   });
   await app.ready();
   return {

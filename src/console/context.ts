@@ -1,9 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import type { HostPinboards } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
 import type { Plan } from "#plan/change.ts";
 import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
+import { UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { HistoryEntry } from "#sync/history.ts";
@@ -84,6 +86,8 @@ export interface AppOptions {
   readonly plans: Plans;
   readonly people: People;
   readonly accounts: Accounts;
+  /** Of the service whose listener has the console. */
+  readonly pinboards?: HostPinboards | undefined;
 }
 
 /** Sends a page. */
@@ -103,4 +107,18 @@ export function formOf({ body }: FastifyRequest): URLSearchParams {
 export function visitorOf({ visitor }: FastifyRequest): Visitor {
   if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
   return visitor;
+}
+
+/** The offset of a page, from its query. */
+export function offsetOf(from: unknown): number {
+  return typeof from === "string" && /^\d{1,9}$/.test(from) ? Number(from) : 0;
+}
+
+/** Aborted when whoever asked does not wait any more. */
+export function untilLeft({ raw }: FastifyReply): AbortSignal {
+  const left = new AbortController();
+  raw.once("close", () => {
+    if (!raw.writableFinished) left.abort(new UnavailableError("nobody waits for it any more"));
+  });
+  return left.signal;
 }
