@@ -42,6 +42,7 @@ const layers: Record<string, readonly string[]> = {
     "sync/notify/options",
     // What checks the values.
     "principals/compile",
+    "principals/credentials",
     "principals/expectations",
     "principals/lookup",
     "principals/rules",

@@ -23,6 +23,7 @@ import { addPeoplePages } from "./people-routes.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
+import { addRulesPages } from "./rules-routes.ts";
 
 /** The console's own server, without a listener. */
 export interface App {
@@ -122,6 +123,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addDoubtPages(scope, options, send);
     addPeoplePages(scope, options, send);
     addPinboardPages(scope, options, send);
+    addRulesPages(scope, options, send);
   });
   await app.ready();
   return {

@@ -6,7 +6,7 @@ import type { Control } from "#control/control.ts";
 import { serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions } from "./accounts.ts";
 import type { App } from "./app.ts";
-import type { People, Plans } from "./context.ts";
+import type { People, Plans, Trials } from "./context.ts";
 
 /** The web console of a daemon. */
 export interface Console {
@@ -23,6 +23,7 @@ export interface ConsoleOptions {
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: Plans;
   readonly people: People;
+  readonly trials: Trials;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: TargetAccountsOptions;
 }
@@ -47,6 +48,9 @@ const paths = [
   "/pinboards/:id",
   "/pinboards/:id/:visualization",
   "/pinboards/:id/:visualization/download",
+  "/rules",
+  "/rules/:id",
+  "/rules/:id/stop",
 ];
 
 /**

@@ -8,9 +8,11 @@ import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
 import { UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
+import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import type { ListedPrincipal, Listing } from "#sync/listing.ts";
 import type { RunRecord } from "#sync/record.ts";
+import type { Stage } from "#sync/sync.ts";
 import type { Accounts, Visitor } from "./accounts.ts";
 import type { Html } from "./html.ts";
 import type { Frame } from "./layout.ts";
@@ -77,6 +79,50 @@ export interface People {
   history(target: string, kind: Kind, name: string): Promise<KnownHistory>;
 }
 
+/** What somebody wants to try. */
+export interface TrialOrder {
+  readonly sync: string;
+  /** Its rules as YAML, changed. */
+  readonly text: string;
+  /** The user or group to explain. Absent: everybody is planned. */
+  readonly name?: string | undefined;
+}
+
+/** Rules that are tried, or were. */
+export interface Trial extends TrialOrder {
+  readonly id: string;
+  /** `failed` has an error; `stopped` may have one that says why. */
+  readonly state: "waiting" | "running" | "done" | "failed" | "stopped";
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly endedAt?: string | undefined;
+  /** What it is doing: with which rules, and how many records it has read. */
+  readonly progress?:
+    | { readonly side: Side; readonly stage?: Stage | undefined; readonly records?: number | undefined }
+    | undefined;
+  /** Of the sources. */
+  readonly warnings: readonly string[];
+  readonly explained?: ExplainedTwice | undefined;
+  readonly planned?: PlannedTwice | undefined;
+  readonly error?: ErrorDocument | undefined;
+}
+
+/** Tries rules on live data. Nothing of it is stored, and nothing can be applied. */
+export interface Trials {
+  /** The syncs to try rules for. */
+  syncs(): readonly { readonly sync: string; readonly target: string }[];
+  /** The rules of a sync as the daemon has them, as YAML, without secrets. */
+  rules(sync: string): string;
+  /**
+   * @param by who tries them: what the same person tried before is stopped
+   * @throws {UnavailableError} when too many wait already
+   */
+  begin(order: TrialOrder, by: string): Trial;
+  /** Undefined: it is not known, any more. */
+  find(id: string): Trial | undefined;
+  stop(id: string): void;
+}
+
 /** What all pages share. */
 export interface AppOptions {
   readonly version: string;
@@ -85,6 +131,7 @@ export interface AppOptions {
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: Plans;
   readonly people: People;
+  readonly trials: Trials;
   readonly accounts: Accounts;
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;

@@ -10,7 +10,7 @@ export interface Frame {
   readonly version: string;
   readonly visitor?: Visitor | undefined;
   /** The part of the console the page belongs to. */
-  readonly section?: "overview" | "runs" | "people" | "doubt" | "pinboards" | "audit" | undefined;
+  readonly section?: "overview" | "runs" | "people" | "doubt" | "rules" | "pinboards" | "audit" | undefined;
   /** The parts that this console does not have. */
   readonly hidden?: readonly Frame["section"][] | undefined;
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
@@ -22,6 +22,7 @@ const sections = [
   { name: "runs", href: "/runs", label: "Runs" },
   { name: "doubt", href: "/doubt", label: "In doubt" },
   { name: "people", href: "/people", label: "People and groups" },
+  { name: "rules", href: "/rules", label: "Rules" },
   { name: "pinboards", href: "/pinboards", label: "Pinboards" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
@@ -64,7 +65,7 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
         visitor !== undefined &&
         html`<ul>
           ${sections
-            .filter(({ name }) => !hidden.includes(name))
+            .filter(({ name }) => !hidden.includes(name) && isFor(visitor, name))
             .map(
               ({ name, href, label }) =>
                 html`<li><a href="${href}" ${name === section && html`aria-current="page"`}>${label}</a></li>`,
@@ -84,6 +85,11 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
       }
     </nav>
   </header>`;
+}
+
+/** Who may only look cannot try rules. */
+function isFor({ isAdministrator }: Visitor, section: Frame["section"]): boolean {
+  return isAdministrator || section !== "rules";
 }
 
 function body(live: string | undefined, main: Html): Html {

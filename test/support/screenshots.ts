@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { RunRecord } from "#sync/record.ts";
 import { openBrowser } from "./browser.ts";
+import type { TestBrowser } from "./browser.ts";
 import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
 
 /*
@@ -97,7 +98,7 @@ try {
   const { runs } = (await request("/runs")) as { runs: RunRecord[] };
   const applied = runs.find(({ state }) => state === "applied")?.id ?? id;
 
-  const pages = {
+  const pages: Record<string, string> = {
     overview: "/",
     runs: "/runs",
     run: `/runs/${applied}`,
@@ -116,10 +117,12 @@ try {
     "pinboard-usage": `/pinboards/${board}`,
     "pinboard-chart": `/pinboards/${board}/${visualization(1)}`,
     "pinboard-table": `/pinboards/${board}/${visualization(4)}`,
+    rules: "/rules",
     audit: "/audit",
     "not-found": "/runs/none",
   };
   await using browser = await openBrowser();
+  Object.assign(pages, await tried(browser, url, rows[20]?.split(",")[1] ?? ""));
   for (const [device, width] of Object.entries({ desktop: 1440, phone: 360 }))
     for (const colorScheme of ["light", "dark"] as const) {
       const window = await browser.window(url, { viewport: { width, height: 900 }, colorScheme });
@@ -141,4 +144,33 @@ try {
 } finally {
   await stopRollcall(running);
   await rm(company, { recursive: true, force: true });
+}
+
+/** Tries rules: for one user, for everybody, and what is refused. @returns their addresses */
+async function tried(browser: TestBrowser, url: string, login: string): Promise<Record<string, string>> {
+  const window = await browser.window(url);
+  const { page } = window;
+  await page.goto("/rules");
+  await window.signIn("admin", password);
+  const trials: Record<string, string> = {};
+  for (const [name, from, to, button] of [
+    ["rules-one", "displayName: entry.display_name", "displayName: upper(entry.display_name)", "Explain"],
+    [
+      "rules-all",
+      'entry.status != "left"',
+      'entry.status != "left" && entry.site != "Gdańsk"',
+      "Compare for everybody",
+    ],
+    ["rules-refused", "name: lower(entry.login)", "name: lowr(entry.login)\n      mail2: entry.mail", "Explain"],
+  ] as const) {
+    await page.goto("/rules");
+    const box = page.getByLabel("Rules of");
+    await box.fill((await box.inputValue()).replace(from, to));
+    await page.getByLabel("User or group").fill(login);
+    await page.getByRole("button", { name: button }).click();
+    await page.locator("#result time").waitFor();
+    trials[name] = new URL(page.url()).pathname;
+  }
+  await window.close();
+  return trials;
 }

@@ -18,6 +18,8 @@ import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
 import { createPeople } from "./people.ts";
 import type { DaemonPeople } from "./people.ts";
+import { createTrials } from "./trials.ts";
+import type { DaemonTrials } from "./trials.ts";
 import type { Reloaded } from "./reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
@@ -101,7 +103,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     },
     warn: (message) => log.warn(message),
   });
-  const routes = await openRoutes(options, control, { plans, people }, () => current());
+  const trials = createTrials({ current: () => current(), log });
+  const routes = await openRoutes(options, control, { plans, people, trials }, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -148,9 +151,11 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       isStopping = true;
       control.beginStopping();
       void people.close();
+      void trials.close();
     },
     stop: async () => {
       await people.close();
+      await trials.close();
       await withdrawDaemon(data);
       await listener?.stop();
     },
@@ -161,7 +166,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
-  { plans, people }: { readonly plans: Plans; readonly people: DaemonPeople },
+  readers: { readonly plans: Plans; readonly people: DaemonPeople; readonly trials: DaemonTrials },
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;
@@ -170,8 +175,7 @@ async function openRoutes(
     version,
     log,
     control,
-    plans,
-    people,
+    ...readers,
     ...configuration.console,
     targets: {
       targets: () => Object.keys(current().targets),

@@ -38,7 +38,7 @@
         ["j, k", "next, previous row"],
         ["Enter", "open the row"],
         ["/", "search or filter"],
-        ["g o, g r, g d, g p, g b, g a", "overview, runs, in doubt, people and groups, pinboards, audit"],
+        ["g o, g r, g d, g p, g u, g b, g a", "overview, runs, in doubt, people and groups, rules, pinboards, audit"],
         ["?", "this help"],
       ];
       const article = document.createElement("article");
@@ -88,7 +88,9 @@
       return;
     const { key } = event;
     const went =
-      before === "g" ? { o: "/", r: "/runs", d: "/doubt", p: "/people", b: "/pinboards", a: "/audit" }[key] : undefined;
+      before === "g"
+        ? { o: "/", r: "/runs", d: "/doubt", p: "/people", u: "/rules", b: "/pinboards", a: "/audit" }[key]
+        : undefined;
     before = key;
     if (went !== undefined) location.assign(went);
     else if (key === "j") move(1);

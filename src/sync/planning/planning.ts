@@ -54,6 +54,8 @@ export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observe
   readonly overrides?: readonly Overridable[] | undefined;
   /** Names of users and groups: only these change, everything else stays as it is in the target. */
   readonly for?: readonly string[] | undefined;
+  /** Called once `desired` is there, before limits take changes out of it. */
+  readonly made?: (() => Promise<void>) | undefined;
 }
 
 /** Plans from the sources and the rules. Sources that change while they are read are read again, once. */
@@ -81,6 +83,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
     // Who is meant is found while records are read.
     mustRead: options.mustRead === true || people !== undefined,
   });
+  await options.made?.();
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
   const explain = async (): Promise<readonly Cause[]> =>
