@@ -1,21 +1,18 @@
-import { amountOf, describeCause } from "#plan/causes.ts";
-import type { Cause } from "#plan/causes.ts";
-import type { Change, Counts } from "#plan/change.ts";
-import { expectationLines } from "#plan/render/expectations.ts";
-import { capitalized, isEmpty, nameLimits, totalsOf, worthShowing } from "#plan/render/shared.ts";
-import type { Words } from "#plan/render/shared.ts";
+import type { Counts } from "#plan/change.ts";
+import { capitalized, isEmpty, nameLimits, sectionsOf, totalsOf } from "#plan/render/shared.ts";
+import type { Section, Words } from "#plan/render/shared.ts";
 import type { Explanation, RecordExplanation } from "#sync/explain/explain.ts";
 import type { Outcome } from "#sync/explain/outcome.ts";
 import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { Stage } from "#sync/sync.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
-import { empty, gauge, name, notice, when } from "#console/components.ts";
+import { empty, name, notice, section, when } from "#console/components.ts";
 import type { Trial } from "#console/context.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { tokenField } from "#console/layout.ts";
-import { changeRow } from "#console/pages/plan.ts";
+import { changeRow, changesTogether, judgement } from "#console/pages/plan.ts";
 import { bySync } from "#console/pages/principal.ts";
 
 export interface RulesPage {
@@ -230,21 +227,24 @@ function sayOf(outcome: Outcome | undefined): string {
 
 function subject(before: Outcome | undefined, after: Outcome | undefined): Html {
   const { kind, name: called } = after ?? before ?? { kind: "user", name: "" };
-  const side = (label: string, outcome: Outcome | undefined): Html =>
-    html`<div>
-      <dt>${label}</dt>
-      <dd>
-        ${
-          outcome === undefined
-            ? html`<span class="quiet">there is none</span>`
-            : html`<span class="${outcome.action}">${actions[outcome.action]}</span>: ${outcome.why}
-                ${outcome.change !== undefined && outcome.action !== "delete" && changeRow(outcome.change)}`
-        }
-      </dd>
-    </div>`;
   return html`<div class="explained">
     <p>${kind} ${name(called)}</p>
     <dl class="facts">${side("now", before)} ${side("changed", after)}</dl>
+  </div>`;
+}
+
+/** What becomes of somebody with one of the two rules. */
+function side(label: string, outcome: Outcome | undefined): Html {
+  return html`<div>
+    <dt>${label}</dt>
+    <dd>
+      ${
+        outcome === undefined
+          ? html`<span class="quiet">there is none</span>`
+          : html`<span class="${outcome.action}">${actions[outcome.action]}</span>: ${outcome.why}
+              ${outcome.change !== undefined && outcome.action !== "delete" && changeRow(outcome.change)}`
+      }
+    </dd>
   </div>`;
 }
 
@@ -259,10 +259,6 @@ interface RuleRow {
 /** The rules of a record that say something else than before, and what becomes of it where that differs. */
 function differingRules(before: RecordExplanation | undefined, after: RecordExplanation | undefined): RuleRow[] {
   const traces = pairs(before?.rules ?? [], after?.rules ?? [], ({ rule }) => rule);
-  const cell = (trace: RecordExplanation["rules"][number] | undefined): Html =>
-    trace === undefined
-      ? html`<span class="quiet">no rule</span>`
-      : html`<code>${trace.expression}</code><br />→ <bdi>${said(trace)}</bdi>`;
   const rows = traces.flatMap(([one, other]): RuleRow[] =>
     one !== undefined && other !== undefined && one.expression === other.expression && said(one) === said(other)
       ? []
@@ -275,6 +271,12 @@ function differingRules(before: RecordExplanation | undefined, after: RecordExpl
       after: html`<bdi>${verdictOf(after)}</bdi>`,
     });
   return rows;
+}
+
+/** What a rule says. */
+function cell(trace: RecordExplanation["rules"][number] | undefined): Html {
+  if (trace === undefined) return html`<span class="quiet">no rule</span>`;
+  return html`<code>${trace.expression}</code><br />→ <bdi>${said(trace)}</bdi>`;
 }
 
 function said({ value, error }: RecordExplanation["rules"][number]): string {
@@ -329,24 +331,22 @@ function forAll({ counts, sections, before, after }: PlannedTwice, sync: string)
             <b>${capitalized(totalsOf(counts, { words }))}</b>
             <span class="quiet">if these rules replace those of ${name(sync)}, whatever the target has today.</span>
           </p>
-          ${sections.map(({ action, kind, count, changes }) => section(`${capitalized(words[action])} ${kind}s`, action, count, changes))}`
+          ${sectionsOf({ counts }, words).map((each) => excerpt(each, sections))}`
   }
-  ${verdict(before, after)} ${nextRun(before.counts, after.counts)} ${limits(after)}
-  ${causes("Causes with the changed rules", after.causes)} ${expectations(after)}`;
+  ${verdict(before, after)} ${nextRun(before.counts, after.counts)} ${judgement(after)}`;
 }
 
-const signs = { create: "+", update: "~", delete: "−" } as const;
-
-function section(title: string, action: keyof typeof signs, count: number, changes: readonly Change[]): Html {
+/** The first changes of an action and kind. */
+function excerpt(section: Section, sections: PlannedTwice["sections"]): Html {
+  const { kind, action, count } = section;
+  const { changes = [] } = sections.find((each) => each.kind === kind && each.action === action) ?? {};
   const rest = count - changes.length;
-  return html`<details ${count <= changes.length && html`open`} class="changes">
-    <summary data-row>
-      <span class="${action}"><span aria-hidden="true">${signs[action]}</span> ${title}</span>
-      <span class="quiet">${formatNumber(count)}</span>
-    </summary>
-    ${changes.map((change) => changeRow(change))}
-    ${rest > 0 && html`<p class="quiet">… and ${formatNumber(rest)} more: <code>rollcall plan --compare</code> lists all</p>`}
-  </details>`;
+  return changesTogether(
+    section,
+    html`${changes.map((change) => changeRow(change))}
+    ${rest > 0 && html`<p class="quiet">… and ${formatNumber(rest)} more: <code>rollcall plan --compare</code> lists all</p>`}`,
+    rest === 0,
+  );
 }
 
 /** Whether limits would hold the next run, and whether they do without the change. */
@@ -371,9 +371,10 @@ function nextRun(before: Counts, after: Counts): Html {
         ${read(before) === read(after) ? formatNumber(read(after)) : html`<b>${formatNumber(read(after))}</b>`}
       </td>
     </tr>`;
-  return html`<section aria-labelledby="next-run">
-    <h3 id="next-run">The next run</h3>
-    <table class="totals">
+  return section(
+    "next-run",
+    "The next run",
+    html`<table class="totals">
       <thead>
         <tr>
           <td></td>
@@ -391,59 +392,6 @@ function nextRun(before: Counts, after: Counts): Html {
         ${row("memberships added", (counts) => counts.membershipsAdded)}
         ${row("memberships removed", (counts) => counts.membershipsRemoved)}
       </tbody>
-    </table>
-  </section>`;
-}
-
-function limits({ limits: checks }: Outlook): Html | false {
-  const shown = worthShowing(checks);
-  return (
-    shown.length > 0 &&
-    html`<section aria-labelledby="limits">
-      <h3 id="limits">Limits with the changed rules</h3>
-      <div class="gauges">${shown.map(gauge)}</div>
-    </section>`
-  );
-}
-
-/** How many causes are shown. */
-const causesShown = 8;
-
-function causes(title: string, all: readonly Cause[] = []): Html | false {
-  const known = all.filter(({ kind }) => kind !== "first");
-  const rest = known.length - causesShown;
-  return (
-    known.length > 0 &&
-    html`<section aria-labelledby="causes">
-      <h3 id="causes">${title}</h3>
-      <ul class="causes">
-        ${known.slice(0, causesShown).map(
-          (cause) =>
-            html`<li>
-              <b>${amountOf(cause)}</b> ${describeCause(cause)}
-              <small>${cause.users + cause.groups > 1 ? "such as" : ""} ${name(cause.example.name)}</small>
-            </li>`,
-        )}
-      </ul>
-      ${rest > 0 && html`<p class="quiet">… and ${pluralize(rest, "more cause")}</p>`}
-    </section>`
-  );
-}
-
-function expectations({ expectations: checks, causes: all }: Outlook): Html | false {
-  const lines = expectationLines(checks, { causes: all });
-  return (
-    lines.length > 0 &&
-    html`<section aria-labelledby="expectations">
-      <h3 id="expectations">Expectations with the changed rules</h3>
-      <ul class="causes">
-        ${lines.map(
-          ({ tone, text, details }) =>
-            html`<li>
-              <span class="${tone}">${text}</span> ${details.map((line) => html`<br /><small>${line}</small>`)}
-            </li>`,
-        )}
-      </ul>
-    </section>`
+    </table>`,
   );
 }

@@ -109,7 +109,7 @@ test.each([
   ["its heartbeat", "    heartbeat: https://evil.example/"],
   ["its export", "    export: { database: x }"],
 ])("%s cannot be changed", async (_what, line) => {
-  const at = (await rulesText(await running(), "staff")).split("\n").length;
+  const at = rulesText(await running(), "staff").split("\n").length;
   const key = line.trim().split(":", 1)[0] ?? "";
   const problems = await refused((text) => `${text}${line}\n`);
   const column = line.length - line.trimStart().length + 1;
@@ -166,7 +166,9 @@ test.each(["userPassword", "unicodePwd", "USERPASSWORD", "ms-Mcs-AdmPwd", "2.5.4
 test("a password that the rules read already may be read", async () => {
   const configuration = await running(yaml.replaceAll("name: entry.uid", "name: entry.password"));
   const text = rulesText(configuration, "staff");
-  await changeRules(configuration, "staff", text.replace("entry.password", "lower(entry.password)"), environment);
+  const change = text.replace("entry.password", "lower(entry.password)");
+  const { syncs } = await changeRules(configuration, "staff", change, environment);
+  expect(syncs["staff"]?.rules.users.name).toBe("lower(entry.password)");
 });
 
 test("what is wrong is told as the reader of the configuration tells it, without secrets", async () => {
