@@ -26,7 +26,8 @@ export interface Accounts {
   readonly secure: boolean;
   /** The targets to choose from; none: there is nothing to choose. */
   readonly targets: () => readonly string[];
-  find(request: FastifyRequest): Promise<Visitor | undefined>;
+  /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
+  find(request: FastifyRequest, isUse: boolean): Promise<Visitor | undefined>;
   /** @throws {RollcallError} when the account cannot be checked */
   signIn(request: FastifyRequest, credentials: Credentials): Promise<SignIn>;
   signOut(visitor: Visitor): Promise<void>;
@@ -60,7 +61,7 @@ export function serviceAccounts(
     cookie: sessionCookie,
     secure: host.secure,
     targets: () => [],
-    find: (request) => host.find(its(request)),
+    find: (request, isUse) => host.find(its(request), isUse),
     signIn: (request, credentials) => host.signIn(its(request), credentials),
     signOut: ({ token }) => host.signOut(token),
   };
@@ -102,7 +103,7 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
     cookie,
     secure: false,
     targets: () => (targets().length > 1 ? targets() : []),
-    find: async (request) => {
+    find: async (request, isUse) => {
       const token = request.cookies[cookie];
       const session = token === undefined ? undefined : sessions.get(digestOf(token));
       if (token === undefined || session === undefined) return undefined;
@@ -111,7 +112,7 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
         sessions.delete(digestOf(token));
         return undefined;
       }
-      session.lastUsed = time;
+      if (isUse) session.lastUsed = time;
       return { ...session, token, address: addressOf(request) };
     },
     signIn: async (request, credentials) => {

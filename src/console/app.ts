@@ -16,7 +16,7 @@ import { addAuditPages } from "./audit-routes.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
 import { formOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
-import { layout } from "./layout.ts";
+import { byItself, layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
 import { addPeoplePages } from "./people-routes.ts";
@@ -24,6 +24,7 @@ import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
 import { addRulesPages } from "./rules-routes.ts";
+import { addSyncPages } from "./sync-routes.ts";
 
 /** The console's own server, without a listener. */
 export interface App {
@@ -124,6 +125,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addPeoplePages(scope, options, send);
     addPinboardPages(scope, options, send);
     addRulesPages(scope, options, send);
+    addSyncPages(scope, options, send);
   });
   await app.ready();
   return {
@@ -158,7 +160,7 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
 
   app.get("/sign-in", async (request, reply) => {
     const { next } = request.query as { next?: unknown };
-    if ((await accounts.find(request)) !== undefined) return reply.redirect(ownPath(next), 303);
+    if ((await accounts.find(request, true)) !== undefined) return reply.redirect(ownPath(next), 303);
     return page(request, reply, { next: ownPath(next) });
   });
   app.post("/sign-in", async (request, reply) => {
@@ -187,7 +189,7 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
 /** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */
 function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Accounts): void {
   scope.addHook("onRequest", async (request, reply) => {
-    const visitor = await accounts.find(request);
+    const visitor = await accounts.find(request, isUse(request));
     if (visitor === undefined) {
       // A part of a page would show the sign-in in the middle of it.
       if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
@@ -213,6 +215,11 @@ function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Acco
     if (request.visitor !== undefined) await accounts.signOut(request.visitor);
     return reply.clearCookie(accounts.cookie, { path: "/" }).redirect("/sign-in", 303);
   });
+}
+
+/** Whether a person asks, not an open page that brings itself up to date: that must not keep its session for ever. */
+function isUse({ headers, routeOptions }: FastifyRequest): boolean {
+  return headers[byItself] === undefined && routeOptions.url !== "/events";
 }
 
 /** A path of this console, whatever a link says: never another site. */

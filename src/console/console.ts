@@ -6,7 +6,7 @@ import type { Control } from "#control/control.ts";
 import { serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions } from "./accounts.ts";
 import type { App } from "./app.ts";
-import type { People, Plans, Trials } from "./context.ts";
+import type { Connections, People, Plans, Trials } from "./context.ts";
 
 /** The web console of a daemon. */
 export interface Console {
@@ -24,6 +24,7 @@ export interface ConsoleOptions {
   readonly plans: Plans;
   readonly people: People;
   readonly trials: Trials;
+  readonly connections: Connections;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: TargetAccountsOptions;
 }
@@ -51,6 +52,9 @@ const paths = [
   "/rules",
   "/rules/:id",
   "/rules/:id/stop",
+  "/syncs/:sync/run",
+  "/connections",
+  "/connections/check",
 ];
 
 /**

@@ -11,7 +11,8 @@ import type { Explanation } from "#sync/explain/explain.ts";
 import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import type { ListedPrincipal, Listing } from "#sync/listing.ts";
-import type { RunRecord } from "#sync/record.ts";
+import type { Actor, RunRecord } from "#sync/record.ts";
+import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
 import type { Accounts, Visitor } from "./accounts.ts";
 import type { Html } from "./html.ts";
@@ -123,6 +124,72 @@ export interface Trials {
   stop(id: string): void;
 }
 
+/** A sync as it is configured. Durations are in milliseconds. */
+export interface ConfiguredSync {
+  readonly sync: string;
+  readonly target: string;
+  readonly sources: readonly { readonly name: string; readonly optional: boolean }[];
+  /** A cron expression, and the time zone it is in; absent: on demand, and that of this machine. */
+  readonly schedule?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly retries: number;
+  /** How long it may go without a success; absent: forever. */
+  readonly overdueAfter?: number | undefined;
+  readonly approval: ApprovalPolicy;
+  /** How long whoever has left the sources stays in the target. */
+  readonly grace: number;
+  /** What a tripped limit does. */
+  readonly beyondLimits: "hold" | "apply-the-rest";
+  readonly exports: boolean;
+}
+
+/** What can be checked. */
+export type Checked = "sync" | "source" | "target";
+
+/** What `rollcall check` says of one name of the configuration, without secrets. */
+export interface CheckFinding {
+  readonly what: Checked;
+  readonly name: string;
+  /** `5 users, 2 groups`, `reached`; absent: it failed. */
+  readonly headline?: string | undefined;
+  /** What was reached, how the connection is protected, and as whom. */
+  readonly reached: readonly string[];
+  /** The first principals that the rules make. */
+  readonly principals: readonly Readonly<Record<string, unknown>>[];
+  /** For a person to look at. */
+  readonly problems: readonly string[];
+  readonly error?: ErrorDocument | undefined;
+}
+
+/** A check that somebody asked for: it waits or is under way, or it has ended. */
+export interface Check {
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** Who asked for it. */
+  readonly by: string;
+  /** What is being done; absent: it waits for another check. */
+  readonly progress?: string | undefined;
+  /** What was found; absent: it has not ended. */
+  readonly findings?: readonly CheckFinding[] | undefined;
+  /** How long it took, once it has ended. */
+  readonly milliseconds?: number | undefined;
+}
+
+/** The sources, targets and syncs of the configuration, and what `rollcall check` says of them. */
+export interface Connections {
+  syncs(): readonly ConfiguredSync[];
+  /** With the word after `connector:`. */
+  sources(): readonly { readonly name: string; readonly connector: string }[];
+  /** With its address without a password; undefined: the service of this data folder. */
+  targets(): readonly { readonly name: string; readonly address?: string | undefined }[];
+  /** The last check of something; undefined: there was none since the daemon began. */
+  checked(what: Checked, name: string): Check | undefined;
+  /** Begins a check, unless one is under way. A sync is checked with its sources. */
+  check(what: Checked, name: string, by: Actor): void;
+  /** Calls `listener` whenever a check moves on. Returns a function that ends that. */
+  subscribe(listener: () => void): () => void;
+}
+
 /** What all pages share. */
 export interface AppOptions {
   readonly version: string;
@@ -132,6 +199,7 @@ export interface AppOptions {
   readonly plans: Plans;
   readonly people: People;
   readonly trials: Trials;
+  readonly connections: Connections;
   readonly accounts: Accounts;
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;
@@ -144,6 +212,12 @@ export type Send = (
   frame: Omit<Frame, "version" | "visitor">,
   main: Html,
 ) => FastifyReply;
+
+/** Whoever is signed in, for the journal and the audit log. @throws {Refusal} 401 */
+export function actorOf(request: FastifyRequest): Actor {
+  const { name, address } = visitorOf(request);
+  return { name, from: address };
+}
 
 /** The fields of a form. */
 export function formOf({ body }: FastifyRequest): URLSearchParams {

@@ -10,7 +10,16 @@ export interface Frame {
   readonly version: string;
   readonly visitor?: Visitor | undefined;
   /** The part of the console the page belongs to. */
-  readonly section?: "overview" | "runs" | "people" | "doubt" | "rules" | "pinboards" | "audit" | undefined;
+  readonly section?:
+    | "overview"
+    | "runs"
+    | "people"
+    | "doubt"
+    | "rules"
+    | "pinboards"
+    | "connections"
+    | "audit"
+    | undefined;
   /** The parts that this console does not have. */
   readonly hidden?: readonly Frame["section"][] | undefined;
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
@@ -24,11 +33,24 @@ const sections = [
   { name: "people", href: "/people", label: "People and groups" },
   { name: "rules", href: "/rules", label: "Rules" },
   { name: "pinboards", href: "/pinboards", label: "Pinboards" },
+  { name: "connections", href: "/connections", label: "Sources and targets" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
 
-/** htmx would add a style element, which the policy forbids; nothing here needs inheritance or history. */
-const settings = JSON.stringify({ includeIndicatorCSS: false, history: false });
+/** The header of requests that an open page makes by itself. */
+export const byItself = "x-rollcall-by-itself";
+
+const byItselfHeaders = JSON.stringify({ [byItself]: "1" });
+
+/**
+ * htmx would add a style element, which the policy forbids; nothing here needs inheritance or history. What a person has
+ * opened stays open when the page is brought up to date.
+ */
+const settings = JSON.stringify({
+  includeIndicatorCSS: false,
+  history: false,
+  morphIgnore: ["data-htmx-powered", "open"],
+});
 
 /** A whole page. */
 export function layout({ title, version, visitor, section, hidden = [], live }: Frame, main: Html): Html {
@@ -99,6 +121,7 @@ function body(live: string | undefined, main: Html): Html {
     tabindex="-1"
     hx-get="${live}"
     hx-trigger="changed from:#live"
+    hx-headers="${byItselfHeaders}"
     hx-select="#main"
     hx-target="#main"
     hx-swap="outerMorph"

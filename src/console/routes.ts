@@ -16,8 +16,8 @@ import { runs } from "#console/pages/runs.ts";
 const pace = 500;
 
 /** Adds the pages that show something. */
-export function addPages(scope: FastifyInstance, { control }: AppOptions, send: Send): void {
-  const progress = follow(scope, { control });
+export function addPages(scope: FastifyInstance, { control, connections }: AppOptions, send: Send): void {
+  const progress = follow(scope, { control, connections });
 
   scope.get("/", async (request, reply) => {
     const { coordinator } = control.daemon();
@@ -29,6 +29,7 @@ export function addPages(scope: FastifyInstance, { control }: AppOptions, send: 
           all.filter(({ sync }) => sync === standing.sync),
           now,
         ),
+        mayRun: mayDecide(visitorOf(request), standing.target),
       }),
     );
     return send(request, reply, { title: "Overview", section: "overview", live: "/" }, overview({ now, syncs }));
@@ -39,7 +40,12 @@ export function addPages(scope: FastifyInstance, { control }: AppOptions, send: 
     const filter = given(request.query);
     const found = listRuns(coordinator, read(runsQuery, filter, "query"));
     const syncs = coordinator.syncs().map(({ sync }) => sync);
-    const page = runs({ now: Date.now(), ...found, syncs, filter });
+    const visitor = visitorOf(request);
+    const runnable = coordinator
+      .syncs()
+      .filter(({ sync, target }) => mayDecide(visitor, target) && (filter["sync"] ?? sync) === sync)
+      .map(({ sync }) => sync);
+    const page = runs({ now: Date.now(), ...found, syncs, runnable, filter });
     return send(request, reply, { title: "Runs", section: "runs", live: request.url }, page);
   });
 
@@ -77,10 +83,14 @@ function given(query: unknown): Record<string, string> {
  * listens.
  * @returns how many records the stage under way of each run has got to
  */
-function follow(scope: FastifyInstance, { control }: Pick<AppOptions, "control">): ReadonlyMap<string, number> {
+function follow(
+  scope: FastifyInstance,
+  { control, connections }: Pick<AppOptions, "control" | "connections">,
+): ReadonlyMap<string, number> {
   const streams = createEventStreams();
   const progress = new Map<string, number>();
   let unsubscribe: (() => void) | undefined;
+  let unsubscribeChecks: (() => void) | undefined;
   let timer: NodeJS.Timeout | undefined;
   const changed = (): void => {
     timer ??= setTimeout(() => {
@@ -96,11 +106,13 @@ function follow(scope: FastifyInstance, { control }: Pick<AppOptions, "control">
       } else if (event.type === "run") progress.delete(event.run.id);
       changed();
     });
+    unsubscribeChecks ??= connections.subscribe(changed);
     return reply.type("text/event-stream").send(streams.open(undefined));
   });
   scope.addHook("preClose", (done) => {
     clearTimeout(timer);
     unsubscribe?.();
+    unsubscribeChecks?.();
     streams.close();
     done();
   });

@@ -27,7 +27,8 @@ export type SignIn =
 export interface HostAccounts {
   /** The cookie of a session travels over TLS only. */
   readonly secure: boolean;
-  find(request: FastifyRequest): Promise<SignedIn | undefined>;
+  /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
+  find(request: FastifyRequest, isUse: boolean): Promise<SignedIn | undefined>;
   /** Opens a session. */
   signIn(
     request: FastifyRequest,

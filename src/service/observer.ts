@@ -58,8 +58,8 @@ export interface RouteHost {
 export interface RouteAccounts {
   /** The cookie of a session travels over TLS only. */
   readonly secure: boolean;
-  /** Who is signed in; undefined without a session. Counts as a use of it. */
-  find(request: FastifyRequest): Promise<RouteCaller | undefined>;
+  /** Who is signed in; undefined without a session. @param isUse whether this counts as a use of it */
+  find(request: FastifyRequest, isUse: boolean): Promise<RouteCaller | undefined>;
   /** Opens a session, slowed down like every login (0.8). */
   signIn(
     request: FastifyRequest,

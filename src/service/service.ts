@@ -181,8 +181,8 @@ async function open(options: ServiceOptions): Promise<Service> {
     contentType: (request) => request.exchange.contentType,
     accounts: {
       secure: loginSettings.secure,
-      find: async (request) => {
-        const caller = await callers.find(request);
+      find: async (request, isUse) => {
+        const caller = await callers.find(request, isUse);
         if (caller === undefined) return undefined;
         const { name, token } = caller;
         const isAdministrator = await callers.holds(caller, "administration");

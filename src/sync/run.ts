@@ -21,7 +21,7 @@ import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import type { Target } from "./ports.ts";
-import type { NoteSubject } from "./record.ts";
+import type { NoteSubject, SourceRead } from "./record.ts";
 import { prepareList, verify } from "./apply.ts";
 import type { Stage, Sync } from "./sync.ts";
 
@@ -85,6 +85,8 @@ export interface Report {
   readonly departures?: Departures | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
   readonly quarantined?: number | undefined;
+  /** What was found in each source. Absent for a stored plan. */
+  readonly sources?: readonly SourceRead[] | undefined;
 }
 
 export interface RunResult {

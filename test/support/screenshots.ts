@@ -22,7 +22,11 @@ const password = "screenshots-only";
 await mkdir(folder, { recursive: true });
 await cp(new URL("../../config", import.meta.url), company, { recursive: true });
 const sample = await readFile(configuration, "utf8");
-const deletions = "deletions: { after: 0 }\n    limits: { deletes: { count: 5 } }";
+const deletions = `deletions: { after: 0 }
+    limits: { deletes: { count: 5 } }
+    expectations:
+      - { name: enough people, expect: users.size() > 150 }
+      - { name: nobody is called evil, over: users, expect: name != "evil", otherwise: warn }`;
 await writeFile(
   configuration,
   sample
@@ -118,6 +122,8 @@ try {
     "pinboard-chart": `/pinboards/${board}/${visualization(1)}`,
     "pinboard-table": `/pinboards/${board}/${visualization(4)}`,
     rules: "/rules",
+    connections: "/connections",
+    "run-now": "/syncs/staff/run",
     audit: "/audit",
     "not-found": "/runs/none",
   };
@@ -133,6 +139,12 @@ try {
       await take("sign-in");
       await window.signIn("admin", password);
       await window.page.waitForURL(/\/$/);
+      // As it looks once somebody has checked everything.
+      await window.page.goto("/connections");
+      for (const label of ["Check the sources and rules", "Check the target"]) {
+        await window.page.getByRole("button", { name: label }).click();
+        await window.page.getByRole("button", { name: label }).waitFor();
+      }
       for (const [name, path] of Object.entries(pages)) {
         if (!wanted.test(name)) continue;
         await window.page.goto(path, { waitUntil: "networkidle" });

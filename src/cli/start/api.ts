@@ -14,12 +14,12 @@ import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
+import type { ConsoleOptions } from "#console/console.ts";
 import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
+import { createConnections } from "./connections.ts";
 import { createPeople } from "./people.ts";
-import type { DaemonPeople } from "./people.ts";
 import { createTrials } from "./trials.ts";
-import type { DaemonTrials } from "./trials.ts";
 import type { Reloaded } from "./reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
@@ -103,8 +103,9 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     },
     warn: (message) => log.warn(message),
   });
+  const connections = createConnections({ current: () => current(), embedded: options.embedded, log });
   const trials = createTrials({ current: () => current(), log });
-  const routes = await openRoutes(options, control, { plans, people, trials }, () => current());
+  const routes = await openRoutes(options, control, { plans, people, connections, trials }, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -151,10 +152,12 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       isStopping = true;
       control.beginStopping();
       void people.close();
+      void connections.close();
       void trials.close();
     },
     stop: async () => {
       await people.close();
+      await connections.close();
       await trials.close();
       await withdrawDaemon(data);
       await listener?.stop();
@@ -166,7 +169,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
-  readers: { readonly plans: Plans; readonly people: DaemonPeople; readonly trials: DaemonTrials },
+  readers: Pick<ConsoleOptions, "plans" | "people" | "connections" | "trials">,
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;

@@ -27,6 +27,18 @@
     }
   }
 
+  /** Where `g` and a key lead. */
+  const places = {
+    o: ["/", "overview"],
+    r: ["/runs", "runs"],
+    d: ["/doubt", "in doubt"],
+    p: ["/people", "people and groups"],
+    u: ["/rules", "rules"],
+    b: ["/pinboards", "pinboards"],
+    s: ["/connections", "sources and targets"],
+    a: ["/audit", "audit"],
+  };
+
   /** The dialog that names the keys. */
   function showKeys() {
     let dialog = document.querySelector("dialog#keys");
@@ -38,7 +50,14 @@
         ["j, k", "next, previous row"],
         ["Enter", "open the row"],
         ["/", "search or filter"],
-        ["g o, g r, g d, g p, g u, g b, g a", "overview, runs, in doubt, people and groups, rules, pinboards, audit"],
+        [
+          Object.keys(places)
+            .map((key) => `g ${key}`)
+            .join(", "),
+          Object.values(places)
+            .map(([, what]) => what)
+            .join(", "),
+        ],
         ["?", "this help"],
       ];
       const article = document.createElement("article");
@@ -87,10 +106,7 @@
     )
       return;
     const { key } = event;
-    const went =
-      before === "g"
-        ? { o: "/", r: "/runs", d: "/doubt", p: "/people", u: "/rules", b: "/pinboards", a: "/audit" }[key]
-        : undefined;
+    const went = before === "g" ? places[key]?.[0] : undefined;
     before = key;
     if (went !== undefined) location.assign(went);
     else if (key === "j") move(1);

@@ -2,7 +2,6 @@ import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { AttributeChange, Change, Counts, KindCounts } from "#plan/change.ts";
-import { expectationLines } from "#plan/render/expectations.ts";
 import { isEmpty, nameLimits, noChange, planFormats, share, totalsOf, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import { aspects } from "#plan/stored.ts";
@@ -11,6 +10,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { amount, empty, gauge, name, notice, section, when } from "#console/components.ts";
+import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { heading, problem, tabs } from "#console/pages/run.ts";
@@ -156,26 +156,6 @@ function amountOrNone(action: "create" | "update" | "delete", count: number): Ht
 function limits({ limits: checks }: Judged): Html | false {
   const shown = worthShowing(checks);
   return shown.length > 0 && section("limits", "Limits", html`<div class="gauges">${shown.map(gauge)}</div>`);
-}
-
-/** What must be true of the users and groups that the run leaves. */
-function expectations({ expectations: checks, causes: all }: Judged): Html | false {
-  const lines = expectationLines(checks, { causes: all });
-  return (
-    lines.length > 0 &&
-    section(
-      "expectations",
-      "Expectations",
-      html`<ul class="causes">
-        ${lines.map(
-          ({ tone, text, details }) =>
-            html`<li>
-              <span class="${tone}">${text}</span> ${details.map((line) => html`<br /><small>${line}</small>`)}
-            </li>`,
-        )}
-      </ul>`,
-    )
-  );
 }
 
 function causes({ causes: all = [] }: Judged, changesOf: Parameters<typeof summary>[2]): Html | false {

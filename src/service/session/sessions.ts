@@ -29,8 +29,11 @@ export interface Sessions {
   openLocal(user: SessionUser): string;
   /** Whether it was opened with `openLocal`. */
   isLocal(token: string): boolean;
-  /** The user of the session with this token; undefined when it has ended or never existed. Counts as a use. */
-  find(token: string): SessionUser | undefined;
+  /**
+   * The user of the session with this token; undefined when it has ended or never existed.
+   * @param isUse whether this counts as a use, from which the idle time begins anew; default: true
+   */
+  find(token: string, isUse?: boolean): SessionUser | undefined;
   end(token: string): Promise<void>;
   /** The number of open sessions. */
   count(): number;
@@ -142,11 +145,12 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
       return token;
     },
     isLocal: (token) => sessions.get(digestOf(token))?.kind === "local",
-    find: (token) => {
+    find: (token, isUse = true) => {
       const digest = digestOf(token);
       const session = sessions.get(digest);
       const now = Date.now();
       if (session === undefined || hasEnded(session, now)) return undefined;
+      if (!isUse) return session.user;
       session.lastUsed = now;
       if (session.kind !== "local") used.add(digest);
       return session.user;

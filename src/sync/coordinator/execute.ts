@@ -120,7 +120,7 @@ async function execute(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, subjects, departures, quarantined, causes, expectations } = report;
+        const { plan, limits, waiting, subjects, departures, quarantined, causes, expectations, sources } = report;
         const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
         const notes = [...report.notes, ...remarks];
         update({
@@ -134,6 +134,7 @@ async function execute(
           causes,
           expectations,
           quarantined: quarantined ?? run.quarantined,
+          sources: sources ?? run.sources,
         });
         await watcher.report?.({ ...report, notes });
       },
