@@ -159,9 +159,9 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
     );
 
   app.get("/sign-in", async (request, reply) => {
-    const { next } = request.query as { next?: unknown };
+    const { next, unsent } = request.query as { next?: unknown; unsent?: unknown };
     if ((await accounts.find(request, true)) !== undefined) return reply.redirect(ownPath(next), 303);
-    return page(request, reply, { next: ownPath(next) });
+    return page(request, reply, { next: ownPath(next), problem: unsent === undefined ? undefined : "ended" });
   });
   app.post("/sign-in", async (request, reply) => {
     const form = formOf(request);
@@ -193,8 +193,7 @@ function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Acco
     if (visitor === undefined) {
       // A part of a page would show the sign-in in the middle of it.
       if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
-      const next = request.method === "GET" && request.url !== "/" ? `?next=${encodeURIComponent(request.url)}` : "";
-      return reply.redirect(`/sign-in${next}`, 303);
+      return reply.redirect(`/sign-in${afterwards(request)}`, 303);
     }
     request.visitor = visitor;
     return undefined;
@@ -220,6 +219,16 @@ function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Acco
 /** Whether a person asks, not an open page that brings itself up to date: that must not keep its session for ever. */
 function isUse({ headers, routeOptions }: FastifyRequest): boolean {
   return headers[byItself] === undefined && routeOptions.url !== "/events";
+}
+
+/** Where to go after signing in: the page that was asked for, or the one with the form that was sent. */
+function afterwards({ method, url, headers }: FastifyRequest): string {
+  if (method === "GET") return url === "/" ? "" : `?${new URLSearchParams({ next: url }).toString()}`;
+  if (url === "/sign-out") return "";
+  const { referer = "" } = headers;
+  const form = URL.canParse(referer) ? new URL(referer) : undefined;
+  const next = form === undefined ? url : form.pathname + form.search;
+  return `?${new URLSearchParams({ next, unsent: "yes" }).toString()}`;
 }
 
 /** A path of this console, whatever a link says: never another site. */

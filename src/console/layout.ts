@@ -44,12 +44,13 @@ const byItselfHeaders = JSON.stringify({ [byItself]: "1" });
 
 /**
  * htmx would add a style element, which the policy forbids; nothing here needs inheritance or history. What a person has
- * opened stays open when the page is brought up to date.
+ * opened stays open when the page is brought up to date. A page that has lost the daemon looks for it every few seconds.
  */
 const settings = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   morphIgnore: ["data-htmx-powered", "open"],
+  sse: { reconnectMaxDelay: 4000 },
 });
 
 /** A whole page. */
@@ -74,7 +75,7 @@ export function layout({ title, version, visitor, section, hidden = [], live }: 
       <body>
         <a class="skip" href="#main">Skip to the content</a>
         ${header(visitor, section, hidden)} ${body(live, main)} ${footer(visitor, version)}
-        ${live !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-swap="none"></span>`}
+        ${visitor !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-trigger="load, again" hx-swap="none"></span>`}
       </body>
     </html> `;
 }

@@ -120,6 +120,48 @@
     }
   });
 
+  let unreached;
+
+  /** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
+  function tellUnreached(notSent) {
+    if (unreached === undefined) {
+      unreached = document.createElement("div");
+      unreached.className = "notice bad unreached";
+      unreached.setAttribute("role", "alert");
+      document.querySelector("body > header").append(unreached);
+    }
+    const text = notSent
+      ? "Rollcall is not reached: nothing was sent. Try again once this message is gone."
+      : "Rollcall is not reached. This page may be out of date; it is brought up to date once Rollcall is reached again.";
+    if (unreached.textContent !== text) unreached.textContent = text;
+  }
+
+  document.addEventListener("htmx:sse:error", ({ detail }) => {
+    // The session is over: the page asks to sign in, and leads back.
+    if (detail.status === 401) location.reload();
+    // What ends because the page is left is followed by no attempt.
+    else if (detail.connection?.attempt > 0) tellUnreached(false);
+  });
+  /** The first connection is not repeated by itself. */
+  function again({ type, target }) {
+    if (target.id !== "live") return;
+    if (type === "htmx:error") tellUnreached(false);
+    setTimeout(() => target.dispatchEvent(new CustomEvent("again")), 4000);
+  }
+  document.addEventListener("htmx:error", again);
+  document.addEventListener("htmx:response:error", again);
+  document.addEventListener("htmx:sse:after:connection", ({ target }) => {
+    if (unreached === undefined) return;
+    unreached.remove();
+    unreached = undefined;
+    target.dispatchEvent(new CustomEvent("changed"));
+  });
+  document.addEventListener("submit", (event) => {
+    if (unreached === undefined) return;
+    event.preventDefault();
+    tellUnreached(true);
+  });
+
   tellTimes();
   setInterval(tellTimes, 10_000);
   document.addEventListener("htmx:after:swap", tellTimes);
