@@ -11,6 +11,7 @@ import type { Explanation } from "#sync/explain/explain.ts";
 import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import type { ListedPrincipal, Listing } from "#sync/listing.ts";
+import type { QuarantinedRecords } from "#sync/plans/quarantined.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
@@ -34,6 +35,8 @@ export interface Plans {
   read<Result>(run: RunRecord, filter: Filter, read: (plan: Plan) => Promise<Result>): Promise<Result>;
   /** The same, for reading it page by page. */
   excerpts<Result>(run: RunRecord, filter: Filter, read: (excerpts: Excerpts) => Promise<Result>): Promise<Result>;
+  /** The quarantined records that a run has read; undefined where they are not stored. */
+  quarantined(run: RunRecord): Promise<QuarantinedRecords | undefined>;
   /** How the plan of a run differs from one that was shown before. */
   compare(shown: RunRecord, now: RunRecord): Promise<PlanDifferences>;
 }

@@ -193,6 +193,11 @@ export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "appli
   return state === "applied" || state === "no change";
 }
 
+/** Whether it has read all records of its sources: one that failed may have read nothing. */
+export function hasReadAll({ counts, for: people, undoes }: RunRecord): boolean {
+  return counts !== undefined && people === undefined && undoes === undefined;
+}
+
 /** The record without some of its keys. */
 export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
   return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;

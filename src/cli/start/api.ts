@@ -9,7 +9,9 @@ import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import type { Head } from "#sync/audit/entry.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import { exists } from "#files/disk.ts";
 import type { Actor } from "#sync/record.ts";
+import { quarantinedRecords } from "#sync/plans/quarantined.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
@@ -91,6 +93,13 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       return withStoredPlan({ digest, counts }, { file: store.file(id, "changes"), spill }, filter, read);
     },
     excerpts: ({ id }, filter, read) => withExcerpts({ file: store.file(id, "changes"), spill }, filter, read),
+    quarantined: async ({ id, sameAs }) => {
+      for (const each of [id, sameAs]) {
+        const file = each === undefined ? undefined : store.file(each, "quarantined");
+        if (file !== undefined && (await exists(file))) return quarantinedRecords(file, spill);
+      }
+      return undefined;
+    },
     compare: (shown, now) => comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill),
   };
   let coordinator: LocalCoordinator | undefined;

@@ -88,11 +88,13 @@
 
   /** Moves the focus to the first link of another row. */
   function move(step) {
-    const rows = [...document.querySelectorAll("[data-row]")];
+    // The changes of a section that is closed are not there to be visited.
+    const rows = [...document.querySelectorAll("[data-row], .change")].filter((row) => row.checkVisibility());
     if (rows.length === 0) return;
     const current = rows.findIndex((row) => row.contains(document.activeElement));
     const next = rows[Math.min(Math.max(current + step, 0), rows.length - 1)];
     const target = next.matches("a, summary") ? next : (next.querySelector("a, summary") ?? next);
+    if (target.tabIndex < 0) target.tabIndex = -1;
     target.focus();
     next.scrollIntoView({ block: "nearest" });
   }

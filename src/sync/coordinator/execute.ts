@@ -1,6 +1,7 @@
+import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
-import { hasSucceeded, isOpen } from "#sync/record.ts";
+import { hasReadAll, hasSucceeded, isOpen } from "#sync/record.ts";
 import type { RunRecord, StageRecord } from "#sync/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
@@ -145,6 +146,13 @@ async function execute(
               await store.save(storeAs, connection, planned);
               update({ kept: true });
             },
+      storeQuarantined: async ({ connection }) => {
+        if (!hasReadAll(run)) return;
+        // Without them the notes still have the most frequent causes.
+        await store.saveQuarantined(run.id, connection).catch((error: unknown) => {
+          warnings.push(`the quarantined records cannot be stored: ${messageOf(error)}`);
+        });
+      },
       applying: async () => {
         update({ sentAt: timestamp(context) });
         await journal.put(run);

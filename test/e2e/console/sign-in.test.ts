@@ -149,7 +149,9 @@ test("viewers may look where the configuration says so; `console: false` turns i
     ),
   );
   expect(texts).toEqual([
-    expect.stringMatching(/^"sync",[^\n]*\n"staff",[^\n]*"twin <b>",[^\n]*\n$/),
+    expect.stringMatching(
+      /^"sync",[^\n]*\n(?:"staff",[^\n]*"twin <b>","company","\d+","people\.csv:\d+",[^\n]*\n){2}$/,
+    ),
     expect.stringMatching(/^"sync",[^\n]*\n"staff",[^\n]*nowhere[^\n]*\n$/),
   ]);
 
