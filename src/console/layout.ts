@@ -51,6 +51,8 @@ const settings = JSON.stringify({
   history: false,
   morphIgnore: ["data-htmx-powered", "open"],
   sse: { reconnectMaxDelay: 4000 },
+  // A part of a page may wait for a query, or for the sources.
+  defaultTimeout: 600_000,
 });
 
 /** A whole page. */
