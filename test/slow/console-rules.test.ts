@@ -43,7 +43,9 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   );
   await company.applied();
   await company.configure(careful);
-  await company.configure((yaml) => yaml.replace("mail: entry.mail", 'mail: "${env:MAIL_RULE}"'));
+  await company.configure((yaml) =>
+    `${yaml}console: { viewers: true }\n`.replace("mail: entry.mail", 'mail: "${env:MAIL_RULE}"'),
+  );
   company.env = { MAIL_RULE: "entry.mail" };
   const daemon = await startDaemon(company, "no change");
   // Its first run is over, and nobody is left to be told.
@@ -112,7 +114,12 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   await page.getByLabel("User or group").fill("ada");
   await page.getByRole("button", { name: "Explain" }).click();
   await result.getByText("Reading the sources with the changed rules").waitFor();
-  await page.getByRole("button", { name: "Stop" }).click();
+  // The page fetches itself; whoever is about to press Stop stays there.
+  const stop = page.getByRole("button", { name: "Stop" });
+  await stop.focus();
+  for (let fetched = 0; fetched < 3; fetched++) await page.waitForResponse(/\/rules\//);
+  expect(await page.evaluate("document.activeElement.id")).toBe("stop");
+  await page.keyboard.press("Enter");
   await result.getByText("Stopped.").waitFor();
 
   expect({ files: await stored(), runs: await daemon.runs() }).toEqual(before);
@@ -139,5 +146,15 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   expect(await readdir(join(company.folder, "data/daemon/work"))).toEqual([]);
   expectNoProblems(plain);
   await plain.close();
+
+  // Who may only look.
+  const viewer = await browser.window(daemon.url);
+  await viewer.page.goto("/rules");
+  await viewer.signIn("ada", "initial-user-secret");
+  expect(await viewer.page.getByRole("main").textContent()).toContain("only administrators may try rules");
+  expect(await viewer.page.getByRole("link", { name: "Rules" }).count()).toBe(0);
+  forget(viewer, 403);
+  expectNoProblems(viewer);
+  await viewer.close();
   await stopRollcall(daemon.running);
 });

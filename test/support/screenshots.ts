@@ -181,7 +181,7 @@ async function tried(browser: TestBrowser, url: string, login: string): Promise<
     await page.getByLabel("User or group").fill(login);
     await page.getByRole("button", { name: button }).click();
     await page.locator("#result time").waitFor();
-    trials[name] = new URL(page.url()).pathname;
+    trials[name] = `${new URL(page.url()).pathname}#result`;
   }
   await window.close();
   return trials;
