@@ -40,7 +40,8 @@ const sections = [
 /** The header of requests that an open page makes by itself. */
 export const byItself = "x-rollcall-by-itself";
 
-const byItselfHeaders = JSON.stringify({ [byItself]: "1" });
+/** It as htmx wants it. */
+export const byItselfHeaders = JSON.stringify({ [byItself]: "1" });
 
 /**
  * htmx would add a style element, which the policy forbids; nothing here needs inheritance or history. What a person has

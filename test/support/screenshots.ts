@@ -147,7 +147,9 @@ try {
       }
       for (const [name, path] of Object.entries(pages)) {
         if (!wanted.test(name)) continue;
-        await window.page.goto(path, { waitUntil: "networkidle" });
+        await window.page.goto(path);
+        // What follows by itself has come, but what is live goes on.
+        await window.page.waitForLoadState("networkidle", { timeout: 3000 }).catch(() => undefined);
         await take(name);
       }
       await window.close();

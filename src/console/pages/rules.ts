@@ -7,11 +7,11 @@ import type { ExplainedTwice, Outlook, PlannedTwice, Side } from "#sync/explain/
 import type { Stage } from "#sync/sync.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import type { Visitor } from "#console/accounts.ts";
-import { empty, name, notice, section, when } from "#console/components.ts";
+import { empty, facts, name, notice, section, when } from "#console/components.ts";
 import type { Trial } from "#console/context.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
-import { tokenField } from "#console/layout.ts";
+import { byItselfHeaders, tokenField } from "#console/layout.ts";
 import { changeRow, changesTogether, judgement } from "#console/pages/plan.ts";
 import { bySync } from "#console/pages/principal.ts";
 
@@ -112,7 +112,7 @@ function result(page: RulesPage, trial: Trial): Html {
   return html`<section
     id="result"
     aria-labelledby="result-title"
-    ${isOpen && html`hx-get="${at("/rules", id)}" hx-trigger="load delay:1s" hx-select="#result" hx-swap="outerHTML"`}
+    ${isOpen && html`hx-get="${at("/rules", id)}" hx-trigger="load delay:1s" hx-headers="${byItselfHeaders}" hx-select="#result" hx-swap="outerHTML"`}
   >
     <h2 id="result-title">${about} ${!isOpen && html`<small class="quiet">${when(endedAt, page.now)}</small>`}</h2>
     ${isOpen ? underWay(page, trial) : outcome(trial)} ${warnings(trial)}
@@ -205,7 +205,7 @@ function forOne({ before, after }: ExplainedTwice, called: string): Html {
             ? notice("good", html`<p>The next run would do the same with ${name(called)} as it does now.</p>`)
             : changed.map(([one, other]) => subject(one, other))
         }
-        ${rows.length > 0 && ruleTable(rows)} ${whole("With the changed rules", after, called)}
+        ${rows.map(ruleCard)} ${whole("With the changed rules", after, called)}
         ${whole("With the rules as they are", before, called)}`
   }`;
 }
@@ -227,25 +227,26 @@ function sayOf(outcome: Outcome | undefined): string {
 
 function subject(before: Outcome | undefined, after: Outcome | undefined): Html {
   const { kind, name: called } = after ?? before ?? { kind: "user", name: "" };
+  return card(html`${kind} ${name(called)}`, [
+    ["now", fate(before)],
+    ["changed", fate(after)],
+  ]);
+}
+
+/** Something as it is with both rules. */
+function card(title: Part, sides: Parameters<typeof facts>[0]): Html {
   return html`<div class="explained">
-    <p>${kind} ${name(called)}</p>
-    <dl class="facts">${side("now", before)} ${side("changed", after)}</dl>
+    <p>${title}</p>
+    ${facts(sides)}
   </div>`;
 }
 
 /** What becomes of somebody with one of the two rules. */
-function side(label: string, outcome: Outcome | undefined): Html {
-  return html`<div>
-    <dt>${label}</dt>
-    <dd>
-      ${
-        outcome === undefined
-          ? html`<span class="quiet">there is none</span>`
-          : html`<span class="${outcome.action}">${actions[outcome.action]}</span>: ${outcome.why}
-              ${outcome.change !== undefined && outcome.action !== "delete" && changeRow(outcome.change)}`
-      }
-    </dd>
-  </div>`;
+function fate(outcome: Outcome | undefined): Html {
+  if (outcome === undefined) return html`<span class="quiet">there is none</span>`;
+  const { action, why, change } = outcome;
+  return html`<span class="${action}">${actions[action]}</span>: ${why}
+    ${change !== undefined && action !== "delete" && changeRow(change)}`;
 }
 
 const actions = { create: "create", update: "update", delete: "delete", nothing: "nothing to do" } as const;
@@ -288,28 +289,11 @@ function verdictOf(record: RecordExplanation | undefined): string {
   return record.reason === undefined ? record.verdict : `${record.verdict}: ${record.reason}`;
 }
 
-function ruleTable(rows: readonly RuleRow[]): Html {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="What the rules say">
-    <table class="sides">
-      <thead>
-        <tr>
-          <th scope="col">rule</th>
-          <th scope="col">now</th>
-          <th scope="col">changed</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rows.map(
-          ({ rule, before, after }) =>
-            html`<tr>
-              <th scope="row">${rule}</th>
-              <td>${before}</td>
-              <td>${after}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+function ruleCard({ rule, before, after }: RuleRow): Html {
+  return card(rule, [
+    ["now", before],
+    ["changed", after],
+  ]);
 }
 
 function whole(title: string, explanation: Explanation, called: string): Html {
@@ -375,23 +359,24 @@ function nextRun(before: Counts, after: Counts): Html {
     "next-run",
     "The next run",
     html`<table class="totals">
-      <thead>
-        <tr>
-          <td></td>
-          <th scope="col" class="number">now</th>
-          <th scope="col" class="number">changed</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${(["users", "groups"] as const).map(
-          (kind) =>
-            html`${row(`${kind} created`, (counts) => counts[kind].create)}
-            ${row(`${kind} updated`, (counts) => counts[kind].update)}
-            ${row(`${kind} deleted`, (counts) => counts[kind].delete)}`,
-        )}
-        ${row("memberships added", (counts) => counts.membershipsAdded)}
-        ${row("memberships removed", (counts) => counts.membershipsRemoved)}
-      </tbody>
-    </table>`,
+        <thead>
+          <tr>
+            <td></td>
+            <th scope="col" class="number">now</th>
+            <th scope="col" class="number">changed</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${(["users", "groups"] as const).map(
+            (kind) =>
+              html`${row(`${kind} created`, (counts) => counts[kind].create)}
+              ${row(`${kind} updated`, (counts) => counts[kind].update)}
+              ${row(`${kind} deleted`, (counts) => counts[kind].delete)}`,
+          )}
+          ${row("memberships added", (counts) => counts.membershipsAdded)}
+          ${row("memberships removed", (counts) => counts.membershipsRemoved)}
+        </tbody>
+      </table>
+      <p class="quiet"><small>What follows is about the run with the changed rules.</small></p>`,
   );
 }
