@@ -32,7 +32,17 @@ const layers: Record<string, readonly string[]> = {
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
   "src/exports": ["client", "plan", "duckdb", "files/disk"],
-  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "http/sites", "http/throttle"],
+  "src/service": [
+    "wire",
+    "plan",
+    "principals",
+    "duckdb",
+    "files",
+    "http/listening",
+    "http/multipart",
+    "http/sites",
+    "http/throttle",
+  ],
   "src/config": [
     "connector",
     // What a module says can be configured of it.
@@ -50,8 +60,8 @@ const layers: Record<string, readonly string[]> = {
     "http/listening",
     "http/redact",
   ],
-  "src/control": ["sync", "client", "exports", "config", "plan", "wire", "http", "files"],
-  "src/console": ["control", "sync", "client", "config", "plan", "wire", "http"],
+  "src/control": ["sync", "client", "exports", "config", "plan", "wire", "http", "files", "service/hosted-loads"],
+  "src/console": ["control", "sync", "client", "config", "plan", "wire", "http", "service/hosted-loads"],
   "src/cli": [
     "console",
     "control",

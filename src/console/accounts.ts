@@ -1,11 +1,15 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
+import { isSame } from "#control/access.ts";
+import { Refusal } from "#control/answers.ts";
 import type { HostAccounts, SignedIn, SignIn } from "#control/access.ts";
 import { createThrottle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
 /** Who looks at the console. */
 export interface Visitor extends SignedIn {
+  /** Whether they may look at the syncs: absent: yes. */
+  readonly mayLook?: boolean | undefined;
   /** The only target whose runs they may decide; absent: all of them. */
   readonly target?: string | undefined;
 }
@@ -43,26 +47,24 @@ export function formToken({ token }: Pick<SignedIn, "token">): string {
   return createHmac("sha256", token).update("forms of the console").digest("base64url");
 }
 
+/** @param given the token of a form. @throws {Refusal} 403 */
+export function checkToken(visitor: Visitor, given: string | null | undefined): void {
+  if (!isSame(given ?? "", formToken(visitor)))
+    throw new Refusal(403, "the form is not from this session; open the page again");
+}
+
 /**
  * The accounts of the service whose listener has the console, with the sessions of its interface.
  * @param outer the listener's own request for one of the console's
  */
-export function serviceAccounts(
-  host: HostAccounts,
-  outer: (request: FastifyRequest) => FastifyRequest | undefined,
-): Accounts {
-  const its = (request: FastifyRequest): FastifyRequest => {
-    const found = outer(request);
-    if (found === undefined) throw new Error("the request did not come through the service's listener");
-    return found;
-  };
+export function serviceAccounts(host: HostAccounts, outer: (request: FastifyRequest) => FastifyRequest): Accounts {
   return {
     of: "the service",
     cookie: sessionCookie,
     secure: host.secure,
     targets: () => [],
-    find: (request, isUse) => host.find(its(request), isUse),
-    signIn: (request, credentials) => host.signIn(its(request), credentials),
+    find: (request, isUse) => host.find(outer(request), isUse),
+    signIn: (request, credentials) => host.signIn(outer(request), credentials),
     signOut: ({ token }) => host.signOut(token),
   };
 }
@@ -138,6 +140,8 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
       sessions.set(digestOf(token), {
         name: credentials.username,
         isAdministrator,
+        // The page says where that is done.
+        mayLoad: isAdministrator,
         target,
         opened: time,
         lastUsed: time,

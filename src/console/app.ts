@@ -7,10 +7,9 @@ import helmet from "@fastify/helmet";
 import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
-import { isSame } from "#control/access.ts";
 import { messageOf } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import { formToken } from "./accounts.ts";
+import { checkToken } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
@@ -19,6 +18,7 @@ import type { AppOptions, Send } from "./context.ts";
 import { byItself, layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
+import { addLoadPages } from "./load-routes.ts";
 import { addPeoplePages } from "./people-routes.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
@@ -83,6 +83,10 @@ export async function openApp(options: AppOptions): Promise<App> {
     { parseAs: "string" },
     async (_: unknown, text: string) => new URLSearchParams(text),
   );
+  // A form with a file is read by its route, as it arrives.
+  app.addContentTypeParser("multipart/form-data", (_request, _body, parsed) => {
+    parsed(null);
+  });
   app.decorateRequest("visitor");
 
   const hidden = options.pinboards === undefined ? (["pinboards"] as const) : [];
@@ -126,6 +130,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addPinboardPages(scope, options, send);
     addRulesPages(scope, options, send);
     addSyncPages(scope, options, send);
+    addLoadPages(scope, options, send);
   });
   await app.ready();
   return {
@@ -195,20 +200,22 @@ function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Acco
       if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
       return reply.redirect(`/sign-in${afterwards(request)}`, 303);
     }
-    request.visitor = visitor;
+    request.visitor = { ...visitor, mayLook: visitor.isAdministrator || viewers };
     return undefined;
   });
-  scope.addHook("preHandler", async (request) => {
+  scope.addHook("preHandler", async (request, reply) => {
     const { visitor, method } = request;
+    const { url, config } = request.routeOptions;
     if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
-    if (method !== "GET" && !isSame(formOf(request).get("token") ?? "", formToken(visitor)))
-      throw new Refusal(403, "the form is not from this session; open the page again");
-    const isSigningOut = request.routeOptions.url === "/sign-out";
-    if (!visitor.isAdministrator && !viewers && !isSigningOut)
+    if (method !== "GET" && config.takesFile !== true) checkToken(visitor, formOf(request).get("token"));
+    if (config.forLoads === true && visitor.mayLoad === true) return undefined;
+    if (url === "/" && visitor.mayLook === false && visitor.mayLoad === true) return reply.redirect("/loads", 303);
+    if (visitor.mayLook === false && url !== "/sign-out")
       throw new Refusal(
         403,
         `the account ${visitor.name} lacks the administration privilege, and \`console.viewers\` is false`,
       );
+    return undefined;
   });
   scope.post("/sign-out", async (request, reply) => {
     if (request.visitor !== undefined) await accounts.signOut(request.visitor);

@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { HostPinboards } from "#control/access.ts";
@@ -7,6 +8,7 @@ import type { Plan } from "#plan/change.ts";
 import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
 import { UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
+import type { FileSample, HostedLoads, HostedTable } from "#service/hosted-loads.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { ExplainedTwice, PlannedTwice, Side } from "#sync/explain/try.ts";
 import type { HistoryEntry } from "#sync/history.ts";
@@ -15,6 +17,7 @@ import type { QuarantinedRecords } from "#sync/plans/quarantined.ts";
 import type { Actor, RunRecord } from "#sync/record.ts";
 import type { ApprovalPolicy } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
+import type { LoadRequest } from "#wire/loads.ts";
 import type { Accounts, Visitor } from "./accounts.ts";
 import type { Html } from "./html.ts";
 import type { Frame } from "./layout.ts";
@@ -23,6 +26,12 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Who is signed in. */
     visitor: Visitor | undefined;
+  }
+  interface FastifyContextConfig {
+    /** For everybody who may load data, whether or not they may look at the syncs. */
+    forLoads?: boolean;
+    /** The form has a file: the route reads it, and checks its token, by itself. */
+    takesFile?: boolean;
   }
 }
 
@@ -193,6 +202,28 @@ export interface Connections {
   subscribe(listener: () => void): () => void;
 }
 
+/** What is known of the formats of files. */
+export interface Formats {
+  /**
+   * What the beginning of a file says about its format.
+   * @param columns of the table it is for
+   * @param called what a person calls an option of the format
+   * @throws {InputError} when it is no text, or has no rows
+   */
+  guess(sample: FileSample, columns: HostedTable["columns"], called: (option: string) => string): Promise<FormatGuess>;
+  /** Unpacks what gzip or zstd packed; everything else stays as it is. */
+  unpacked(name: string, content: Readable): Readable;
+}
+
+export interface FormatGuess {
+  readonly format: LoadRequest["format"];
+  /** The names in the header; none where there is no header. */
+  readonly header: readonly string[];
+  /** For a person: what else was found, and what only a person can decide. */
+  readonly notes: readonly string[];
+  readonly doubts: readonly string[];
+}
+
 /** What all pages share. */
 export interface AppOptions {
   readonly version: string;
@@ -203,6 +234,9 @@ export interface AppOptions {
   readonly people: People;
   readonly trials: Trials;
   readonly connections: Connections;
+  readonly formats: Formats;
+  /** The tables and loads of the service whose listener this is; undefined: there is none. */
+  readonly loads: HostedLoads | undefined;
   readonly accounts: Accounts;
   /** Of the service whose listener has the console. */
   readonly pinboards?: HostPinboards | undefined;
@@ -227,6 +261,15 @@ export function formOf({ body }: FastifyRequest): URLSearchParams {
   return body instanceof URLSearchParams ? body : new URLSearchParams();
 }
 
+/** Aborted when whoever asked does not wait any more. */
+export function untilLeft({ raw }: FastifyReply): AbortSignal {
+  const left = new AbortController();
+  raw.once("close", () => {
+    if (!raw.writableFinished) left.abort(new UnavailableError("nobody waits for it any more"));
+  });
+  return left.signal;
+}
+
 /** @throws {Refusal} 401 */
 export function visitorOf({ visitor }: FastifyRequest): Visitor {
   if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
@@ -236,13 +279,4 @@ export function visitorOf({ visitor }: FastifyRequest): Visitor {
 /** The offset of a page, from its query. */
 export function offsetOf(from: unknown): number {
   return typeof from === "string" && /^\d{1,9}$/.test(from) ? Number(from) : 0;
-}
-
-/** Aborted when whoever asked does not wait any more. */
-export function untilLeft({ raw }: FastifyReply): AbortSignal {
-  const left = new AbortController();
-  raw.once("close", () => {
-    if (!raw.writableFinished) left.abort(new UnavailableError("nobody waits for it any more"));
-  });
-  return left.signal;
 }

@@ -18,12 +18,15 @@ export interface Frame {
     | "rules"
     | "pinboards"
     | "connections"
+    | "loads"
     | "audit"
     | undefined;
   /** The parts that this console does not have. */
   readonly hidden?: readonly Frame["section"][] | undefined;
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
   readonly live?: string | undefined;
+  /** What it is brought up to date by. Default: runs. */
+  readonly liveBy?: "runs" | "loads" | "both" | undefined;
 }
 
 const sections = [
@@ -34,6 +37,7 @@ const sections = [
   { name: "rules", href: "/rules", label: "Rules" },
   { name: "pinboards", href: "/pinboards", label: "Pinboards" },
   { name: "connections", href: "/connections", label: "Sources and targets" },
+  { name: "loads", href: "/loads", label: "Loads" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
 
@@ -57,7 +61,10 @@ const settings = JSON.stringify({
 });
 
 /** A whole page. */
-export function layout({ title, version, visitor, section, hidden = [], live }: Frame, main: Html): Html {
+export function layout(
+  { title, version, visitor, section, hidden = [], live, liveBy = "runs" }: Frame,
+  main: Html,
+): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -77,7 +84,7 @@ export function layout({ title, version, visitor, section, hidden = [], live }: 
       </head>
       <body>
         <a class="skip" href="#main">Skip to the content</a>
-        ${header(visitor, section, hidden)} ${body(live, main)} ${footer(visitor, version)}
+        ${header(visitor, section, hidden)} ${body(live, triggers[liveBy], main)} ${footer(visitor, version)}
         ${visitor !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-trigger="load, again" hx-swap="none"></span>`}
       </body>
     </html> `;
@@ -113,18 +120,25 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
   </header>`;
 }
 
-/** Who may only look cannot try rules. */
-function isFor({ isAdministrator }: Visitor, section: Frame["section"]): boolean {
-  return isAdministrator || section !== "rules";
+/** Who may not look at the syncs has their loads; who may only look cannot try rules. */
+function isFor({ isAdministrator, mayLook, mayLoad }: Visitor, section: Frame["section"]): boolean {
+  if (section === "loads") return mayLoad === true;
+  return mayLook !== false && (isAdministrator || section !== "rules");
 }
 
-function body(live: string | undefined, main: Html): Html {
+const triggers = {
+  runs: "changed from:#live",
+  loads: "loads from:#live",
+  both: "changed from:#live, loads from:#live",
+} as const;
+
+function body(live: string | undefined, trigger: string, main: Html): Html {
   if (live === undefined) return html`<main id="main" tabindex="-1">${main}</main>`;
   return html`<main
     id="main"
     tabindex="-1"
     hx-get="${live}"
-    hx-trigger="changed from:#live"
+    hx-trigger="${trigger}"
     hx-headers="${byItselfHeaders}"
     hx-select="#main"
     hx-target="#main"

@@ -12,12 +12,15 @@ import { daysOf, overview } from "#console/pages/overview.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
 
+/** How many loads the overview of a service alone shows. */
+const loadsShown = 10;
+
 /** How often open pages are told that something has changed, in milliseconds. */
 const pace = 500;
 
 /** Adds the pages that show something. */
-export function addPages(scope: FastifyInstance, { control, connections }: AppOptions, send: Send): void {
-  const progress = follow(scope, { control, connections });
+export function addPages(scope: FastifyInstance, { control, connections, loads }: AppOptions, send: Send): void {
+  const progress = follow(scope, { control, connections, loads });
 
   scope.get("/", async (request, reply) => {
     const { coordinator } = control.daemon();
@@ -32,7 +35,13 @@ export function addPages(scope: FastifyInstance, { control, connections }: AppOp
         mayRun: mayDecide(visitorOf(request), standing.target),
       }),
     );
-    return send(request, reply, { title: "Overview", section: "overview", live: "/" }, overview({ now, syncs }));
+    const mine = syncs.length === 0 ? await loads?.of(request) : undefined;
+    const alone = mine && {
+      tables: (await mine.tables()).length,
+      cycles: (await mine.cycles()).slice(0, loadsShown),
+    };
+    const frame = { title: "Overview", section: "overview", live: "/", liveBy: "both" } as const;
+    return send(request, reply, frame, overview({ now, syncs, loads: alone }));
   });
 
   scope.get("/runs", async (request, reply) => {
@@ -85,20 +94,32 @@ function given(query: unknown): Record<string, string> {
  */
 function follow(
   scope: FastifyInstance,
-  { control, connections }: Pick<AppOptions, "control" | "connections">,
+  { control, connections, loads }: Pick<AppOptions, "control" | "connections" | "loads">,
 ): ReadonlyMap<string, number> {
   const streams = createEventStreams();
   const progress = new Map<string, number>();
   let unsubscribe: (() => void) | undefined;
   let unsubscribeChecks: (() => void) | undefined;
+  let unsubscribeLoads: (() => void) | undefined;
   let timer: NodeJS.Timeout | undefined;
+  let loadsTimer: NodeJS.Timeout | undefined;
+  // While data arrives or is loaded, there is something new every moment.
+  const loadsChanged = (): void => {
+    loadsTimer ??= setTimeout(() => {
+      loadsTimer = undefined;
+      streams.publish("loads", {});
+      if (loads?.isBusy() === true) loadsChanged();
+    }, pace);
+  };
   const changed = (): void => {
     timer ??= setTimeout(() => {
       timer = undefined;
       streams.publish("changed", {});
     }, pace);
   };
-  scope.get("/events", async (_request, reply) => {
+  scope.get("/events", { config: { forLoads: true } }, async (_request, reply) => {
+    unsubscribeLoads ??= loads?.subscribe(loadsChanged);
+    if (loads?.isBusy() === true) loadsChanged();
     unsubscribe ??= control.daemon().coordinator.subscribe((event) => {
       if (event.type === "stage") {
         if (event.records === undefined) progress.delete(event.id);
@@ -111,8 +132,10 @@ function follow(
   });
   scope.addHook("preClose", (done) => {
     clearTimeout(timer);
+    clearTimeout(loadsTimer);
     unsubscribe?.();
     unsubscribeChecks?.();
+    unsubscribeLoads?.();
     streams.close();
     done();
   });

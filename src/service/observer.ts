@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Pinboards } from "#service/pinboards/pinboards.ts";
+import type { HostedLoads } from "#service/hosted-loads.ts";
 import type { LoginResult } from "#service/session/login.ts";
 import type { StatusCode } from "#wire/loads.ts";
 
@@ -52,6 +53,7 @@ export interface RouteHost {
   readonly accounts: RouteAccounts;
   /** The pinboards of the interface, with its limits; whoever has any session may see them (0.6). */
   readonly pinboards: Pick<Pinboards, "list" | "data">;
+  readonly loads: HostedLoads;
 }
 
 /** The accounts and sessions of the interface, for routes of other modules. */
@@ -75,6 +77,8 @@ export interface RouteCaller {
   /** The value of the session's cookie. */
   readonly token: string;
   readonly isAdministrator: boolean;
+  /** Whether they may load data (0.6). */
+  readonly mayLoad: boolean;
 }
 
 /** Current numbers, for metrics. */

@@ -15,6 +15,7 @@ import { openPinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
 import { createCallers } from "#service/server/callers.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
+import { hostLoads } from "#service/server/host-loads.ts";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
 import { addPinboardRoutes } from "#service/server/pinboard-routes.ts";
 import { closeServer, createServer, createWork } from "#service/server/server.ts";
@@ -186,7 +187,8 @@ async function open(options: ServiceOptions): Promise<Service> {
         if (caller === undefined) return undefined;
         const { name, token } = caller;
         const isAdministrator = await callers.holds(caller, "administration");
-        return { name, token, address: request.exchange.address, isAdministrator };
+        const mayLoad = isAdministrator || (await callers.holds(caller, "dataManagement"));
+        return { name, token, address: request.exchange.address, isAdministrator, mayLoad };
       },
       signIn: (request, credentials) => login({ ...credentials, remembered: false }, request.exchange.address),
       signOut: (token) => sessions.end(token),
@@ -195,6 +197,7 @@ async function open(options: ServiceOptions): Promise<Service> {
       list: () => pinboards.list(),
       data: (request, signal) => pinboards.data(request, AbortSignal.any([shutdown, signal])),
     },
+    loads: hostLoads({ callers, loads, worker, directory, limits: options.loads, shutdown }),
   });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);

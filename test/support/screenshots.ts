@@ -80,6 +80,18 @@ await writeFile(
   }),
 );
 
+const table = { database: "directory", schema: "core_default_schema", table: "licences" };
+const tablePage = `/loads/table?${new URLSearchParams(table).toString()}`;
+const definition =
+  "CREATE TABLE IF NOT EXISTS directory.licences (id BIGINT PRIMARY KEY, holder VARCHAR, since DATE, active BOOLEAN, cost DECIMAL(9, 2));";
+await writeFile(join(company, "sample/tables.sql"), `\n${definition}\n`, { flag: "a" });
+const licences = join(company, "licences of 2026.csv");
+const granted = Array.from(
+  { length: 400 },
+  (_, i) => `${i + 1};"Ramdin, R.";${(i % 19) + 10}.02.2026;${i % 3 === 0 ? "no" : "yes"};${i}.50`,
+);
+await writeFile(licences, `id;holder;since;active;cost\n${granted.join("\n")}\n401;x;soon;yes;1\n`);
+
 const running = startRollcall(["start", "--config", configuration], { env: { ROLLCALL_ADMIN_PASSWORD: password } });
 try {
   await running.wrote('"msg":"sync staff: exported');
@@ -116,6 +128,8 @@ try {
     "in-doubt": "/doubt",
     people: "/people",
     user: "/people/user?name=rramdin",
+    loads: "/loads",
+    table: tablePage,
     pinboards: "/pinboards",
     pinboard: "/pinboards/11ae9113-9104-46eb-a4f8-18f4b53feaa7",
     "pinboard-usage": `/pinboards/${board}`,
@@ -151,6 +165,20 @@ try {
         // What follows by itself has come, but what is live goes on.
         await window.page.waitForLoadState("networkidle", { timeout: 3000 }).catch(() => undefined);
         await take(name);
+      }
+      if (wanted.test("draft") || wanted.test("load")) {
+        await window.page.goto(tablePage);
+        await window.page.setInputFiles("input[type=file]", licences);
+        await window.page.getByRole("button", { name: "Look at it" }).click();
+        await window.page.waitForURL(/\/loads\/[0-9a-f]{8}-/);
+        await take("draft");
+        await window.page.getByLabel("Rows that may be rejected").fill("400");
+        await window.page.getByRole("button", { name: "Load into licences" }).click();
+        await window.page
+          .getByText(/rows? loaded/)
+          .first()
+          .waitFor();
+        await take("load");
       }
       await window.close();
     }

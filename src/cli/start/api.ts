@@ -20,6 +20,7 @@ import type { ConsoleOptions } from "#console/console.ts";
 import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
 import { createConnections } from "./connections.ts";
+import { createFormats } from "./formats.ts";
 import { createPeople } from "./people.ts";
 import { createTrials } from "./trials.ts";
 import type { Reloaded } from "./reload.ts";
@@ -114,7 +115,8 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   });
   const connections = createConnections({ current: () => current(), embedded: options.embedded, log });
   const trials = createTrials({ current: () => current(), log });
-  const routes = await openRoutes(options, control, { plans, people, connections, trials }, () => current());
+  const formats = createFormats(() => current());
+  const routes = await openRoutes(options, control, { plans, people, connections, trials, formats }, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -178,7 +180,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
-  readers: Pick<ConsoleOptions, "plans" | "people" | "connections" | "trials">,
+  readers: Pick<ConsoleOptions, "plans" | "people" | "connections" | "trials" | "formats">,
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;

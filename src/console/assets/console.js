@@ -36,6 +36,7 @@
     u: ["/rules", "rules"],
     b: ["/pinboards", "pinboards"],
     s: ["/connections", "sources and targets"],
+    l: ["/loads", "loads"],
     a: ["/audit", "audit"],
   };
 
@@ -163,6 +164,102 @@
     event.preventDefault();
     tellUnreached(true);
   });
+  /** A dialog that follows a file on its way to a table. */
+  function uploadDialog(file, table) {
+    const dialog = document.createElement("dialog");
+    dialog.setAttribute("aria-labelledby", "upload-title");
+    const article = document.createElement("article");
+    const title = document.createElement("h2");
+    title.id = "upload-title";
+    title.append(isolated(file), " → ", isolated(table));
+    const told = document.createElement("p");
+    told.setAttribute("role", "status");
+    const bar = document.createElement("progress");
+    bar.max = 1;
+    bar.value = 0;
+    bar.setAttribute("aria-labelledby", "upload-title");
+    const close = document.createElement("button");
+    close.type = "button";
+    close.className = "secondary";
+    close.textContent = "Cancel";
+    close.addEventListener("click", () => dialog.close());
+    article.append(title, bar, told, close);
+    dialog.append(article);
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+    return {
+      dialog,
+      progress: (part) => {
+        bar.value = part;
+        const text = part < 1 ? `${Math.floor(part * 100)} % sent` : "Sent. It is being looked at …";
+        if (told.textContent !== text) told.textContent = text;
+      },
+      fail: (message) => {
+        bar.remove();
+        told.setAttribute("role", "alert");
+        told.className = "bad";
+        told.textContent = message;
+        close.textContent = "Close";
+      },
+    };
+  }
+
+  /** A name keeps its own direction, and shows what is hidden in it. */
+  function isolated(text) {
+    const element = document.createElement("bdi");
+    element.textContent = text.replaceAll(
+      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+      (hidden) => `\\u{${hidden.codePointAt(0).toString(16)}}`,
+    );
+    return element;
+  }
+
+  /** Sends one file to a table, and goes to the page that shows how it would be read. */
+  function upload(place, files) {
+    const { drop, table, largest, largestText } = place.dataset;
+    const [file] = files;
+    if (file === undefined) return;
+    const shown = uploadDialog(files.length > 1 ? `${files.length} files` : file.name, table);
+    if (files.length > 1) return shown.fail("One file at a time: each is looked at before it is loaded.");
+    if (file.size > Number(largest)) return shown.fail(`The file is too large: it may have ${largestText}.`);
+    const form = new FormData();
+    // First, so that the service knows who sends the file.
+    form.append("token", document.querySelector("input[name=token]").value);
+    form.append("file", file);
+    const request = new XMLHttpRequest();
+    request.open("POST", drop);
+    request.responseType = "document";
+    request.upload.addEventListener("progress", ({ loaded, total }) => shown.progress(loaded / Math.max(1, total)));
+    request.addEventListener("load", () => {
+      if (request.status < 400 && request.responseURL !== "") return location.assign(request.responseURL);
+      const told = request.response?.querySelector(".notice")?.textContent.replaceAll(/\s+/g, " ").trim();
+      shown.fail(told || `The service answered ${request.status}. Nothing of the file is stored.`);
+    });
+    request.addEventListener("error", () => shown.fail("The connection broke off. Nothing of the file is stored."));
+    shown.dialog.addEventListener("close", () => request.abort());
+    shown.progress(0);
+    request.send(form);
+  }
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || !form.matches("[data-upload]")) return;
+    event.preventDefault();
+    upload(form, form.querySelector("input[type=file]").files);
+  });
+  // A file that is dropped beside a table would otherwise replace the page.
+  for (const type of ["dragover", "drop", "dragleave"])
+    document.addEventListener(type, (event) => {
+      if (document.querySelector("[data-drop]") === null || !event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      const place = event.target.closest?.("[data-drop]");
+      for (const other of document.querySelectorAll(".over")) other.classList.remove("over");
+      if (type === "dragover") {
+        place?.classList.add("over");
+        event.dataTransfer.dropEffect = place === null ? "none" : "copy";
+      } else if (type === "drop" && place) upload(place, event.dataTransfer.files);
+    });
 
   tellTimes();
   setInterval(tellTimes, 10_000);

@@ -3,6 +3,7 @@ import type { LeavingCounts } from "#plan/departures.ts";
 import { isExpectation } from "#plan/limits.ts";
 import { leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import type { HostedCycle } from "#service/hosted-loads.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { stateOf } from "#sync/run-text.ts";
 import type { Standing } from "#sync/standing.ts";
@@ -23,11 +24,14 @@ import {
 import { brokenExpectations, brokenWords, keptAndBroken } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { cycleList } from "#console/pages/loads.ts";
 
 export interface OverviewPage {
   /** In epoch milliseconds. */
   readonly now: number;
   readonly syncs: readonly SyncOverview[];
+  /** The tables and the newest loads, where there are no syncs and whoever looks may load data. */
+  readonly loads?: { readonly tables: number; readonly cycles: readonly HostedCycle[] } | undefined;
 }
 
 export interface SyncOverview extends Standing {
@@ -57,18 +61,19 @@ export function daysOf(runs: readonly RunRecord[], now: number): SyncOverview["d
   });
 }
 
-export function overview({ now, syncs }: OverviewPage): Html {
+export function overview({ now, syncs, loads }: OverviewPage): Html {
   const matters = syncs.flatMap((sync) => mattersOf(sync, now)).sort((a, b) => a.rank - b.rank);
   return html`<h1>Overview</h1>
     ${
       syncs.length === 0
-        ? empty(
+        ? html`${loads !== undefined && serviceAlone(loads, now)}
+          ${empty(
             html`<p>There are no syncs yet.</p>
               <p>
                 Add <code>sources:</code> and <code>syncs:</code> to the configuration, then
                 <code>rollcall reload</code>.
               </p>`,
-          )
+          )}`
         : html`<section aria-labelledby="needs-you">
               <h2 id="needs-you">Needs a person</h2>
               ${matters.length === 0 ? notice("good", quietly(syncs, now)) : matters.map(({ tone, content }) => notice(tone, content))}
@@ -78,6 +83,26 @@ export function overview({ now, syncs }: OverviewPage): Html {
               <div class="cards">${syncs.map((sync) => card(sync, now))}</div>
             </section>`
     }`;
+}
+
+/** What there is to see of a service that nothing is synced with. */
+function serviceAlone({ tables, cycles }: NonNullable<OverviewPage["loads"]>, now: number): Html {
+  return html`<section aria-labelledby="loads">
+    <h2 id="loads">Recent loads</h2>
+    ${
+      cycles.length > 0
+        ? cycleList(cycles, now)
+        : empty(
+            tables === 0
+              ? html`<p>There are no tables yet: name a file of them in <code>service.tables</code>.</p>`
+              : html`<p>
+                  None. <a href="/loads">Load a file into one of ${pluralize(tables, "table")}</a>, or use
+                  <code>rollcall load FILE --table DATABASE.TABLE</code>.
+                </p>`,
+          )
+    }
+    ${cycles.length > 0 && html`<p><a href="/loads">All tables and loads</a></p>`}
+  </section>`;
 }
 
 /** Something that a person should know or do. The lowest rank comes first. */

@@ -15,6 +15,8 @@ import type { SyncRequest } from "./sync.ts";
 export interface Directory {
   /** The account of a user; undefined when there is none. `id` is never reused, not even for the same name. */
   account(name: string): Promise<Account | undefined>;
+  /** The name of the user of an id; undefined when there is none any more. */
+  nameOf(id: string): Promise<string | undefined>;
   /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
   /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. */
@@ -86,6 +88,7 @@ export async function openDirectory({
   return {
     generatedPassword,
     account: (name) => lookupQueue(() => findAccount(lookups, name)),
+    nameOf: (id) => lookupQueue(() => findName(lookups, id)),
     effectiveGroups: (name) => lookupQueue(() => findEffectiveGroups(lookups, name)),
     list: () =>
       listQueue(() => withConnection("a call of user/list", (connection) => answers.compute(connection, listAnswer))),
@@ -136,6 +139,13 @@ async function findAccount(connection: Connection, name: string): Promise<Accoun
     [name],
   );
   return account;
+}
+
+async function findName(connection: Connection, id: string): Promise<string | undefined> {
+  const [user] = await connection.rows<{ name: string }>("SELECT name FROM directory.users WHERE id::VARCHAR = $1", [
+    id,
+  ]);
+  return user?.name;
 }
 
 /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe: UNION meets no group twice. */

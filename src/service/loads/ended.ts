@@ -10,6 +10,8 @@ export interface EndedCycles {
   find(id: string): Promise<CycleRecord | undefined>;
   /** Those that an account started and that ended after then, in epoch milliseconds. */
   of(owner: string, after: number): Promise<CycleRecord[]>;
+  /** The last ones to end that an account started, or anybody, and that ended after then, in epoch milliseconds. */
+  newest(owner: string | undefined, after: number, limit: number): Promise<CycleRecord[]>;
   /** The ids of all. */
   ids(): Promise<ReadonlySet<string>>;
   /** Forgets those that ended before then, in epoch milliseconds. @returns their ids */
@@ -38,6 +40,13 @@ export async function openEndedCycles(database: Database): Promise<EndedCycles> 
       return record;
     },
     of: (owner, after) => records("owner = ? AND ended > ?", owner, BigInt(Math.round(after))),
+    newest: (owner, after, limit) =>
+      records(
+        "($1::VARCHAR IS NULL OR owner = $1) AND ended > $2 ORDER BY ended DESC LIMIT $3",
+        owner ?? null,
+        BigInt(Math.round(after)),
+        limit,
+      ),
     ids: async () => {
       const rows = await connection.rows<{ id: string }>("SELECT id FROM ended_loads");
       return new Set(rows.map(({ id }) => id));
