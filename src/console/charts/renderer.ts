@@ -6,7 +6,7 @@ import { UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Drawn, ToDraw } from "./drawing.ts";
 
-/** Draws charts, in a process of its own: the library takes 80 MB and 50 ms for each, which nobody else should wait for. */
+/** Draws charts, in a process of its own: it takes 100 MB, and up to 50 ms for each. */
 export interface Renderer {
   /**
    * @param spec Vega-Lite's
