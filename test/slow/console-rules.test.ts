@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -6,7 +7,6 @@ import { expectNoProblems, openBrowser } from "../support/browser.ts";
 import type { TestBrowser } from "../support/browser.ts";
 import { careful, forget, signedIn, startDaemon } from "../support/console.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
-import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
 let browser: TestBrowser;
@@ -104,16 +104,16 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   expect(await page.content()).not.toContain("hunter2");
 
   // A rule that takes forever is stopped, and the daemon is not held up.
-  await page.goto("/rules");
-  const digits = "[1,2,3,4,5,6,7,8,9,10]";
-  const forever = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].reduce(
-    (inner, each) => `${digits}.all(${each}, ${inner})`,
-    "true",
-  );
-  await replace('entry.status == "active"', `size(entry.login) > 0 && ${forever}`);
-  await page.getByLabel("User or group").fill("ada");
-  await page.getByRole("button", { name: "Explain" }).click();
-  await result.getByText("Reading the sources with the changed rules").waitFor();
+  const endless = async (): Promise<void> => {
+    await page.goto("/rules");
+    const digits = "[1,2,3,4,5,6,7,8,9,10]";
+    const forever = [..."abcdefghij"].reduce((inner, each) => `${digits}.all(${each}, ${inner})`, "true");
+    await replace('entry.status == "active"', `size(entry.login) > 0 && ${forever}`);
+    await page.getByLabel("User or group").fill("ada");
+    await page.getByRole("button", { name: "Explain" }).click();
+    await result.getByText("Reading the sources with the changed rules").waitFor();
+  };
+  await endless();
   // The page fetches itself; whoever is about to press Stop stays there.
   const stop = page.getByRole("button", { name: "Stop" });
   await stop.focus();
@@ -124,7 +124,6 @@ test("rules are tried for one and for all, refused with their line, stopped; not
 
   expect({ files: await stored(), runs: await daemon.runs() }).toEqual(before);
   expectNoProblems(window);
-  await window.close();
 
   // Without JavaScript.
   const plain = await signedIn(browser, daemon.url, { javaScriptEnabled: false });
@@ -156,5 +155,15 @@ test("rules are tried for one and for all, refused with their line, stopped; not
   forget(viewer, 403);
   expectNoProblems(viewer);
   await viewer.close();
-  await stopRollcall(daemon.running);
+
+  // When the daemon is killed, so is what it tries, whatever that does.
+  await endless();
+  const { pid: parent } = daemon.running.process;
+  const children = (await readFile(`/proc/${parent}/task/${parent}/children`, "utf8")).trim().split(" ");
+  const calls = await Promise.all(children.map((child) => readFile(`/proc/${child}/cmdline`, "utf8")));
+  const child = children.find((_, index) => calls[index]?.includes("try-rules"));
+  expect(child).toBeDefined();
+  daemon.running.process.kill("SIGKILL");
+  await expect.poll(() => existsSync(`/proc/${child}`)).toBe(false);
+  await window.close();
 });

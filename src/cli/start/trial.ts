@@ -1,3 +1,4 @@
+import { Worker } from "node:worker_threads";
 import type { Composition } from "#cli/composition.ts";
 import { openBoth } from "#cli/compare.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
@@ -35,8 +36,7 @@ const shown = 20;
 
 /** Waits for a task, does it, and ends. */
 export async function serveTrial(composition: Composition): Promise<number> {
-  // When the daemon is gone, nobody asks for the result.
-  process.once("disconnect", () => process.kill(process.pid, "SIGKILL"));
+  endWithParent();
   const stop = new AbortController();
   // A terminal tells every process of a group. The daemon says when to stop.
   for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => undefined);
@@ -60,9 +60,17 @@ export async function serveTrial(composition: Composition): Promise<number> {
     },
   }).catch((error: unknown) => ({ error: errorDocument(error) }));
   await send({ type: "result", result });
-  process.removeAllListeners("disconnect");
   process.disconnect?.();
   return 0;
+}
+
+/** When the daemon is gone, nobody asks for the result. While a rule is evaluated, only another thread can find that out. */
+function endWithParent(): void {
+  const watch = `
+    setInterval(() => {
+      if (process.ppid !== ${process.ppid}) process.kill(process.pid, "SIGKILL");
+    }, 500);`;
+  new Worker(watch, { eval: true }).unref();
 }
 
 async function attempt(
