@@ -24,6 +24,20 @@ test("a plan is looked at, approved and watched; another browser that decides to
   await page.getByRole("searchbox", { name: "Name" }).fill("rac");
   await page.getByRole("button", { name: "Filter" }).click();
   expect(await page.locator(".change b").allTextContents()).toEqual(["grace"]);
+  await page.getByLabel("Source").selectOption("company");
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.waitForURL(/source=company/);
+  expect(await page.locator(".change b").allTextContents()).toEqual(["grace"]);
+  expect(await page.getByRole("link", { name: "CSV" }).last().getAttribute("href")).toMatch(/name=rac&source=company$/);
+  // From the section to its change, and back.
+  for (const [key, focused] of [
+    ["j", "summary"],
+    ["j", ".change"],
+    ["k", "summary"],
+  ] as const) {
+    await page.keyboard.press(key);
+    expect(await page.locator(`${focused}:focus`).count(), key).toBe(1);
+  }
   await page.getByRole("link", { name: "Approve…", exact: true }).click();
   await two.page.goto(new URL(page.url()).pathname);
   expect(await shown.textContent()).toMatch(/analytics will have\s+4 users and 2 groups created/);
