@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { RunRecord } from "#sync/record.ts";
 import { openBrowser } from "./browser.ts";
+import type { Page } from "playwright-core";
 import type { TestBrowser } from "./browser.ts";
 import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
 
 /*
  * `npm run screenshots [FOLDER] [PAGES]`: every page of the console with the sample company, or those whose names match a
- * regular expression, on a desktop and on a phone, in the light and in the dark. Look at them after changing a page.
+ * regular expression, on a desktop and on a phone, in the light and in the dark. Look at them after changing a page. Those
+ * that are called `readme-…` are smaller; the README has them, from docs/images.
  */
 
 const folder = process.argv[2] ?? fileURLToPath(new URL("../../node_modules/.cache/screenshots", import.meta.url));
@@ -161,9 +163,7 @@ try {
       }
       for (const [name, path] of Object.entries(pages)) {
         if (!wanted.test(name)) continue;
-        await window.page.goto(path);
-        // What follows by itself has come, but what is live goes on.
-        await window.page.waitForLoadState("networkidle", { timeout: 3000 }).catch(() => undefined);
+        await open(window.page, path);
         await take(name);
       }
       if (wanted.test("draft") || wanted.test("load")) {
@@ -182,10 +182,24 @@ try {
       }
       await window.close();
     }
+  const window = await browser.window(url, { viewport: { width: 1040, height: 600 }, colorScheme: "light" });
+  await window.page.goto("/");
+  await window.signIn("admin", password);
+  await window.page.waitForURL(/\/$/);
+  for (const name of ["overview", "plan"]) {
+    await open(window.page, pages[name] ?? "/");
+    await window.page.screenshot({ path: join(folder, `readme-${name}.png`) });
+  }
   process.stdout.write(`${folder}\n`);
 } finally {
   await stopRollcall(running);
   await rm(company, { recursive: true, force: true });
+}
+
+/** Opens a page, with the parts that it asks for itself. */
+async function open(page: Page, path: string): Promise<void> {
+  await page.goto(path);
+  while ((await page.locator("main .htmx-request").count()) > 0) await page.waitForTimeout(100);
 }
 
 /** Tries rules: for one user, for everybody, and what is refused. @returns their addresses */
