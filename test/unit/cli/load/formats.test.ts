@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { booleansOf, formatsOf } from "#cli/load/formats.ts";
+import { booleansOf, formatsOf, usualBooleansOf, usualFormatsOf } from "#cli/load/formats.ts";
 
 test.each([
   ["DATE", ["2024-01-31"], "%Y-%m-%d"],
@@ -29,4 +29,13 @@ test("booleans", () => {
   expect(booleansOf(["1"])).toEqual(["1", "0"]);
   expect(booleansOf(["yes", "nein"])).toBeUndefined();
   expect(booleansOf([])).toBeUndefined();
+});
+
+test("what most values are is the format, where a few are something else", () => {
+  expect(usualFormatsOf("DATE", ["31.01.2024", "01.02.2024", "soon"])).toEqual(["%d.%m.%Y"]);
+  expect(usualFormatsOf("DATE", ["01/02/2024", "soon", "02/03/2024"])).toEqual(["%d/%m/%Y", "%m/%d/%Y"]);
+  expect(usualFormatsOf("DATE", ["31.01.2024", "soon"])).toEqual([]);
+  expect(usualFormatsOf("DATE", [])).toEqual([]);
+  expect(usualBooleansOf(["ja", "nein", "vielleicht"])).toEqual(["ja", "nein"]);
+  expect(usualBooleansOf(["ja", "vielleicht"])).toBeUndefined();
 });

@@ -1,0 +1,162 @@
+import { expect, test } from "vitest";
+import { layout } from "#console/layout.ts";
+import { fieldsOf, readFields, requestOf } from "#console/load-form.ts";
+import { cycle, draft } from "#console/pages/load.ts";
+import { elsewhere, loads, table } from "#console/pages/loads.ts";
+import { overview } from "#console/pages/overview.ts";
+import type { HostedCycle, HostedTable } from "#service/hosted-loads.ts";
+import { loadParameters } from "#wire/loads.ts";
+import { html } from "#console/html.ts";
+import { hostile, textOf } from "../../support/pages.ts";
+
+const now = Date.parse("2026-11-21T12:00:00.000Z");
+const size = { largest: 1000, text: "1 kB" };
+const token = html`<input type="hidden" name="token" value="t" />`;
+
+function tableOf(name: string): HostedTable {
+  return {
+    database: name,
+    schema: "core_default_schema",
+    name,
+    columns: [
+      { name, type: "BIGINT", nullable: false },
+      { name: `${name}2`, type: "TIMESTAMP", nullable: true },
+    ],
+    primaryKey: [name],
+    rows: 1234,
+    isEstimated: true,
+  };
+}
+
+function cycleOf(
+  name: string,
+  more: Partial<HostedCycle> = {},
+  status: Partial<HostedCycle["status"]> = {},
+): HostedCycle {
+  const target = { database: name, schema: "s", table: name };
+  return {
+    id: "0b7f3d0e-0000-4000-8000-000000000000",
+    table: target,
+    file: name,
+    by: name,
+    isDraft: false,
+    parameters: loadParameters.parse({ target, format: { null_value: name } }),
+    badRecords: 12,
+    ...more,
+    status: {
+      cycle_id: "0b7f3d0e-0000-4000-8000-000000000000",
+      internal_stage: "DONE",
+      status: { code: "LOAD_FAILED", message: name },
+      rows_written: "0",
+      ignored_row_count: "2",
+      bytes_written: "40",
+      buffered_bytes_size: "0",
+      ingested_network_bw: "0",
+      start_time: String((now - 60_000) * 1000),
+      end_time: String((now - 50_000) * 1000),
+      parsing_errors: [`row 1, ${name}`],
+      ...status,
+    },
+  };
+}
+
+test("text from outside is harmless in the pages of tables and loads", () => {
+  for (const text of hostile) {
+    const visitor = { name: text, address: "::1", token: "t", isAdministrator: true, mayLoad: true };
+    const of = cycleOf(text);
+    const fields = fieldsOf(of.parameters);
+    const preview = {
+      accepted: 1,
+      rejected: 1,
+      errors: [`row 2, ${text}`],
+      rows: [
+        { number: 1, values: [text, null] },
+        { number: 2, flaw: text },
+      ],
+      isWhole: true,
+    };
+    const guess = { format: {}, header: [text, text], notes: [text], doubts: [text] };
+    const problem = { message: text, problems: [text], advice: "fix" } as const;
+    const pages = [
+      loads({ now, tables: [tableOf(text), { ...tableOf(text), problem: text }], cycles: [of], size }),
+      table({ now, table: tableOf(text), cycles: [of], size, token }),
+      draft({ now, cycle: { ...of, isDraft: true }, table: tableOf(text), fields, guess, preview, problem, token }),
+      cycle({ now, cycle: of, token }),
+      elsewhere({ target: text }),
+      overview({ now, syncs: [], loads: { tables: 1, cycles: [of] } }),
+    ].map((page) => layout({ title: text, version: "1", visitor, section: "loads", live: "/" }, page).toString());
+    for (const page of pages) {
+      expect(page).not.toMatch(/<script>|<img|onerror=alert\(1\)>/);
+      expect(page).not.toMatch(/[\u202E\u200B]/.test(text) ? /(?<!value="[^"]*)[\u202E\u200B]/ : /\0/);
+      expect(page.match(/<\/html>/g)).toHaveLength(1);
+      expect(page).not.toMatch(/ style=| on[a-z]+="/);
+    }
+  }
+});
+
+test("who may not look at the syncs has the loads alone; who may not load has everything else", () => {
+  const sections = (visitor: object): string[] => {
+    const base = { name: "kim", address: "::1", token: "t", isAdministrator: false };
+    const page = layout({ title: "x", version: "1", visitor: { ...base, ...visitor } }, html``).toString();
+    return [...page.matchAll(/<li><a href="([^"]+)"/g)].map(([, href]) => href ?? "");
+  };
+  expect(sections({ mayLoad: true, mayLook: false })).toEqual(["/loads"]);
+  expect(sections({ mayLook: true })).not.toContain("/loads");
+  expect(sections({ mayLook: true })).toContain("/runs");
+  expect(sections({ mayLoad: true, mayLook: true, isAdministrator: true })).toEqual(
+    expect.arrayContaining(["/loads", "/runs", "/"]),
+  );
+});
+
+test("the state of a cycle is told by a word, at every stage", () => {
+  const told = (more: Partial<HostedCycle>, status: Partial<HostedCycle["status"]>): string =>
+    textOf(loads({ now, tables: [], cycles: [cycleOf("x", more, status)], size }).toString());
+  const ok = { status: { code: "OK" } } as const;
+  expect(told({ isDraft: true }, { ...ok, internal_stage: "INGESTING", bytes_written: "0" })).toContain("arriving");
+  expect(told({ isDraft: true }, { ...ok, internal_stage: "INGESTING" })).toContain("waits for you");
+  expect(told({}, { ...ok, internal_stage: "INGESTING" })).toContain("accepts data");
+  expect(told({}, { ...ok, internal_stage: "COMMITTING" })).toContain("loading");
+  expect(told({}, { ...ok, ignored_row_count: "0" })).toMatch(/✓ loaded x/);
+  expect(told({}, ok)).toContain("loaded in part");
+  expect(told({}, {})).toContain("failed");
+  expect(told({}, { status: { code: "CANCELLED" } })).toContain("cancelled");
+});
+
+test("the form says what the interface takes, and comes back as it was", () => {
+  const request = {
+    target: { database: "d", table: "t" },
+    format: {
+      type: "delimited",
+      field_separator: "\t",
+      escape_character: "\\",
+      null_value: "\\N",
+      has_header_row: true,
+      date_time: { date_format: "%d.%m.%Y", skip_second_fraction: true },
+      boolean: { true_format: "ja", false_format: "nein" },
+    },
+    load_options: { empty_target: true, max_ignored_rows: 3 },
+  };
+  const parameters = loadParameters.parse(request);
+  const fields = fieldsOf(parameters);
+  expect(fields.field_separator).toBe("\\t");
+  const again = readFields(new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== "")));
+  expect(loadParameters.parse({ ...requestOf(again), target: request.target })).toEqual(parameters);
+});
+
+test.each([
+  ["field_separator", ";;", "Separator: expected one character; \\t is a tab"],
+  ["max_ignored_rows", "-1", "Rows that may be rejected: expected a whole number"],
+  ["max_ignored_rows", "1e3", "Rows that may be rejected: expected a whole number"],
+  ["type", "xml", "Kind of file: expected csv or delimited"],
+  ["field_separator", '"', "the separator is the enclosing character"],
+] as const)("a %s of %j is refused, by its label", (field, value, problem) => {
+  const fields = { ...fieldsOf(loadParameters.parse({ target: { database: "d", table: "t" } })), [field]: value };
+  expect(() => requestOf(fields)).toThrow(expect.objectContaining({ status: 400, problems: [problem] }));
+});
+
+test("where there are no syncs, the overview leads to the loads; without the privilege it does not", () => {
+  const alone = textOf(overview({ now, syncs: [], loads: { tables: 2, cycles: [] } }).toString());
+  expect(alone).toMatch(/Load a file into one of 2 tables[^]*There are no syncs yet/);
+  expect(textOf(overview({ now, syncs: [], loads: { tables: 0, cycles: [] } }).toString())).toContain("service.tables");
+  expect(textOf(overview({ now, syncs: [] }).toString())).not.toContain("Recent loads");
+});
