@@ -32,7 +32,7 @@ export type PreviewRow =
   | { readonly number: number; readonly flaw: string };
 
 /** How many rows and errors are shown, and how much of a value, in characters. */
-const shown = { rows: 20, errors: 10, value: 200 } as const;
+const shown = { rows: 10, errors: 10, value: 200 } as const;
 
 /**
  * Reads the beginning of a file exactly as a load would, and writes nothing.
