@@ -87,7 +87,9 @@ export async function openStoredChanges({ configuration }: Pick<Context, "config
   return {
     connection: workbench.connection,
     file: async ({ id }, table = "changes") => {
-      const [file, own] = [store.file(id, table), workbench.file(`${id}.${table}.parquet`)];
+      // A history finds the run by the name of its changes.
+      const name = table === "changes" ? id : `${id}.${table}`;
+      const [file, own] = [store.file(id, table), workbench.file(`${name}.parquet`)];
       originals.set(own, file);
       try {
         // A link costs nothing, whatever the size; a file system without links gets a copy.
