@@ -182,7 +182,7 @@ try {
       }
       await window.close();
     }
-  const window = await browser.window(url, { viewport: { width: 1040, height: 600 }, colorScheme: "light" });
+  const window = await browser.window(url, { viewport: { width: 1160, height: 640 }, colorScheme: "light" });
   await window.page.goto("/");
   await window.signIn("admin", password);
   await window.page.waitForURL(/\/$/);
