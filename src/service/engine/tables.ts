@@ -67,6 +67,8 @@ const mostCounted = 200_000_000;
 
 /** The tables of databases, by name. */
 export async function listTables(connection: Connection, databases: readonly string[]): Promise<ListedTable[]> {
+  // Of an empty list nobody knows the type.
+  if (databases.length === 0) return [];
   const tables = await connection.rows<ListedRow>(
     `SELECT database_name AS database, schema_name AS schema, table_name AS name, estimated_size::DOUBLE AS estimated,
        (SELECT list({name: column_name, type: data_type, nullable: is_nullable} ORDER BY column_index)
