@@ -212,6 +212,9 @@ test("a daemon alone has the console on its own listener, for the accounts of it
   await window.signIn(name, password);
   await window.page.waitForURL(`${url}/`);
   expect(await window.page.getByRole("article").textContent()).toMatch(/staff[^]*applied/);
+  // Tables and loads are with the service.
+  await window.page.getByRole("link", { name: "Loads" }).click();
+  await window.page.getByText("rollcall load FILE --table DATABASE.TABLE --target analytics").waitFor();
   await window.page.getByRole("button", { name: "Sign out" }).click();
   await window.page.waitForURL(/\/sign-in$/);
   expectNoProblems(window);
