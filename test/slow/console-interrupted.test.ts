@@ -9,7 +9,7 @@ const browser = useBrowser();
 /** What a daemon says that was started again: its plan waits as before, or it has nothing to do. */
 const again = /which still waits|its next slot is at/;
 
-test("a session that ends, and a daemon that stops, in the middle of a decision: nothing is lost, and nothing done twice", async () => {
+test("a session that ends, and a daemon that stops, in the middle of a decision, and two that are made at once: nothing is lost, and nothing done twice", async () => {
   await company.configure(careful);
   await company.write("people.csv", people + hostile);
   const first = await startDaemon(company, "waits for approval");
@@ -86,6 +86,18 @@ test("a session that ends, and a daemon that stops, in the middle of a decision:
   await plain.page.reload();
   await plain.page.waitForURL(`**/runs/${next.id}`);
   expect(await third.ended(next.id)).toMatchObject({ state: "applied", decisions: [{ decision: "approved" }] });
+  expectNoProblems(plain);
+
+  // Two browsers at the same moment: one decides, the other is told.
+  await company.write("people.csv", people.replace("ada@", "lady@") + hostile);
+  const last = await third.run();
+  const rival = await plain.context.newPage();
+  const both = [plain.page, rival];
+  for (const each of both) await each.goto(`/runs/${last.id}/approve`);
+  await Promise.all(both.map((each) => each.getByRole("button", { name: "Apply 1 change" }).click()));
+  const told = await Promise.all(both.map((each) => each.getByRole("alert").allTextContents()));
+  expect(told.flat()).toEqual([expect.stringMatching(/Nothing was decided\.\s+It was approved by admin/)]);
+  expect((await third.ended(last.id)).decisions).toHaveLength(1);
   await plain.close();
   await stopRollcall(third.running);
 });
