@@ -150,7 +150,8 @@ export function waitingFor(checks: readonly LimitCheck[]): ReadonlySet<Measure> 
 /**
  * Copies what waits from `actual` back into `desired`, before planning again: so the plan shown, the list sent and the
  * service's preview stay one thing, and no other change is added. While updates or lost memberships wait no group is
- * deleted either, since that would take memberships away. What is not created leaves `managed` too.
+ * deleted either, since that would take memberships away. Members that an emptied group gets back come with the groups they
+ * were in: without those they would be changed, which other limits may forbid. What is not created leaves `managed` too.
  */
 export async function withhold(connection: Connection, waiting: ReadonlySet<Measure>): Promise<void> {
   const steps: Record<Measure, string> = {
@@ -166,13 +167,17 @@ export async function withhold(connection: Connection, waiting: ReadonlySet<Meas
       FROM actual a WHERE a.kind = desired.kind AND a.name = desired.name AND NOT list_has_all(desired.group_names, a.group_names)`,
     "membershipsLost.perGroup": rejoin("beyond"),
     emptied: `
-      CREATE OR REPLACE TEMP TABLE restored AS
-      SELECT a.* FROM actual a, (SELECT list(name) AS names FROM group_loss WHERE remaining = 0) e
-      WHERE list_has_any(a.group_names, e.names) AND (a.kind, a.name) NOT IN (SELECT (kind, name) FROM desired);
-      INSERT INTO desired
-      SELECT r.kind, r.name, r.display_name, r.description, r.mail, list_intersect(r.group_names, g.names)
-      FROM restored r, (SELECT list(name) AS names FROM desired WHERE kind = 'group') g;
-      UPDATE desired SET group_names = list_sort(group_names) WHERE (kind, name) IN (SELECT (kind, name) FROM restored);
+      CREATE OR REPLACE TEMP TABLE returned AS
+      WITH RECURSIVE gone AS (FROM actual ANTI JOIN desired USING (kind, name)),
+      reached(kind, name) AS (
+        SELECT kind, name FROM gone, (SELECT list(name) AS names FROM group_loss WHERE remaining = 0) e
+        WHERE list_has_any(group_names, e.names)
+        UNION
+        SELECT g.kind, g.name
+        FROM (SELECT unnest(group_names) AS name FROM reached JOIN gone USING (kind, name)) m
+        JOIN gone g ON g.kind = 'group' AND g.name = m.name)
+      FROM reached;
+      ${restore("(kind, name) IN (FROM returned)")};
       ${rejoin("remaining = 0")}`,
     blanked: `
       UPDATE desired SET description = coalesce(desired.description, a.description), mail = coalesce(desired.mail, a.mail)

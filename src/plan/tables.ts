@@ -113,6 +113,8 @@ export const tables = {
   excluded: identity,
   /** Principals that are not created after all. Made by SQL of `uncreate`, for `withhold` and `narrow`. */
   uncreated: identity,
+  /** Members that emptied groups get back, and the groups that these were in. `withhold` only. */
+  returned: identity,
   /** Principals that are not deleted after all. Made by SQL of `restore`, for `withhold` and `narrow`. */
   restored: principalDdl,
 

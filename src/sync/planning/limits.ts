@@ -72,17 +72,22 @@ export async function planWithinLimits(
   await withhold(connection, waiting);
   let rest = await createPlan(connection);
   let left = await judge(connection);
-  // Where those who would join a group are not created, it may be empty now.
-  const emptied = left.checks.filter(({ limit, tripped, overridden }) => limit === "emptied" && tripped && !overridden);
-  if (emptied.length > 0) {
+  // Where those who would join a group are not created, it may be empty now; or a group that came back with its members.
+  let emptied: LimitCheck | undefined;
+  for (let found = emptiedIn(left.checks); found !== undefined; found = emptiedIn(left.checks)) {
+    emptied ??= found;
     waiting.add("emptied");
     await withhold(connection, new Set<Measure>(["emptied"]));
     rest = await createPlan(connection);
     left = await judge(connection);
   }
   await findLeftOut(connection, "whole");
-  const found = checks.map((check) => (check.limit === "emptied" && !check.tripped ? (emptied[0] ?? check) : check));
+  const found = checks.map((check) => (check.limit === "emptied" && !check.tripped ? (emptied ?? check) : check));
   return { plan: rest, checks: found, waiting: [...waiting], amounts: left.amounts, scope };
+}
+
+function emptiedIn(checks: readonly LimitCheck[]): LimitCheck | undefined {
+  return checks.find(({ limit, tripped, overridden }) => limit === "emptied" && tripped && !overridden);
 }
 
 /** Adds to `left_out` whatever differs from the whole plan: a relation with the columns of `change_sides`. */
