@@ -23,6 +23,7 @@ const layers: Record<string, readonly string[]> = {
   "src/files": [],
   "src/duckdb": ["files"],
   "src/http": ["files/disk"],
+  "src/postgres": [],
   "src/principals": ["duckdb"],
   "src/connector.ts": ["principals"],
   connectors: ["connector", "principals", "files", "http"],
@@ -32,7 +33,17 @@ const layers: Record<string, readonly string[]> = {
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
   "src/exports": ["client", "plan", "duckdb", "files/disk"],
-  "src/service": ["wire", "plan", "principals", "duckdb", "files", "http/listening", "http/sites", "http/throttle"],
+  "src/service": [
+    "wire",
+    "plan",
+    "principals",
+    "duckdb",
+    "postgres",
+    "files",
+    "http/listening",
+    "http/sites",
+    "http/throttle",
+  ],
   "src/config": [
     "connector",
     // What a module says can be configured of it.

@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import type { CopyRequest, CopyTiming } from "./copy.ts";
 import type { LoadRequest, LoadTimings } from "./load-client.ts";
 import { machine, median, mebibytes, runApart, seconds, table, wholeNumber } from "./measure.ts";
-import { startPostgres } from "./postgres.ts";
+import { startBenchPostgres } from "./postgres.ts";
 import { columns, writeRows } from "./rows.ts";
 import { administrator, startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
@@ -68,7 +68,7 @@ interface Round {
 
 async function runRounds(folder: string, file: string, rows: number, count: number, memory: number): Promise<Round[]> {
   const rounds: Round[] = [];
-  const postgres = await startPostgres();
+  const postgres = await startBenchPostgres();
   try {
     for (let number = 1; number <= count; number++) {
       const place = join(folder, "round");

