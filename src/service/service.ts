@@ -6,8 +6,9 @@ import type { Logger } from "pino";
 import { InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
-import type { Account } from "#service/directory/directory.ts";
 import { openDirectory } from "#service/directory/directory.ts";
+import { openEmbeddedStore } from "#service/directory/embedded.ts";
+import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import type { Pinboard, Pinboards } from "#service/pinboards/pinboards.ts";
@@ -28,6 +29,7 @@ import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
 import { createProgress } from "./progress.ts";
+import { openEmbeddedRecords } from "./records.ts";
 import type { ServiceSettings } from "./options.ts";
 import { openStorage } from "./storage.ts";
 
@@ -100,17 +102,19 @@ async function open(options: ServiceOptions): Promise<Service> {
   const pinboards = await openPinboards({ ...options.queries, worker, read });
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(worker, options.tables);
-  const directory = await openDirectory({ database, folder, administrator, progress });
+  const store = await openEmbeddedStore(database);
+  const directory = await openDirectory({ store, database, folder, administrator, progress });
   opening.defer(() => directory.close());
-  const sessions = await openSessions({ database, ...lifetimes, log });
-  opening.defer(() => sessions.close());
-  const known = await openKnownAddresses(database, log);
+  const records = await openEmbeddedRecords(database);
   opening.defer(() => {
-    known.close();
+    records.close();
   });
+  const sessions = await openSessions({ records, ...lifetimes, log });
+  opening.defer(() => sessions.close());
+  const known = await openKnownAddresses(records, log);
   const loads = await openLoads({
     ...options.loads,
-    database,
+    records,
     folder: loadFolder,
     worker,
     log,

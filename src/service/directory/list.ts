@@ -60,16 +60,17 @@ function element(type: string, hasMail: boolean): string {
 }
 
 /**
- * The answer of `user/list` (B.9), as a query of lines: users first, then groups, each by name.
+ * The answer of `user/list` (B.9), as a query of lines over `actual_users` and `actual_groups`: users first, then groups,
+ * each by name.
  * The first line is always a user: the administrator exists (0.7).
  */
 export const listAnswer = `
   SELECT mark || line FROM (
     SELECT 1 AS part, name, ${element(principalTypes.user, true)} AS line,
-      CASE WHEN name = (SELECT min(name) FROM directory.users) THEN '[' ELSE ',' END AS mark
-    FROM directory.users
+      CASE WHEN name = (SELECT min(name) FROM actual_users) THEN '[' ELSE ',' END AS mark
+    FROM actual_users
     UNION ALL
-    SELECT 2, name, ${element(principalTypes.group, false)}, ',' FROM directory.groups
+    SELECT 2, name, ${element(principalTypes.group, false)}, ',' FROM actual_groups
     UNION ALL
     SELECT 3, '', ']', ''
   ) ORDER BY part, name`;

@@ -51,7 +51,7 @@ export interface CallerOptions {
 export function createCallers({ sessions, directory, administrator, privileges }: CallerOptions): Callers {
   async function find(request: FastifyRequest): Promise<Caller | undefined> {
     const token = request.cookies[sessionCookie];
-    const user = token === undefined ? undefined : sessions.find(token);
+    const user = token === undefined ? undefined : await sessions.find(token);
     if (token === undefined || user === undefined) return undefined;
     if (sessions.isLocal(token)) request.exchange.isOwn = true;
     const account = await directory.account(user.name);
