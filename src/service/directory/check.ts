@@ -2,6 +2,7 @@ import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { areGroupNames, readList } from "#plan/lists.ts";
+import type { DirectoryStore } from "./store.ts";
 import { principalTypes } from "#wire/administration.ts";
 
 /** The most problems that are reported (B.5). */
@@ -21,6 +22,8 @@ export interface Checks {
   readonly desiredGroups: string;
   /** With a default password, no user needs one of its own. */
   readonly hasDefaultPassword: boolean;
+  /** Further conditions that are problems, as SQL, each with what to say. */
+  readonly rules: DirectoryStore["rules"];
 }
 
 /**
@@ -64,19 +67,19 @@ const typeProblems = [
  */
 export async function checkList(
   connection: Connection,
-  { changes, desiredGroups, hasDefaultPassword }: Checks,
+  { changes, desiredGroups, hasDefaultPassword, rules }: Checks,
 ): Promise<void> {
   await connection.run(`
     CREATE TEMP TABLE repeated AS
       SELECT kind, name, min(index) AS first FROM listed WHERE kind <> '' AND name <> ''
       GROUP BY kind, name HAVING count(*) > 1;
     CREATE TEMP TABLE changed AS
-      SELECT l.* EXCLUDE (description, mail), c.action FROM listed l JOIN ${changes} c USING (kind, name);`);
+      SELECT l.* ${rules.length === 0 ? "EXCLUDE (description, mail)" : ""}, c.action FROM listed l JOIN ${changes} c USING (kind, name);`);
   const [deleted] = await connection.rows(`FROM ${changes} WHERE action = 'delete' AND kind = 'group' LIMIT 1`);
   const members = deleted === undefined ? "changed" : "listed";
 
   const queries = [
-    valueProblems(hasDefaultPassword),
+    valueProblems(hasDefaultPassword, rules),
     `SELECT l.index, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
      FROM listed l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
     `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
@@ -97,7 +100,7 @@ export async function checkList(
 }
 
 /** The problems with the values of changed principals, as a query. */
-function valueProblems(hasDefaultPassword: boolean): string {
+function valueProblems(hasDefaultPassword: boolean, further: DirectoryStore["rules"]): string {
   const names = (
     [
       ["name", "name"],
@@ -122,6 +125,7 @@ function valueProblems(hasDefaultPassword: boolean): string {
             ".password: is needed for a user that is created, unless defaultPassword is set",
           ] as const,
         ]),
+    ...further,
   ] as const;
   const problems = rules.map(([condition, problem]) => `CASE WHEN ${condition} THEN ${literal(problem)} END`);
   return `

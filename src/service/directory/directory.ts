@@ -116,7 +116,11 @@ export async function openDirectory({
           return answers.compute(connection, listAnswer);
         }),
       ),
-    sync: (request, signal) => syncQueue(() => syncOnce(request, signal), signal),
+    sync: (request, signal) =>
+      syncQueue(() => {
+        const once = (): Promise<Readable> => syncOnce(request, signal);
+        return request.apply ? store.inTurn(once, signal) : once();
+      }, signal),
     close: async () => {
       await Promise.all([listQueue, syncQueue].map((queue) => queue.idle()));
       await store.close();
@@ -124,8 +128,8 @@ export async function openDirectory({
   };
 }
 
-/** How often a call of `user/sync` begins when others change the directory meanwhile. */
-const attempts = 5;
+/** How often a call of `user/sync` begins when the directory is changed meanwhile, in spite of its turn. */
+const attempts = 3;
 
 /**
  * Creates the administrator and the lasting groups, and sets the configured password of the administrator, if any (0.7).

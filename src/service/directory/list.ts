@@ -20,8 +20,11 @@ export interface Answers {
   compute(connection: Connection, query: string): Promise<Readable>;
 }
 
-/** DuckDB would quote a line that holds the delimiter; JSON escapes control characters, so no line does. */
-const format = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER e'\x1F')`;
+/**
+ * How DuckDB's COPY writes one column of JSON as lines. It would quote a line that holds the delimiter; JSON escapes control
+ * characters, so no line does.
+ */
+export const lines = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER e'\x1F')`;
 
 const chunk = 128 * 1024;
 
@@ -33,7 +36,7 @@ export async function openAnswers(folder: string): Promise<Answers> {
     compute: async (connection, query) => {
       const path = join(folder, randomUUID());
       try {
-        await connection.run(`COPY (${query}) TO ${literal(path)} ${format}`);
+        await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
         const file = await open(path, "r");
         return file.createReadStream({ highWaterMark: chunk });
       } finally {

@@ -25,6 +25,8 @@ export interface Snapshot {
 
 /** Where the users and groups are stored. */
 export interface DirectoryStore {
+  /** What it cannot store of the users and groups of a list: SQL conditions on a row, each with what to say (B.5). */
+  readonly rules: readonly (readonly [condition: string, problem: string])[];
   /**
    * Creates the administrator and the lasting groups where they are missing, and sets the administrator's password.
    * @param hash absent: the administrator exists, and their password stays
@@ -35,6 +37,8 @@ export interface DirectoryStore {
   account(name: string): Promise<Account | undefined>;
   /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
+  /** Runs what will write, after everybody else who asked before (B.8). Reading needs no turn. */
+  inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
   /**
    * Makes `actual_users` and `actual_groups` on the connection, which is used for this alone: `principalColumns`, `created`
    * and `modified` in epoch milliseconds.
