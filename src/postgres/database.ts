@@ -32,7 +32,7 @@ export interface Transaction {
   /** One statement, whatever it is, with its values as text. */
   text(sql: string): Promise<TextResult>;
   /** What `COPY … FROM STDIN` reads. It has all of it when the stream has finished. Destroying it fails the statement. */
-  copyIn(sql: string): Writable;
+  copyIn(sql: string): Writable & { readonly rowCount: number };
   /** What `COPY … TO STDOUT` writes. */
   copyOut(sql: string): Readable;
   /**
@@ -89,11 +89,13 @@ const grace = 10_000;
 const asText: ReadonlySet<number> = new Set([1082, 1083, 1114]);
 const int8 = 20;
 
+const usual = types.getTypeParser as (oid: number, format?: "text" | "binary") => unknown;
+
 const parsers = {
   getTypeParser: (oid: number, format?: "text" | "binary"): unknown => {
     if (format !== "binary" && oid === int8) return BigInt;
     if (format !== "binary" && asText.has(oid)) return String;
-    return types.getTypeParser(oid as Parameters<typeof types.getTypeParser>[0], format);
+    return usual(oid, format);
   },
 } as PoolConfig["types"];
 

@@ -56,6 +56,17 @@ export function meaningOf(error: unknown, place: string): unknown {
   return error;
 }
 
+/**
+ * Whether an error means that the server was not there, or went away, so that the same may work when it is back: a failover
+ * takes some seconds.
+ */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof UnavailableError)) return false;
+  const { cause } = error;
+  const state = sqlState(cause);
+  return state === undefined ? cause instanceof Error : /^(?:08|57P|25006)/.test(state);
+}
+
 /** What is wrong with SQL that a person wrote, or with the values it was given; undefined when that is not the trouble. */
 export function inputError(error: unknown): InputError | undefined {
   if (!(error instanceof DatabaseError)) return undefined;

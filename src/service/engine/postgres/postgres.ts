@@ -1,0 +1,191 @@
+import { mkdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { openDatabase } from "#duckdb/database.ts";
+import { InputError, RefusedError } from "#errors.ts";
+import { identifier, openPostgres } from "#postgres/database.ts";
+import type { Postgres } from "#postgres/database.ts";
+import { inputError } from "#postgres/errors.ts";
+import { migrate } from "#postgres/migrations.ts";
+import type { Schema } from "#postgres/migrations.ts";
+import type { PostgresSettings } from "#postgres/options.ts";
+import { createKeyedQueue, createQueue } from "#queue.ts";
+import { inTime } from "../engine.ts";
+import type { Engine } from "../engine.ts";
+import { meaningOf, soleStatement } from "../query.ts";
+import { createStages } from "../stage.ts";
+import { checkQuery } from "./confine.ts";
+import { define } from "./define.ts";
+import { execute } from "./execute.ts";
+import { meant, readNamespaces, schemasOf } from "./names.ts";
+import type { Naming } from "./names.ts";
+import { readPage } from "./query.ts";
+import { findTable } from "./tables.ts";
+import { textSettings } from "./values.ts";
+import { writeTable } from "./write.ts";
+
+export interface PostgresEngineOptions {
+  readonly postgres: PostgresSettings;
+  /** A folder for what DuckDB, which reads the loads, cannot hold in memory. */
+  readonly folder: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  /** The default schema of every database (A.22). */
+  readonly defaultSchema?: string;
+  /** Aliases of schemas, in lower case (A.22). */
+  readonly schemaAliases?: Readonly<Record<string, string>>;
+  /** The folders that loads read and write. */
+  readonly files?: readonly string[];
+}
+
+/** The oldest version that has everything the engine uses. */
+const oldest = 14;
+
+/** What a load leaves beside its rows (A.24). */
+const schema: Schema = {
+  part: "loads",
+  migrations: [
+    `CREATE TABLE IF NOT EXISTS rollcall.loads (
+      load text PRIMARY KEY,
+      written_at timestamptz NOT NULL DEFAULT now()
+    )`,
+  ],
+};
+
+/**
+ * Opens the engine on PostgreSQL: DuckDB reads, converts and checks loads, PostgreSQL holds the tables.
+ * @throws {InputError} when the database cannot be used; {UnavailableError} when it does not answer; {RefusedError} when it
+ *   does not let this user in
+ */
+export async function openPostgresEngine(options: PostgresEngineOptions): Promise<Engine> {
+  const postgres = await openPostgres(options.postgres);
+  try {
+    await checkServer(postgres);
+    await migrate(postgres, [schema]);
+    await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'");
+    return await engineOf(postgres, options);
+  } catch (error) {
+    await postgres.close();
+    throw error;
+  }
+}
+
+async function checkServer(postgres: Postgres): Promise<void> {
+  const [server] = await postgres.rows<{ user: string; version: number; mighty: boolean }>(
+    `SELECT current_user::text AS user, current_setting('server_version_num')::integer / 10000 AS version,
+       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+       OR pg_has_role(current_user, 'pg_execute_server_program', 'USAGE')
+       OR pg_has_role(current_user, 'pg_read_server_files', 'USAGE')
+       OR pg_has_role(current_user, 'pg_write_server_files', 'USAGE') AS mighty`,
+  );
+  if (server === undefined) return;
+  if (server.version < oldest)
+    throw new InputError(`PostgreSQL at ${postgres.place} is version ${server.version}; ${oldest} or later is needed`);
+  // What an administrator and a pinboard may run must not reach the files and programs of the server.
+  if (server.mighty)
+    throw new RefusedError(
+      `the user ${server.user} of PostgreSQL at ${postgres.place} is a superuser, or may use the server's files: make one that is not: CREATE ROLE rollcall LOGIN PASSWORD '…'; GRANT CREATE ON DATABASE ${identifier(postgres.place.split("/").slice(1).join("/"))} TO rollcall`,
+    );
+}
+
+async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Promise<Engine> {
+  const defaultSchema = options.defaultSchema ?? "core_default_schema";
+  const naming: Naming = {
+    defaultSchema,
+    aliases: options.schemaAliases ?? { falcon_default_schema: defaultSchema },
+  };
+  const spill = join(resolve(options.folder), ".spill");
+  await mkdir(options.folder, { recursive: true, mode: 0o700 });
+  await rm(spill, { recursive: true, force: true });
+  const instance = await openDatabase({
+    path: ":memory:",
+    memory: options.memory,
+    spill,
+    folders: (options.files ?? []).map((path) => resolve(path)),
+  });
+  // Queries do not take the connections of loads and of looking for tables.
+  const queries = createQueue(Math.max(2, options.postgres.poolSize - 2));
+  const tables = createKeyedQueue();
+  /** Queries that were checked. What they mean then, they mean always: a name leads nowhere but into their database. */
+  const checked = new Set<string>();
+  const remember = (key: string): void => {
+    if (checked.size >= mostChecked) checked.clear();
+    checked.add(key);
+  };
+
+  return {
+    define: (sql, origin) => define(postgres, sql, origin, naming),
+    execute: (name, sql, signal, sink) =>
+      postgres.transaction(
+        async (transaction) => {
+          const namespaces = await readNamespaces(transaction);
+          const [only, ...more] = namespaces.filter((other) => other !== "public");
+          const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name, namespaces);
+          // A table that is named without a schema belongs to no database then.
+          await transaction.run(`SET LOCAL search_path = ${database === undefined ? "''" : identifier(database)}`);
+          return execute(transaction, sql, naming, sink);
+        },
+        { timeout: 0, signal, settings: textSettings },
+      ),
+    find: async (name) => (await findTable(postgres, name, naming))?.table,
+    openStage: createStages(instance),
+    write: (stage, table, writing, signal) =>
+      tables([table.database, table.schema, table.name].join("\0").toLowerCase(), async () => {
+        try {
+          await writeTable(postgres, stage, table, writing, naming, signal);
+        } catch (error) {
+          throw signal.aborted ? error : meaningOf(error);
+        }
+      }),
+    query: async (query, signal, sink) => {
+      const statement = soleStatement(query.sql);
+      const key = JSON.stringify([query.database.toLowerCase(), statement]);
+      return queries(
+        () =>
+          inTime(query, signal, (limited) =>
+            postgres.transaction(
+              async (transaction) => {
+                const namespaces = await readNamespaces(transaction);
+                const database = existing(query.database, namespaces);
+                await transaction.run(`SET LOCAL search_path = ${identifier(database)}`);
+                try {
+                  if (!checked.has(key)) await checkQuery(transaction, statement, database, namespaces);
+                  remember(key);
+                  await transaction.run("SET TRANSACTION READ ONLY");
+                  return await readPage(
+                    transaction,
+                    statement,
+                    { offset: query.offset ?? 0, limit: query.limit },
+                    sink,
+                  );
+                } catch (error) {
+                  throw inputError(error) ?? error;
+                }
+              },
+              // The server stops it even if this process does not come to it.
+              {
+                signal: limited,
+                timeout: query.timeout + 1_000,
+                settings: { ...textSettings, cursor_tuple_fraction: "1" },
+              },
+            ),
+          ),
+        signal,
+      );
+    },
+    close: async () => {
+      await tables.idle();
+      instance.close();
+      await postgres.close();
+    },
+  };
+}
+
+/** How many queries are known to be good. Pinboards have few. */
+const mostChecked = 1_000;
+
+/** The schema of the database, which its queries begin in. */
+function existing(name: string, namespaces: readonly string[]): string {
+  // No list of the others: not everybody who may query one database should see them.
+  if (schemasOf(name, namespaces).length === 0) throw new InputError(`there is no database ${name}`);
+  return meant(name, namespaces) ?? name;
+}
