@@ -7,7 +7,6 @@ import { InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
 import { openDirectory } from "#service/directory/directory.ts";
-import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
@@ -29,9 +28,8 @@ import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
 import { createProgress } from "./progress.ts";
-import { openEmbeddedRecords } from "./records.ts";
 import type { ServiceSettings } from "./options.ts";
-import { openStorage } from "./storage.ts";
+import { openStorage, openStores } from "./storage.ts";
 
 /** The service's settings and what else it needs. */
 export interface ServiceOptions extends ServiceSettings {
@@ -83,10 +81,14 @@ async function open(options: ServiceOptions): Promise<Service> {
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
   const progress = createProgress();
   await using opening = new AsyncDisposableStack();
-  const { database, folder, uploads, isInPlace } = await openStorage(options.data, options.memory);
+  const storage = await openStorage(options.data, options.memory);
+  const { database, folder, uploads, isInPlace } = storage;
   opening.defer(() => {
     database.close();
   });
+  const stores = await openStores(storage, options.engine);
+  opening.defer(() => stores.close());
+  const { records } = stores;
   const loadFolder = join(folder, "loads");
   const worker = await openWorker({
     folder: join(folder, "databases"),
@@ -102,13 +104,8 @@ async function open(options: ServiceOptions): Promise<Service> {
   const pinboards = await openPinboards({ ...options.queries, worker, read });
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(worker, options.tables);
-  const store = await openEmbeddedStore(database);
-  const directory = await openDirectory({ store, database, folder, administrator, progress });
+  const directory = await openDirectory({ store: stores.directory, database, folder, administrator, progress });
   opening.defer(() => directory.close());
-  const records = await openEmbeddedRecords(database);
-  opening.defer(() => {
-    records.close();
-  });
   const sessions = await openSessions({ records, ...lifetimes, log });
   opening.defer(() => sessions.close());
   const known = await openKnownAddresses(records, log);
