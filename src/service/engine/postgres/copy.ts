@@ -1,6 +1,6 @@
 import bindings from "@duckdb/node-bindings";
 import type { DuckDBDataChunk, DuckDBResult } from "@duckdb/node-api";
-import type { Column } from "../engine.ts";
+import type { Column } from "#service/engine/engine.ts";
 
 /*
  * Rows of DuckDB in PostgreSQL's binary form of COPY, straight from the columns of a chunk: no object for a row, no text for a
@@ -140,15 +140,15 @@ function valueOf({ type, width = 18, scale = 0 }: Column, dataOf: (size: number)
         view.setInt8(at, data.getInt8(row));
       });
     }
-    case "UUID": {
-      // DuckDB has them as integers with a sign, so that they sort: the first bit is turned.
-      const data = dataOf(16);
-      return fixed(16, ({ view, at }, row) => {
-        view.setBigUint64(at, data.getBigUint64(row * 16 + 8, true) ^ (1n << 63n));
-        view.setBigUint64(at + 8, data.getBigUint64(row * 16, true));
-      });
-    }
+    case "UUID":
+      break;
   }
+  // DuckDB has UUIDs as integers with a sign, so that they sort: the first bit is turned.
+  const data = dataOf(16);
+  return fixed(16, ({ view, at }, row) => {
+    view.setBigUint64(at, data.getBigUint64(row * 16 + 8, true) ^ (1n << 63n));
+    view.setBigUint64(at + 8, data.getBigUint64(row * 16, true));
+  });
 }
 
 function fixed(size: number, set: (output: Output, row: number) => void): WriteField {

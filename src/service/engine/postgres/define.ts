@@ -2,8 +2,8 @@ import { InputError, RollcallError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
-import { hasWords, nameAt, splitStatements } from "../statements.ts";
-import type { Statement, Token } from "../statements.ts";
+import { hasWords, nameAt, splitStatements } from "#service/engine/statements.ts";
+import type { Statement, Token } from "#service/engine/statements.ts";
 import { meant, placeOf, qualified, readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
 import { columnsOf } from "./tables.ts";
@@ -12,7 +12,7 @@ const forms =
   "CREATE … IF NOT EXISTS, CREATE OR REPLACE, ALTER TABLE … IF NOT EXISTS, COMMENT, GRANT and SELECT create_distributed_table(…)";
 
 /** What can be created a second time without an error. */
-const repeatable = [
+const repeatable = new Set([
   "SCHEMA",
   "DATABASE",
   "TABLE",
@@ -23,7 +23,7 @@ const repeatable = [
   "EXTENSION",
   "SERVER",
   "USER",
-];
+]);
 
 /**
  * Runs a definition, PostgreSQL's own SQL, in one transaction; one process does so at a time.
@@ -76,7 +76,7 @@ function check(tokens: readonly Token[]): void {
   const text = tokens.map(({ text }) => text.toUpperCase()).join(" ");
   if (first === "ALTER" && second === "TABLE" && text.includes(" IF NOT EXISTS ")) return;
   if (first === "CREATE" && hasWords(tokens, 1, ["OR", "REPLACE"])) return;
-  if (first !== "CREATE" || !repeatable.includes(second ?? ""))
+  if (first !== "CREATE" || !repeatable.has(second ?? ""))
     throw new InputError(`a definition holds nothing but ${forms}; this is ${text.slice(0, 60)}`);
   if (!text.includes(" IF NOT EXISTS "))
     throw new InputError(`write CREATE ${second ?? ""} IF NOT EXISTS: a definition is applied at every start`);

@@ -1,9 +1,9 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
-import type { RowSink } from "../engine.ts";
-import { splitStatements } from "../statements.ts";
-import type { Statement } from "../statements.ts";
+import type { RowSink } from "#service/engine/engine.ts";
+import { splitStatements } from "#service/engine/statements.ts";
+import type { Statement } from "#service/engine/statements.ts";
 import { translated } from "./define.ts";
 import { readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
@@ -13,7 +13,7 @@ import { readPage } from "./query.ts";
 const maxRows = 100_000;
 
 /** All statements are one transaction, through connections that others have next. */
-const refused = [
+const refused = new Set([
   "BEGIN",
   "START",
   "COMMIT",
@@ -25,7 +25,7 @@ const refused = [
   "PREPARE",
   "LISTEN",
   "COPY",
-];
+]);
 
 /**
  * Runs an administrator's statements in order.
@@ -36,7 +36,7 @@ export async function execute(transaction: Transaction, sql: string, naming: Nam
   let rows = 0;
   for (const statement of statements) {
     const word = statement.tokens[0]?.text.toUpperCase() ?? "";
-    if (refused.includes(word))
+    if (refused.has(word))
       throw new InputError(
         `line ${statement.line}: ${word} cannot be run here: all statements together are one transaction`,
       );

@@ -1,5 +1,5 @@
 import type { Transaction } from "#postgres/database.ts";
-import type { RowSink } from "../engine.ts";
+import type { RowSink } from "#service/engine/engine.ts";
 import { converterOf } from "./values.ts";
 
 /** How many rows are in memory at a time: a value may have megabytes. */

@@ -1,6 +1,6 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
-import type { Column, ColumnType, Table, TableName } from "../engine.ts";
+import type { Column, ColumnType, Table, TableName } from "#service/engine/engine.ts";
 import { fold, meant, placeOf, readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
 
