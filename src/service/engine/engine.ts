@@ -80,6 +80,11 @@ export interface Query {
   readonly timeout: number;
 }
 
+/** How many queries run at once in a pool of connections, so that some are left for loads. */
+export function queriesOf(poolSize: number): number {
+  return Math.max(1, poolSize - 2);
+}
+
 /** @param timeout in milliseconds */
 export function tookTooLong(timeout: number): string {
   return `the query took longer than ${timeout / 1000} s and was stopped`;

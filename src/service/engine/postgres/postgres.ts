@@ -9,7 +9,7 @@ import { migrate } from "#postgres/migrations.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
-import { inTime } from "#service/engine/engine.ts";
+import { inTime, queriesOf } from "#service/engine/engine.ts";
 import type { Engine } from "#service/engine/engine.ts";
 import { meaningOf, soleStatement } from "#service/engine/query.ts";
 import { createStages } from "#service/engine/stage.ts";
@@ -103,7 +103,7 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
     folders: (options.files ?? []).map((path) => resolve(path)),
   });
   // Queries do not take the connections of loads and of looking for tables.
-  const queries = createQueue(Math.max(2, options.postgres.poolSize - 2));
+  const queries = createQueue(queriesOf(options.postgres.poolSize));
   const tables = createKeyedQueue();
   /** Queries that were checked. What they mean then, they mean always: a name leads nowhere but into their database. */
   const checked = new Set<string>();
