@@ -2,7 +2,6 @@ import { InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { areGroupNames, readList } from "#plan/lists.ts";
-import type { DirectoryStore } from "./store.ts";
 import { principalTypes } from "#wire/administration.ts";
 
 /** The most problems that are reported (B.5). */
@@ -22,8 +21,6 @@ export interface Checks {
   readonly desiredGroups: string;
   /** With a default password, no user needs one of its own. */
   readonly hasDefaultPassword: boolean;
-  /** Further conditions that are problems, as SQL, each with what to say. */
-  readonly rules: DirectoryStore["rules"];
 }
 
 /**
@@ -67,19 +64,19 @@ const typeProblems = [
  */
 export async function checkList(
   connection: Connection,
-  { changes, desiredGroups, hasDefaultPassword, rules }: Checks,
+  { changes, desiredGroups, hasDefaultPassword }: Checks,
 ): Promise<void> {
   await connection.run(`
     CREATE TEMP TABLE repeated AS
       SELECT kind, name, min(index) AS first FROM listed WHERE kind <> '' AND name <> ''
       GROUP BY kind, name HAVING count(*) > 1;
     CREATE TEMP TABLE changed AS
-      SELECT l.* ${rules.length === 0 ? "EXCLUDE (description, mail)" : ""}, c.action FROM listed l JOIN ${changes} c USING (kind, name);`);
+      SELECT l.* EXCLUDE (description, mail), c.action FROM listed l JOIN ${changes} c USING (kind, name);`);
   const [deleted] = await connection.rows(`FROM ${changes} WHERE action = 'delete' AND kind = 'group' LIMIT 1`);
   const members = deleted === undefined ? "changed" : "listed";
 
   const queries = [
-    valueProblems(hasDefaultPassword, rules),
+    valueProblems(hasDefaultPassword),
     `SELECT l.index, '.name: is there before as principals[' || r.first || ']: names of one kind must differ'
      FROM listed l JOIN repeated r USING (kind, name) WHERE l.index > r.first`,
     `SELECT index, '.groupNames: ' || to_json(left(group_name, ${longestName})) || ' is neither in the list nor stays in the service'
@@ -100,7 +97,7 @@ export async function checkList(
 }
 
 /** The problems with the values of changed principals, as a query. */
-function valueProblems(hasDefaultPassword: boolean, further: DirectoryStore["rules"]): string {
+function valueProblems(hasDefaultPassword: boolean): string {
   const names = (
     [
       ["name", "name"],
@@ -125,7 +122,6 @@ function valueProblems(hasDefaultPassword: boolean, further: DirectoryStore["rul
             ".password: is needed for a user that is created, unless defaultPassword is set",
           ] as const,
         ]),
-    ...further,
   ] as const;
   const problems = rules.map(([condition, problem]) => `CASE WHEN ${condition} THEN ${literal(problem)} END`);
   return `

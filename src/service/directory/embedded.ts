@@ -17,7 +17,6 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too.
   const queue = createQueue();
   return {
-    rules: [],
     setUp: (administrator, hash) => setUp(lookups, administrator, hash),
     account: (name) => queue(() => findAccount(lookups, name)),
     effectiveGroups: (name) => queue(() => findEffectiveGroups(lookups, name)),

@@ -25,8 +25,6 @@ export interface Snapshot {
 
 /** Where the users and groups are stored. */
 export interface DirectoryStore {
-  /** What it cannot store of the users and groups of a list: SQL conditions on a row, each with what to say (B.5). */
-  readonly rules: readonly (readonly [condition: string, problem: string])[];
   /**
    * Creates the administrator and the lasting groups where they are missing, and sets the administrator's password.
    * @param hash absent: the administrator exists, and their password stays

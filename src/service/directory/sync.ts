@@ -49,7 +49,6 @@ export async function sync(connection: Connection, request: SyncRequest, context
     changes: "changes",
     desiredGroups: "desired_groups",
     hasDefaultPassword: defaultPassword !== undefined,
-    rules: store.rules,
   });
   signal.throwIfAborted();
   // Computed before anything is applied: once applied, nothing can keep the answer from being sent.
