@@ -14,7 +14,7 @@ export interface BenchPostgres {
 }
 
 export async function startBenchPostgres(): Promise<BenchPostgres> {
-  const server = await startPostgres({ settings: {} });
+  const server = await startPostgres({ isFast: false });
   const { port, password } = server;
   const client = await server.connect();
 

@@ -30,6 +30,10 @@ export interface PostgresServer {
 export interface PostgresOptions {
   /** Settings of `postgresql.conf`. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Absent: as far from safe as tests can do with. */
+  readonly isFast?: boolean;
+  /** Gets what the server logs. */
+  readonly log?: (text: string) => void;
 }
 
 const password = "a-password-for-a-test";
@@ -39,7 +43,11 @@ const ofRollcall = "a-secret-of-rollcall";
 const fast = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
 
 /** Starts a server, as a user of its own where this process is root: PostgreSQL does not run as root. */
-export async function startPostgres({ settings = fast }: PostgresOptions = {}): Promise<PostgresServer> {
+export async function startPostgres({
+  settings = {},
+  log,
+  isFast = true,
+}: PostgresOptions = {}): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-postgres-"));
   const isRoot = process.getuid?.() === 0;
   if (isRoot) await chmod(folder, 0o755);
@@ -51,8 +59,11 @@ export async function startPostgres({ settings = fast }: PostgresOptions = {}): 
     persistent: true,
     createPostgresUser: isRoot,
     initdbFlags: ["--encoding=UTF8", "--no-locale", "--no-sync"],
-    postgresFlags: Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
-    onLog: () => undefined,
+    postgresFlags: Object.entries({ ...(isFast ? fast : {}), ...settings }).flatMap(([name, value]) => [
+      "-c",
+      `${name}=${value}`,
+    ]),
+    onLog: log ?? ((): void => undefined),
     onError: () => undefined,
   });
   await server.initialise();

@@ -7,6 +7,7 @@ import type { Statement } from "#service/engine/statements.ts";
 import { translated } from "./define.ts";
 import { readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
+import { jsonValues } from "./values.ts";
 import { readPage } from "./query.ts";
 
 /** The maximum number of rows an administrator's statement returns; all of them are counted. */
@@ -67,6 +68,6 @@ async function run(transaction: Transaction, statement: Statement, naming: Namin
   }
   const { fields, rows, count } = await transaction.text(sql);
   await sink.begin(fields.map(({ name }) => name));
-  await sink.rows(rows.slice(0, maxRows));
+  await sink.rows(rows.slice(0, maxRows).map((row) => jsonValues(fields, row)));
   return fields.length === 0 ? 0 : count;
 }

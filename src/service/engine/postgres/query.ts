@@ -1,6 +1,6 @@
 import type { Transaction } from "#postgres/database.ts";
 import type { RowSink } from "#service/engine/engine.ts";
-import { converterOf } from "./values.ts";
+import { jsonValues } from "./values.ts";
 
 /** How many rows are in memory at a time: a value may have megabytes. */
 const rowsAtOnce = 256;
@@ -31,10 +31,9 @@ export async function readPage(
     isBegun = true;
     total += rows.length;
     isOver = rows.length < size;
-    const converters = fields.map(({ dataTypeID }) => converterOf(dataTypeID));
     const page = rows.slice(0, wanted);
     wanted -= page.length;
-    await sink.rows(page.map((row) => row.map((text, index) => (text === null ? null : converters[index]?.(text)))));
+    await sink.rows(page.map((row) => jsonValues(fields, row)));
   }
   if (!isOver) total += (await transaction.text(`MOVE FORWARD ALL IN ${cursor}`)).count;
   await transaction.run(`CLOSE ${cursor}`);

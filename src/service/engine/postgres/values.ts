@@ -1,4 +1,5 @@
 import { types } from "pg";
+import type { TextResult } from "#postgres/database.ts";
 
 /** What makes a value of JSON (B.15) of PostgreSQL's text. */
 export type Convert = (text: string) => unknown;
@@ -48,16 +49,25 @@ const arrays: ReadonlyMap<number, number> = new Map([
   [2951, 2950],
 ]);
 
+/** The values of a row in JSON. */
+export function jsonValues(fields: TextResult["fields"], row: TextResult["rows"][number]): unknown[] {
+  return row.map((text, index) => (text === null ? null : converterOf(fields[index]?.dataTypeID ?? 0)(text)));
+}
+
 /** Any other type is its text. @param type its OID */
-export function converterOf(type: number): Convert {
+function converterOf(type: number): Convert {
   const inner = arrays.get(type);
-  if (inner === undefined) return byType.get(type) ?? ((text) => text);
+  if (inner === undefined) return byType.get(type) ?? itself;
   const convert = converterOf(inner);
   // Its type is that of an older version.
   const { create } = types.arrayParser as unknown as {
     create(text: string, convert: (entry: string | null) => unknown): { parse(): unknown };
   };
   return (text) => create(text, (entry) => (entry === null ? null : convert(entry))).parse();
+}
+
+function itself(text: string): string {
+  return text;
 }
 
 function integer(text: string): unknown {

@@ -64,7 +64,7 @@ async function writeOnce(
     if (found === undefined) throw new TableChangedError(table);
     const target = qualified(found.namespace, name);
     // From here on nobody changes its columns; so they are read again.
-    await transaction.run(`SELECT FROM ${target} LIMIT 0`);
+    await transaction.run(`SELECT 1 FROM ${target} LIMIT 0`);
     const now = await findTable(transaction, { database, schema, table: name }, naming);
     if (!isDeepStrictEqual(now?.table, table)) throw new TableChangedError(table);
     if (empty) await transaction.run(`DELETE FROM ${target}`);
