@@ -1,4 +1,5 @@
 import { InputError, RefusedError } from "#errors.ts";
+import { identifier } from "./database.ts";
 import type { Postgres, Transaction } from "./database.ts";
 import { sqlState } from "./errors.ts";
 
@@ -13,11 +14,16 @@ export interface Schema {
   readonly migrations: readonly string[];
 }
 
+/** The oldest version that has everything Rollcall uses. */
+const oldest = 14;
+
 /**
  * Brings the schema `rollcall` to what this program needs: in one transaction, one process at a time.
- * @throws {InputError} when a newer program has changed it already, or the user may not; {UnavailableError}
+ * @throws {InputError} when the server is too old, or a newer program has changed the schema; {RefusedError} when the user may too little
+ *   or too much; {UnavailableError}
  */
 export async function migrate(postgres: Postgres, schemas: readonly Schema[]): Promise<void> {
+  await checkServer(postgres);
   // Most starts change nothing, and should not wait for each other.
   if (await isCurrent(postgres, schemas)) return;
   try {
@@ -41,6 +47,24 @@ export async function migrate(postgres: Postgres, schemas: readonly Schema[]): P
       { cause: error },
     );
   }
+}
+
+async function checkServer(postgres: Postgres): Promise<void> {
+  const [server] = await postgres.rows<{ user: string; version: number; mighty: boolean }>(
+    `SELECT current_user::text AS user, current_setting('server_version_num')::integer / 10000 AS version,
+       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+       OR pg_has_role(current_user, 'pg_execute_server_program', 'MEMBER')
+       OR pg_has_role(current_user, 'pg_read_server_files', 'MEMBER')
+       OR pg_has_role(current_user, 'pg_write_server_files', 'MEMBER') AS mighty`,
+  );
+  if (server === undefined) return;
+  if (server.version < oldest)
+    throw new InputError(`PostgreSQL at ${postgres.place} is version ${server.version}; ${oldest} or later is needed`);
+  // What an administrator and a pinboard may run must not reach the files and programs of the server.
+  if (server.mighty)
+    throw new RefusedError(
+      `the user ${server.user} of PostgreSQL at ${postgres.place} is a superuser, or may use the server's files: make one that is not: CREATE ROLE rollcall LOGIN PASSWORD '…'; GRANT CREATE ON DATABASE ${identifier(postgres.place.split("/").slice(1).join("/"))} TO rollcall`,
+    );
 }
 
 async function isCurrent(postgres: Postgres, schemas: readonly Schema[]): Promise<boolean> {

@@ -8,6 +8,8 @@ import { columns } from "./rows.ts";
 
 /** A PostgreSQL of its own, with the settings it comes with. */
 export interface BenchPostgres {
+  /** An empty database of its own. @returns its URL, for a user who is no superuser */
+  createDatabase(): Promise<string>;
   /** `\copy` of a CSV file into a new table, in milliseconds. */
   copy(file: string): Promise<number>;
   stop(): Promise<void>;
@@ -34,6 +36,7 @@ export async function startBenchPostgres(): Promise<BenchPostgres> {
   }
 
   return {
+    createDatabase: () => server.createDatabase(),
     copy: async (file) => {
       await client.query(`DROP TABLE IF EXISTS rows; CREATE TABLE rows (${columns})`);
       const started = performance.now();

@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { openDatabase } from "#duckdb/database.ts";
-import { InputError, RefusedError } from "#errors.ts";
+import { InputError } from "#errors.ts";
 import { identifier, openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { inputError } from "#postgres/errors.ts";
@@ -37,9 +37,6 @@ export interface PostgresEngineOptions {
   readonly files?: readonly string[];
 }
 
-/** The oldest version that has everything the engine uses. */
-const oldest = 14;
-
 /** What a load leaves beside its rows (A.24). */
 const schema: Schema = {
   part: "loads",
@@ -59,7 +56,6 @@ const schema: Schema = {
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<Engine> {
   const postgres = await openPostgres(options.postgres);
   try {
-    await checkServer(postgres);
     await migrate(postgres, [schema]);
     await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'");
     return await engineOf(postgres, options);
@@ -67,24 +63,6 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     await postgres.close();
     throw error;
   }
-}
-
-async function checkServer(postgres: Postgres): Promise<void> {
-  const [server] = await postgres.rows<{ user: string; version: number; mighty: boolean }>(
-    `SELECT current_user::text AS user, current_setting('server_version_num')::integer / 10000 AS version,
-       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
-       OR pg_has_role(current_user, 'pg_execute_server_program', 'USAGE')
-       OR pg_has_role(current_user, 'pg_read_server_files', 'USAGE')
-       OR pg_has_role(current_user, 'pg_write_server_files', 'USAGE') AS mighty`,
-  );
-  if (server === undefined) return;
-  if (server.version < oldest)
-    throw new InputError(`PostgreSQL at ${postgres.place} is version ${server.version}; ${oldest} or later is needed`);
-  // What an administrator and a pinboard may run must not reach the files and programs of the server.
-  if (server.mighty)
-    throw new RefusedError(
-      `the user ${server.user} of PostgreSQL at ${postgres.place} is a superuser, or may use the server's files: make one that is not: CREATE ROLE rollcall LOGIN PASSWORD '…'; GRANT CREATE ON DATABASE ${identifier(postgres.place.split("/").slice(1).join("/"))} TO rollcall`,
-    );
 }
 
 async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Promise<Engine> {
