@@ -288,6 +288,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .addOption(new Option("--kind <kind>", "only changes to these").choices(["user", "group"]))
     .option("--action <actions>", "only these actions, like create,delete", parseActions)
     .option("--name <pattern>", "only this name; * stands for any characters; may be repeated", repeated)
+    .option("--source <source>", "only users and groups of this source; may be repeated", repeated)
     .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
     .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
     .addOption(new Option("--format <format>", "the output format (default: text)").choices(planFormats))

@@ -11,12 +11,10 @@ import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Context } from "./context.ts";
-import { forCaller } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { factOf, factsOf, filterFact, nothingShown, possibilities, renderReport } from "#sync/report.ts";
+import { filterWords, nothingShown, possibilities, renderReport } from "#sync/report.ts";
 import type { PlanFormat } from "#plan/render/shared.ts";
-import { asCalledAnywhere } from "#commands.ts";
 import { chosenRun, knownRuns, openStoredChanges } from "./stored-runs.ts";
 import type { StoredChanges } from "./stored-runs.ts";
 
@@ -24,6 +22,7 @@ export interface ShowOptions {
   readonly kind?: Filter["kind"];
   readonly action?: Filter["actions"];
   readonly name?: Filter["names"];
+  readonly source?: Filter["sources"];
   readonly cause?: Filter["causes"];
   readonly attribute?: Filter["aspects"];
   /** Text by default, or JSON with `--json`. */
@@ -44,40 +43,23 @@ export async function show(context: Context, wanted: string, options: ShowOption
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
   const format = options.format ?? (output.json ? "json" : "text");
-  const { kind, action: actions, name: names, cause: causes, attribute: aspects } = options;
-  const filter = { kind, actions, names, causes, aspects };
+  const { kind, action: actions, name: names, source: sources, cause: causes, attribute: aspects } = options;
+  const filter = { kind, actions, names, sources, causes, aspects };
   const stored = await openStoredChanges(context);
   try {
     // A plan that was found again is stored with the run that found it first.
     const file = (await stored.file(run)) ?? (await fileOfSame(run, runs, stored));
     const plan = await planOf(run, file, stored, filter);
     const nothing = file === undefined ? notStored : "no change matches";
-    const isForTerminal = format === "text" && options.output === undefined;
-    // A report in another format, or in a file, is read later and elsewhere.
-    const shown = isForTerminal ? forCaller : asCalledAnywhere;
     const stands = { ...run, kept: file !== undefined };
+    const { limit } = options;
     const next = possibilities(stands);
-    const facts = factsOf(stands, runs, isForTerminal ? Date.now() : undefined);
-    // At a terminal it comes last, below a long plan.
-    if (!isForTerminal) facts.push(...factOf("you can", ...next));
-    const { colour, width } = options.output === undefined ? output : { colour: false, width: 100 };
-    const parts = renderReport(format, run, plan, {
-      title: `${run.sync} → ${run.target}, run ${run.id}`,
-      facts: [
-        ...facts.map(({ label, lines, tone }) => ({ label, lines: lines.map(shown), tone })),
-        ...filterFact(filter),
-      ],
-      limits: run.limits,
-      notes: run.notes.map(shown),
-      causes: run.causes,
-      expectations: run.expectations,
-      leaving: run.leaving,
-      next: next.map(shown),
-      nothing,
-      colour,
-      width,
-      limit: options.limit,
-    });
+    const report = { run: stands, runs, plan, only: filterWords(filter), nothing, next, limit };
+    const terminal = format === "text" && options.output === undefined ? output : undefined;
+    const parts =
+      format === "html"
+        ? (await import("#console/pages/report.ts")).renderHtml(report)
+        : renderReport(format, report, terminal);
     const stopping = untilStopped(context, parts);
     if (options.output === undefined) for await (const part of stopping) await output.write(part, contentOf[format]);
     else await writeReport(options.output, stopping);

@@ -26,9 +26,9 @@ const visualization = z.strictObject({
   sql: text("a SELECT statement"),
   chart: z
     .strictObject({
-      mark: z.enum(["bar", "line", "area", "dot"]),
-      x: column,
-      y: column,
+      mark: z.enum(["bar", "line", "area", "dot"]).exactOptional(),
+      x: column.exactOptional(),
+      y: column.exactOptional(),
       series: column.exactOptional(),
     })
     .exactOptional(),

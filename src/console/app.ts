@@ -1,9 +1,9 @@
+import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { basename, dirname } from "node:path";
+import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import cookie from "@fastify/cookie";
 import helmet from "@fastify/helmet";
-import assets from "@fastify/static";
 import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
@@ -20,6 +20,7 @@ import { layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
 import { addPeoplePages } from "./people-routes.ts";
+import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
 
@@ -36,10 +37,17 @@ const files: ReadonlyMap<string, string> = new Map([
   ["pico.css", fileURLToPath(import.meta.resolve("@picocss/pico/css/pico.classless.min.css"))],
   ["htmx.js", fileURLToPath(import.meta.resolve("htmx.org/dist/htmx.min.js"))],
   ["hx-sse.js", fileURLToPath(import.meta.resolve("htmx.org/dist/ext/hx-sse.min.js"))],
+  ["components.css", locally("assets/components.css")],
   ["console.css", locally("assets/console.css")],
   ["console.js", locally("assets/console.js")],
   ["icon.svg", locally("assets/icon.svg")],
 ]);
+
+const contentTypes: Readonly<Record<string, string>> = {
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
 
 /** Nothing runs and nothing is loaded that does not come from here; Pico has its icons as data. */
 const policy = {
@@ -67,7 +75,6 @@ export async function openApp(options: AppOptions): Promise<App> {
     // Whoever serves TLS decides that for the whole host.
     strictTransportSecurity: false,
   });
-  await app.register(assets, { root: locally("assets"), serve: false });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
@@ -76,10 +83,11 @@ export async function openApp(options: AppOptions): Promise<App> {
   );
   app.decorateRequest("visitor");
 
+  const hidden = options.pinboards === undefined ? (["pinboards"] as const) : [];
   const send: Send = (request, reply, frame, main) =>
     reply
       .type("text/html; charset=utf-8")
-      .send(layout({ ...frame, version, visitor: request.visitor }, main).toString());
+      .send(layout({ ...frame, version, visitor: request.visitor, hidden }, main).toString());
 
   app.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
@@ -102,7 +110,8 @@ export async function openApp(options: AppOptions): Promise<App> {
     const path = files.get(file);
     if (path === undefined) throw new Refusal(404, "there is no such file");
     // Its address has the version of Rollcall.
-    return reply.sendFile(basename(path), dirname(path), { maxAge: 86_400_000 });
+    reply.type(contentTypes[extname(path)] ?? "").header("cache-control", "public, max-age=86400");
+    return readFile(path);
   });
   addSession(app, options, send);
   await app.register(async (scope) => {
@@ -112,6 +121,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     addAuditPages(scope, options, send);
     addDoubtPages(scope, options, send);
     addPeoplePages(scope, options, send);
+    addPinboardPages(scope, options, send);
   });
   await app.ready();
   return {

@@ -13,8 +13,12 @@ export function name(text: string): Html {
   return html`<bdi class="name">${text}</bdi>`;
 }
 
-/** A moment, as long ago as it is; the script adds local time to its title. @param now in epoch milliseconds */
-export function when(iso: string, now: number): Html {
+/**
+ * A moment, as long ago as it is; the script adds local time to its title.
+ * @param now in epoch milliseconds; undefined in what is read later, where it is a moment to the second
+ */
+export function when(iso: string, now: number | undefined): Html {
+  if (now === undefined) return moment(iso);
   return html`<time datetime="${iso}" title="${exactly(iso)}">${relatively(iso, now)}</time>`;
 }
 
@@ -146,6 +150,14 @@ export function facts(rows: readonly (readonly [label: string, value: Part])[]):
 /** Something a person must know; `alert` is read aloud at once. */
 export function notice(tone: "good" | "bad" | "waiting", content: Part, isAlert = false): Html {
   return html`<div class="notice ${tone}" ${isAlert && html`role="alert"`}>${content}</div>`;
+}
+
+/** A part of a page with a heading; the heading's `id` can be linked to. */
+export function section(id: string, title: string, content: Part): Html {
+  return html`<section aria-labelledby="${id}">
+    <h2 id="${id}">${title}</h2>
+    ${content}
+  </section>`;
 }
 
 /** What is there instead of an empty list: why, and what to do next. */

@@ -43,6 +43,10 @@ const paths = [
   "/doubt/download",
   "/people",
   "/people/:page",
+  "/pinboards",
+  "/pinboards/:id",
+  "/pinboards/:id/:visualization",
+  "/pinboards/:id/:visualization/download",
 ];
 
 /**
@@ -61,7 +65,7 @@ export function createConsole({ control, targets, ...options }: ConsoleOptions):
       let opening: Promise<App> | undefined;
       const open = async (): Promise<App> => {
         const { openApp } = await import("./app.ts");
-        return openApp({ ...options, control, accounts });
+        return openApp({ ...options, control, accounts, pinboards: host.pinboards });
       };
       server.register((scope, _, done) => {
         // The body is left to the pages' own server.

@@ -1,8 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
+import type { HostPinboards } from "#control/access.ts";
 import { Refusal } from "#control/answers.ts";
 import type { Control } from "#control/control.ts";
-import type { Filter, PlanDifferences, StoredPlan } from "#plan/stored.ts";
+import type { Plan } from "#plan/change.ts";
+import type { Excerpts, Filter, PlanDifferences } from "#plan/stored.ts";
+import { UnavailableError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
 import type { Explanation } from "#sync/explain/explain.ts";
 import type { HistoryEntry } from "#sync/history.ts";
@@ -25,7 +28,9 @@ export interface Plans {
    * Opens the plan of a run for as long as `read` takes. What it shows is as far as it matches the filter.
    * @throws {InputError} when the run has none
    */
-  read<Result>(run: RunRecord, filter: Filter, read: (plan: StoredPlan) => Promise<Result>): Promise<Result>;
+  read<Result>(run: RunRecord, filter: Filter, read: (plan: Plan) => Promise<Result>): Promise<Result>;
+  /** The same, for reading it page by page. */
+  excerpts<Result>(run: RunRecord, filter: Filter, read: (excerpts: Excerpts) => Promise<Result>): Promise<Result>;
   /** How the plan of a run differs from one that was shown before. */
   compare(shown: RunRecord, now: RunRecord): Promise<PlanDifferences>;
 }
@@ -81,6 +86,8 @@ export interface AppOptions {
   readonly plans: Plans;
   readonly people: People;
   readonly accounts: Accounts;
+  /** Of the service whose listener has the console. */
+  readonly pinboards?: HostPinboards | undefined;
 }
 
 /** Sends a page. */
@@ -100,4 +107,18 @@ export function formOf({ body }: FastifyRequest): URLSearchParams {
 export function visitorOf({ visitor }: FastifyRequest): Visitor {
   if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
   return visitor;
+}
+
+/** The offset of a page, from its query. */
+export function offsetOf(from: unknown): number {
+  return typeof from === "string" && /^\d{1,9}$/.test(from) ? Number(from) : 0;
+}
+
+/** Aborted when whoever asked does not wait any more. */
+export function untilLeft({ raw }: FastifyReply): AbortSignal {
+  const left = new AbortController();
+  raw.once("close", () => {
+    if (!raw.writableFinished) left.abort(new UnavailableError("nobody waits for it any more"));
+  });
+  return left.signal;
 }

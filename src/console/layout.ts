@@ -10,7 +10,9 @@ export interface Frame {
   readonly version: string;
   readonly visitor?: Visitor | undefined;
   /** The part of the console the page belongs to. */
-  readonly section?: "overview" | "runs" | "people" | "doubt" | "audit" | undefined;
+  readonly section?: "overview" | "runs" | "people" | "doubt" | "pinboards" | "audit" | undefined;
+  /** The parts that this console does not have. */
+  readonly hidden?: readonly Frame["section"][] | undefined;
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
   readonly live?: string | undefined;
 }
@@ -20,6 +22,7 @@ const sections = [
   { name: "runs", href: "/runs", label: "Runs" },
   { name: "doubt", href: "/doubt", label: "In doubt" },
   { name: "people", href: "/people", label: "People and groups" },
+  { name: "pinboards", href: "/pinboards", label: "Pinboards" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
 
@@ -27,7 +30,7 @@ const sections = [
 const settings = JSON.stringify({ includeIndicatorCSS: false, history: false });
 
 /** A whole page. */
-export function layout({ title, version, visitor, section, live }: Frame, main: Html): Html {
+export function layout({ title, version, visitor, section, hidden = [], live }: Frame, main: Html): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -39,6 +42,7 @@ export function layout({ title, version, visitor, section, live }: Frame, main: 
         <title>${title} · Rollcall</title>
         <link rel="icon" href="/assets/icon.svg?${version}" type="image/svg+xml" />
         <link rel="stylesheet" href="/assets/pico.css?${version}" />
+        <link rel="stylesheet" href="/assets/components.css?${version}" />
         <link rel="stylesheet" href="/assets/console.css?${version}" />
         <script src="/assets/htmx.js?${version}" defer></script>
         <script src="/assets/hx-sse.js?${version}" defer></script>
@@ -46,23 +50,25 @@ export function layout({ title, version, visitor, section, live }: Frame, main: 
       </head>
       <body>
         <a class="skip" href="#main">Skip to the content</a>
-        ${header(visitor, section)} ${body(live, main)} ${footer(visitor, version)}
+        ${header(visitor, section, hidden)} ${body(live, main)} ${footer(visitor, version)}
         ${live !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-swap="none"></span>`}
       </body>
     </html> `;
 }
 
-function header(visitor: Visitor | undefined, section: Frame["section"]): Html {
+function header(visitor: Visitor | undefined, section: Frame["section"], hidden: readonly Frame["section"][]): Html {
   return html`<header>
     <nav aria-label="Console">
       <a class="brand" href="/">Rollcall</a>
       ${
         visitor !== undefined &&
         html`<ul>
-          ${sections.map(
-            ({ name, href, label }) =>
-              html`<li><a href="${href}" ${name === section && html`aria-current="page"`}>${label}</a></li>`,
-          )}
+          ${sections
+            .filter(({ name }) => !hidden.includes(name))
+            .map(
+              ({ name, href, label }) =>
+                html`<li><a href="${href}" ${name === section && html`aria-current="page"`}>${label}</a></li>`,
+            )}
         </ul>`
       }
       ${

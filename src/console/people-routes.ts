@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
-import { errorDocument, RollcallError, UnavailableError } from "#errors.ts";
+import { errorDocument, RollcallError } from "#errors.ts";
 import type { ErrorDocument } from "#errors.ts";
-import { visitorOf } from "./context.ts";
+import { offsetOf, untilLeft, visitorOf } from "./context.ts";
 import type { AppOptions, Kind, Send } from "./context.ts";
 import type { Frame } from "./layout.ts";
 import { people } from "#console/pages/people.ts";
@@ -112,18 +112,4 @@ function queryOf({ query }: FastifyRequest): Readonly<Record<string, string | un
   return Object.fromEntries(
     entries.filter((each): each is [string, string] => typeof each[1] === "string" && each[1] !== ""),
   );
-}
-
-/** The offset of a page, from its query. */
-function offsetOf(from: string | undefined): number {
-  return from !== undefined && /^\d{1,9}$/.test(from) ? Number(from) : 0;
-}
-
-/** Aborted when whoever asked does not wait any more. */
-function untilLeft({ raw }: FastifyReply): AbortSignal {
-  const left = new AbortController();
-  raw.once("close", () => {
-    if (!raw.writableFinished) left.abort(new UnavailableError("nobody waits for it any more"));
-  });
-  return left.signal;
 }

@@ -1,17 +1,17 @@
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { asCalledAnywhere } from "#commands.ts";
 import { Refusal, orConflict } from "#control/answers.ts";
 import { approveBody, read, rejectBody } from "#control/requests.ts";
 import { findRun } from "#control/routes.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { planFormats, sectionsOf } from "#plan/render/shared.ts";
-import type { StoredPlan } from "#plan/stored.ts";
+import { withParts } from "#plan/stored.ts";
+import type { Excerpts, Filter } from "#plan/stored.ts";
 import type { Begun } from "#sync/coordinator/coordinator.ts";
 import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
-import { factsOf, nothingShown, renderReport } from "#sync/report.ts";
+import { filterWords, nothingShown, renderReport } from "#sync/report.ts";
 import { mayDecide } from "./accounts.ts";
 import { formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
@@ -19,9 +19,10 @@ import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
 import { approve, conflict, part, reject, undo } from "#console/pages/decide.ts";
 import { plan } from "#console/pages/plan.ts";
-import type { PlanSection } from "#console/pages/plan.ts";
+import { renderHtml } from "#console/pages/report.ts";
+import type { PlanPage } from "#console/pages/plan.ts";
 import { filled, filterOf, selectionOf, toFilter, valuesOf, withoutUndefined } from "./selection.ts";
-import type { ReadPlan } from "./selection.ts";
+import type { ReadExcerpts } from "./selection.ts";
 
 /** How many changes of a section are shown beside others, and how many where it is the only one. */
 const pageSizes = { preview: 20, whole: 100 } as const;
@@ -40,9 +41,15 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
       .coordinator.runs()
       .find(({ id, kept }) => id === run.sameAs && kept);
   };
-  const readPlan: ReadPlan = async (run, filter, work) => {
+  const excerpts: ReadExcerpts = async (run, filter, work) => {
     const stored = storedOf(run);
-    return stored === undefined || run.digest === undefined ? undefined : plans.read(stored, filter, work);
+    return stored === undefined ? undefined : plans.excerpts(stored, filter, work);
+  };
+  const countsOf = async (run: RunRecord, filter: Filter): Promise<Counts> => {
+    const stored = storedOf(run);
+    return stored === undefined
+      ? nothingShown
+      : plans.read(stored, filter, async ({ shown, counts }) => shown ?? counts);
   };
   const decidable = (request: FastifyRequest): RunRecord => {
     const run = runOf(request);
@@ -54,7 +61,11 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     const run = runOf(request);
     const { from, ...given } = filled(request.query);
     const filter = filterOf(given);
-    const shown = await readPlan(run, toFilter(filter), (stored) => pageOf(stored, Number(from ?? 0) || 0));
+    const { counts } = run;
+    const shown =
+      counts === undefined
+        ? undefined
+        : await excerpts(run, toFilter(filter), (found) => pageOf(found, counts, Number(from ?? 0) || 0));
     const may = mayDecide(visitorOf(request), run.target);
     const page = plan({ now: Date.now(), run, mayDecide: may, filter, shown });
     return send(request, reply, { ...frame(run, "Plan"), live: request.url }, page);
@@ -62,34 +73,25 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
 
   scope.get("/runs/:id/report", async (request, reply) => {
     const run = runOf(request);
-    const format = planFormats.find((each) => each === filled(request.query)["format"]);
+    const { format: wanted, ...given } = filled(request.query);
+    const format = planFormats.find((each) => each === wanted);
+    const filter = toFilter(filterOf(given));
     if (format === undefined) throw new Refusal(404, `there is no such report: ${planFormats.join(", ")}`);
     const { digest, counts } = run;
-    const all = control.daemon().coordinator.runs();
-    const facts = factsOf(run, all).map(({ label, lines, tone }) => ({
-      label,
-      lines: lines.map(asCalledAnywhere),
-      tone,
-    }));
-    const options = {
-      title: `${run.sync} → ${run.target}, run ${run.id}`,
-      facts,
-      limits: run.limits,
-      expectations: run.expectations,
-      notes: run.notes.map(asCalledAnywhere),
-      causes: run.causes,
-      leaving: run.leaving,
-      nothing: "the changes of this run are no longer stored",
-      colour: false,
-    };
+    const stored = storedOf(run);
+    const runs = control.daemon().coordinator.runs();
+    const nothing = stored === undefined ? "the changes of this run are no longer stored" : "no change matches";
+    const only = filterWords(filter);
     const report = new PassThrough();
-    const write = (stored: Plan | undefined): Promise<void> =>
-      pipeline(renderReport(format, run, stored, options), report);
+    const write = (plan: Plan | undefined): Promise<void> => {
+      const about = { run, runs, plan, only, nothing };
+      return pipeline(format === "html" ? renderHtml(about) : renderReport(format, about), report);
+    };
     const without: Plan | undefined =
       digest === undefined || counts === undefined
         ? undefined
         : { digest, counts, shown: nothingShown, changes: async function* () {} };
-    const written = storedOf(run) === undefined || without === undefined ? write(without) : readPlan(run, {}, write);
+    const written = stored === undefined || without === undefined ? write(without) : plans.read(stored, filter, write);
     written.catch((error: unknown) => report.destroy(error instanceof Error ? error : new Error(String(error))));
     const ending = { text: "txt", json: "json", markdown: "md", html: "html", csv: "csv" }[format];
     return reply
@@ -107,15 +109,15 @@ export function addPlanPages(scope: FastifyInstance, { control, plans }: AppOpti
     const run = decidable(request);
     if (!isOpen(run)) return conflicted(request, reply, run, "There is nothing to approve any more.");
     const query = valuesOf(request.query);
-    const selection = await selectionOf(readPlan, run, query);
-    const counts = (await readPlan(run, { selection }, async ({ shown, counts }) => shown ?? counts)) ?? nothingShown;
+    const selection = await selectionOf(excerpts, run, query);
+    const counts = await countsOf(run, { selection });
     return send(request, reply, frame(run, "Approve"), approve({ ...shared(request, run), selection, counts }));
   });
 
   scope.post("/runs/:id/approve", async (request, reply) => {
     const run = decidable(request);
     const form = formOf(request);
-    const { only, except, onlyCauses, exceptCauses } = await selectionOf(readPlan, run, form);
+    const { only, except, onlyCauses, exceptCauses } = await selectionOf(excerpts, run, form);
     const given = {
       digest: form.get("digest") ?? "",
       overrides: form.getAll("override"),
@@ -203,17 +205,21 @@ const contentTypes = {
 } as const;
 
 /** The sections that match, each with some of its changes. */
-async function pageOf(stored: StoredPlan, from: number): Promise<{ counts: Counts; sections: PlanSection[] }> {
-  const found = sectionsOf(stored);
-  const isWhole = found.length === 1;
-  const sections: PlanSection[] = [];
-  for (const section of found) {
-    const limit = isWhole ? pageSizes.whole : pageSizes.preview;
-    const offset = isWhole ? Math.min(Math.max(0, from), Math.max(0, section.count - 1)) : 0;
-    const changes = await stored.page(section, { offset, limit });
-    sections.push({ ...section, changes, offset, pageSize: isWhole ? limit : undefined });
-  }
-  return { counts: stored.shown ?? stored.counts, sections };
+async function pageOf(found: Excerpts, whole: Counts, from: number): Promise<NonNullable<PlanPage["shown"]>> {
+  const shown = sectionsOf({ counts: whole, shown: withParts(whole, found.parts) });
+  const pageSize = shown.length === 1 ? pageSizes.whole : undefined;
+  const windows = shown.map(({ kind, action, count }) => ({
+    kind,
+    action,
+    offset: pageSize === undefined ? 0 : Math.min(Math.max(0, from), Math.max(0, count - 1)),
+    limit: pageSize ?? pageSizes.preview,
+  }));
+  const changes = await found.pages(windows);
+  const sections = shown.map((section, nth) =>
+    Object.assign(section, { changes: changes[nth] ?? [], offset: windows[nth]?.offset ?? 0, pageSize }),
+  );
+  const count = found.parts.reduce((sum, part) => sum + part.count, 0);
+  return { count, sections, sources: await found.sources() };
 }
 
 function reasonOf(form: URLSearchParams): string | undefined {

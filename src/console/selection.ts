@@ -2,17 +2,18 @@ import { Refusal } from "#control/answers.ts";
 import { changesQuery, read } from "#control/requests.ts";
 import type { Action } from "#plan/change.ts";
 import type { Selection, Subject } from "#plan/selection.ts";
-import type { Filter, StoredPlan } from "#plan/stored.ts";
+import type { Excerpts, Filter } from "#plan/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
+import { formatNumber } from "#text.ts";
 import type { PlanFilter } from "#console/pages/plan.ts";
 
 /* What the fields of the plan's forms mean. */
 
-/** Opens the plan of a run for as long as `work` takes; undefined where it is no longer stored. */
-export type ReadPlan = <Result>(
+/** Opens what the plan of a run has for as long as `work` takes; undefined where it is no longer stored. */
+export type ReadExcerpts = <Result>(
   run: RunRecord,
   filter: Filter,
-  work: (plan: StoredPlan) => Promise<Result>,
+  work: (excerpts: Excerpts) => Promise<Result>,
 ) => Promise<Result | undefined>;
 
 /** The most principals that are left out one by one; a selection is part of the journal. */
@@ -35,20 +36,21 @@ export function valuesOf(query: unknown): URLSearchParams {
 }
 
 function valuesByName(form: URLSearchParams): Values {
-  const keys = ["kind", "action", "attribute", "cause", "name", "group"];
+  const keys = ["kind", "action", "attribute", "source", "cause", "name", "group"];
   return filled(Object.fromEntries(keys.map((key) => [key, form.has(key) ? form.getAll(key) : undefined])));
 }
 
 /** @throws {InputError} with a problem for each field that is wrong */
 export function filterOf(values: Values): PlanFilter {
   const one = (value: Values[string]): string | undefined => [value ?? []].flat()[0];
-  const { kind, action, attribute, cause, name, group } = values;
-  const given = { kind: one(kind), action, attribute, cause, name, group };
+  const { kind, action, attribute, source, cause, name, group } = values;
+  const given = { kind: one(kind), action, attribute, source, cause, name, group };
   const query = read(changesQuery, withoutUndefined(given), "query");
   return {
     kind: query.kind,
     action: query.action ?? [],
     attribute: query.attribute ?? [],
+    source: query.source ?? [],
     cause: query.cause ?? [],
     name: one(name),
     group: one(group),
@@ -56,11 +58,12 @@ export function filterOf(values: Values): PlanFilter {
 }
 
 /** A name is a part of what is looked for, unless it says with `*` where anything may stand. */
-export function toFilter({ kind, action, attribute, cause, name, group }: PlanFilter): Filter {
+export function toFilter({ kind, action, attribute, source, cause, name, group }: PlanFilter): Filter {
   return {
     kind: kind as Filter["kind"],
     actions: action.length === 0 ? undefined : (action as Filter["actions"]),
     aspects: attribute.length === 0 ? undefined : (attribute as Filter["aspects"]),
+    sources: source.length === 0 ? undefined : source,
     causes: cause.length === 0 ? undefined : cause,
     names: name === undefined ? undefined : [name.includes("*") ? name : `*${name}*`],
     groups: group === undefined ? undefined : [group],
@@ -82,17 +85,13 @@ function subjectOf(text: string): Subject & { readonly guessed?: true } {
   return kind === "user" || kind === "group" ? { kind, name } : { kind: "user", name: text, guessed: true };
 }
 
-function keyOf({ kind, name }: Subject): string {
-  return `${kind}:${name}`;
-}
-
 /**
  * The part of a plan that a form names: by fields of its own, or by those of the plan's filters.
  * @throws {Refusal} 400 when what is left out would be named one by one, and is too much for that
  */
-export async function selectionOf(readPlan: ReadPlan, run: RunRecord, form: URLSearchParams): Promise<Selection> {
+export async function selectionOf(read: ReadExcerpts, run: RunRecord, form: URLSearchParams): Promise<Selection> {
   const some = (key: string): string[] | undefined => (form.has(key) ? form.getAll(key) : undefined);
-  const { action, cause, kind, name, group, attribute } = filterOf(valuesByName(form));
+  const { action, cause, ...filter } = filterOf(valuesByName(form));
   // Without a box that is ticked, a form says nothing of its boxes.
   const boxes = form.has("part") ? form.getAll("only") : some("only");
   const only = onlyOf(run, action.length > 0 ? action : boxes);
@@ -103,59 +102,44 @@ export async function selectionOf(readPlan: ReadPlan, run: RunRecord, form: URLS
   };
   const lines = (form.get("exceptNames") ?? "").split(/\r?\n/).map((line) => line.trim());
   const named = [...(some("except") ?? []), ...lines.filter((line) => line !== "")].map(subjectOf);
-  const isNarrower = [kind, name, group].some((each) => each !== undefined) || attribute.length > 0;
-  const others = isNarrower
-    ? await othersThan(readPlan, run, byFilter, toFilter({ action: [], cause: [], kind, name, group, attribute }))
-    : [];
-  const except = await planned(readPlan, run, [...named, ...others]);
+  const narrower = toFilter({ ...filter, action: [], cause: [] });
+  const isNarrower = Object.values(narrower).some((each) => each !== undefined);
+  const others = isNarrower ? await othersThan(read, run, byFilter, narrower) : [];
+  const except = await planned(read, run, [...named, ...others]);
   return { ...byFilter, except: except.length === 0 ? undefined : except };
 }
 
 /** What of a selection does not match a filter. */
 async function othersThan(
-  readPlan: ReadPlan,
+  read: ReadExcerpts,
   run: RunRecord,
   selection: Selection,
   filter: Filter,
-): Promise<Subject[]> {
-  const names = async (of: Filter): Promise<Subject[]> => {
-    const found = await readPlan(run, of, async (stored) => {
-      const subjects: Subject[] = [];
-      for await (const { kind, name } of stored.changes()) subjects.push({ kind, name });
-      return subjects;
-    });
-    return found ?? [];
-  };
-  const matching = new Set((await names({ ...filter, selection })).map(keyOf));
-  const others = (await names({ selection })).filter((subject) => !matching.has(keyOf(subject)));
-  if (others.length > mostExcepted)
+): Promise<readonly Subject[]> {
+  const found = await read(run, { selection }, (selected) => selected.others(filter, mostExcepted));
+  if (found === undefined) return [];
+  if (found.count > mostExcepted)
     throw new Refusal(
       400,
-      `that leaves out ${others.length} users and groups, which can only be named one by one: at most ${mostExcepted}. Choose a part by its action or its cause`,
+      `that leaves out ${formatNumber(found.count)} users and groups, which can only be named one by one: at most ${formatNumber(mostExcepted)}. Choose a part by its action or its cause`,
     );
-  return others;
+  return found.subjects;
 }
 
 /** Those of them that the plan changes: a name without its kind may stand for a user or a group. */
 async function planned(
-  readPlan: ReadPlan,
+  read: ReadExcerpts,
   run: RunRecord,
   subjects: readonly (Subject & { readonly guessed?: true })[],
 ): Promise<Subject[]> {
-  const certain = subjects.filter(({ guessed }) => guessed !== true);
-  const guessed = subjects.filter((subject) => subject.guessed === true);
-  if (guessed.length === 0) return certain.map(({ kind, name }) => ({ kind, name }));
-  const names = guessed.map(({ name }) => name);
-  const wanted = new Set(names);
-  const found = await readPlan(run, {}, async (stored) => {
-    const subjects: Subject[] = [];
-    for await (const { kind, name } of stored.changes()) if (wanted.has(name)) subjects.push({ kind, name });
-    return subjects;
-  });
-  const missing = names.find((name) => found?.some((subject) => subject.name === name) !== true);
+  const certain = subjects.filter(({ guessed }) => guessed !== true).map(({ kind, name }) => ({ kind, name }));
+  const names = subjects.filter((subject) => subject.guessed === true).map(({ name }) => name);
+  if (names.length === 0) return certain;
+  const found = (await read(run, {}, (all) => all.called(names))) ?? [];
+  const missing = names.find((name) => !found.some((subject) => subject.name === name));
   if (missing !== undefined)
     throw new Refusal(400, `the plan does not change anybody called ${JSON.stringify(missing)}`);
-  return [...certain, ...(found ?? [])].map(({ kind, name }) => ({ kind, name }));
+  return [...certain, ...found];
 }
 
 /** The fields that a schema may leave out, left out. */

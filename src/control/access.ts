@@ -37,10 +37,67 @@ export interface HostAccounts {
   signOut(token: string): Promise<void>;
 }
 
+/** The pinboards of the service that hosts the API, as `pinboarddata` answers them. */
+export interface HostPinboards {
+  /** By name. */
+  list(): readonly HostPinboard[];
+  /**
+   * The answer of `pinboarddata`: the rows of visualizations; of all of them when none is named.
+   * @throws {InputError} unknown ids, or what is wrong with the SQL; {UnavailableError} when a query took too much time or
+   *   memory
+   */
+  data(request: PinboardRequest, signal: AbortSignal): Promise<PinboardAnswer>;
+}
+
+export interface HostPinboard {
+  readonly id: string;
+  readonly name: string;
+  readonly description?: string | undefined;
+  /** In epoch milliseconds. */
+  readonly modified: number;
+  readonly visualizations: readonly HostVisualization[];
+}
+
+export interface HostVisualization {
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly type: "TABLE" | "CHART" | "HEADLINE";
+  /** How a chart of it is drawn; what is left out is guessed from the columns. */
+  readonly chart?: HostChart | undefined;
+}
+
+export interface HostChart {
+  readonly mark?: "bar" | "line" | "area" | "dot" | undefined;
+  /** Names of columns. */
+  readonly x?: string | undefined;
+  readonly y?: string | undefined;
+  readonly series?: string | undefined;
+}
+
+/** Ids in lower case. */
+export interface PinboardRequest {
+  readonly pinboard: string;
+  readonly visualizations: readonly string[];
+  readonly format: "COMPACT";
+  readonly paging: { readonly offset?: number; readonly size?: number };
+}
+
+/** The body of the answer, which may be a file until it is released. */
+export interface PinboardAnswer {
+  /** In bytes, about. */
+  readonly size: number;
+  /** JSON in pieces. */
+  read(): AsyncIterable<Buffer>;
+  release(): void;
+}
+
 /** What the server that hosts the API knows about a request. */
 export interface Host {
   /** Absent: this server has no accounts. */
   readonly accounts?: HostAccounts | undefined;
+  /** Absent: this server has no pinboards. */
+  readonly pinboards?: HostPinboards | undefined;
   /** The administrator whose session the request carries, and the client's address. Absent: this server has no sessions. */
   administrator?(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
   contentType(request: FastifyRequest): string | undefined;

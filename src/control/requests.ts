@@ -117,6 +117,8 @@ export const changesQuery = z.strictObject({
   action: several(action).exactOptional(),
   /** `*` stands for any characters. */
   name: several(z.string()).exactOptional(),
+  /** A record of one of these sources makes the principal, or made it. */
+  source: several(z.string()).exactOptional(),
   /** Ids of causes, as the run names them. */
   cause: several(z.string()).exactOptional(),
   /** Groups, or whose memberships in them change. */

@@ -121,10 +121,18 @@ function addQueries(scope: FastifyInstance, { version, startedAt, daemon, events
   });
   add(scope, controlRoutes.changes, async (request, reply) => {
     const { coordinator, changes } = daemon();
-    const { kind, action, name, cause, group, attribute } = read(changesQuery, request.query, "query");
+    const { kind, action, name, source, cause, group, attribute } = read(changesQuery, request.query, "query");
     const run = runOf(coordinator, request);
     if (!run.kept) throw new Refusal(404, `no changes are stored of run ${run.id}: it had none, or it is too old`);
-    const filter = { kind, actions: action, names: name, causes: cause, groups: group, aspects: attribute };
+    const filter = {
+      kind,
+      actions: action,
+      names: name,
+      sources: source,
+      causes: cause,
+      groups: group,
+      aspects: attribute,
+    };
     const isLines = /\bapplication\/(?:x-)?ndjson\b/i.test(request.headers.accept ?? "");
     reply.type(isLines ? "application/x-ndjson" : "application/json");
     return reply.send(await changesAsJson(changes(run, filter), isLines ? "lines" : "array"));

@@ -50,27 +50,15 @@ export async function createPlan(connection: Connection): Promise<Plan> {
   return { digest, counts, changes: (only) => readChanges(connection, only) };
 }
 
-/** Some of the changes, in their order. */
-export interface Page {
-  readonly offset: number;
-  readonly limit: number;
-}
-
 /**
  * The changes in `change_sides`.
  * @param which an SQL condition
  */
-export async function* readChanges(
-  connection: Connection,
-  only?: Part,
-  which = "true",
-  page?: Page,
-): AsyncIterable<Change> {
-  const range = page === undefined ? "" : `LIMIT ${page.limit} OFFSET ${page.offset}`;
+export async function* readChanges(connection: Connection, only?: Part, which = "true"): AsyncIterable<Change> {
   const part = only === undefined ? "" : `AND action = '${only.action}' AND kind = '${only.kind}'`;
   const batches = connection.batches<ChangeRow>(`
     SELECT action, kind, before, after, causes FROM change_sides WHERE ${which} ${part}
-    ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name ${range}`);
+    ORDER BY kind = 'user', CASE action WHEN 'create' THEN 0 WHEN 'update' THEN 1 ELSE 2 END, name`);
   for await (const rows of batches) {
     for (const row of rows) yield changeOfRow(row);
   }
@@ -143,12 +131,12 @@ export async function countMemberships(
   connection: Connection,
   which = "true",
 ): Promise<Pick<Counts, "membershipsAdded" | "membershipsRemoved">> {
-  const [row] = await connection.rows<{ added: bigint; removed: bigint }>(`
-    WITH side AS (SELECT * FROM change_sides WHERE ${which}),
-    was AS (SELECT kind, name, unnest(before.group_names) AS g FROM side WHERE before IS NOT NULL),
-    will AS (SELECT kind, name, unnest(after.group_names) AS g FROM side WHERE after IS NOT NULL)
-    SELECT (SELECT count(*) FROM will ANTI JOIN was USING (kind, name, g)) AS added,
-      (SELECT count(*) FROM was ANTI JOIN will USING (kind, name, g)) AS removed`);
+  const [row] = await connection.rows<{ added: bigint | null; removed: bigint | null }>(`
+    SELECT sum(len(coalesce(after.group_names, [])) - common)::BIGINT AS added,
+      sum(len(coalesce(before.group_names, [])) - common)::BIGINT AS removed
+    FROM (
+      SELECT before, after, coalesce(len(list_intersect(before.group_names, after.group_names)), 0) AS common
+      FROM change_sides WHERE ${which})`);
   return { membershipsAdded: Number(row?.added ?? 0), membershipsRemoved: Number(row?.removed ?? 0) };
 }
 

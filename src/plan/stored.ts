@@ -1,11 +1,12 @@
 import { literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
+import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import type { Action, AttributeChange, Change, Counts, KindCounts, Part, Plan } from "./change.ts";
 import { changeOfRow, countMemberships, readChanges } from "./diff.ts";
-import type { ChangeRow, Page } from "./diff.ts";
+import type { ChangeRow } from "./diff.ts";
 import { matches } from "./patterns.ts";
-import type { Selection } from "./selection.ts";
+import type { Selection, Subject } from "./selection.ts";
 
 /** The parts of a principal that a filter can name. */
 export const aspects = ["displayName", "description", "mail", "groups"] as const satisfies readonly (
@@ -20,6 +21,8 @@ export interface Filter {
   readonly actions?: readonly Action[] | undefined;
   /** `*` stands for any characters. */
   readonly names?: readonly string[] | undefined;
+  /** A record of one of these sources makes the principal, or made it. */
+  readonly sources?: readonly string[] | undefined;
   /** At least one of these causes explains a part of it. */
   readonly causes?: readonly string[] | undefined;
   /** At least one of them changes. A creation changes everything that it sets. */
@@ -28,11 +31,6 @@ export interface Filter {
   readonly groups?: readonly string[] | undefined;
   /** What a part of the plan has of it, before groups are spared for their members. */
   readonly selection?: Selection | undefined;
-}
-
-/** A stored plan, which can be read page by page. */
-export interface StoredPlan extends Plan {
-  page(part: Part, page: Page): Promise<Change[]>;
 }
 
 /**
@@ -45,16 +43,103 @@ export async function openStored(
   file: string,
   whole: Pick<Plan, "digest" | "counts">,
   filter: Filter = {},
-): Promise<StoredPlan> {
+): Promise<Plan> {
   const which = conditionOf(filter);
-  await connection.run(`
-    CREATE OR REPLACE TEMP VIEW change_sides AS
-    SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes FROM ${changesIn([file])}`);
+  await readFrom(connection, file, filter);
   return {
     ...whole,
     shown: which === "true" ? undefined : await countShown(connection, which, whole.counts),
     changes: (only) => readChanges(connection, only, which),
-    page: (part, page) => Array.fromAsync(readChanges(connection, part, which, page)),
+  };
+}
+
+/**
+ * Makes the view `change_sides` of a file of changes; `place` is the row there.
+ * @throws {InputError} when the filter asks for sources, and the plan was stored before they were
+ */
+async function readFrom(connection: Connection, file: string, { sources }: Filter): Promise<void> {
+  if (sources !== undefined && !(await hasSources(connection, file)))
+    throw new InputError(
+      "this plan was stored without the sources of its changes, by an older version of Rollcall: leave out the filter by source, or plan again",
+    );
+  await connection.run(`
+    CREATE OR REPLACE TEMP VIEW change_sides AS
+    SELECT action::VARCHAR AS action, kind::VARCHAR AS kind, name, before, after, causes, sources, file_row_number AS place
+    FROM ${changesIn([file])}`);
+}
+
+/** Some changes of a part, by name. */
+interface Page {
+  readonly offset: number;
+  readonly limit: number;
+}
+
+async function hasSources(connection: Connection, file: string): Promise<boolean> {
+  const rows = await connection.rows(`SELECT true FROM parquet_schema(${literal(file)}) WHERE name = 'sources'`);
+  return rows.length > 0;
+}
+
+/** Changes of a stored plan, to be read page by page. */
+export interface Excerpts {
+  /** How many there are. The parts without any are left out. */
+  readonly parts: readonly PartCount[];
+  /** Some changes of each part, in one read. */
+  pages(wanted: readonly (Part & Page)[]): Promise<Change[][]>;
+  /** The sources that the filter can name, by name; none in plans of 0.1.0. */
+  sources(): Promise<string[]>;
+  /** Who of them does not match a further filter: how many, and the first. */
+  others(filter: Filter, most: number): Promise<{ readonly count: number; readonly subjects: readonly Subject[] }>;
+  /** Those with one of these names. */
+  called(names: readonly string[]): Promise<Subject[]>;
+}
+
+/** Finds the changes of a file that match a filter. What they change is read only of those on a page. */
+async function openExcerpts(connection: Connection, file: string, filter: Filter): Promise<Excerpts> {
+  await readFrom(connection, file, filter);
+  await connection.run(`
+    CREATE OR REPLACE TEMP TABLE shown AS SELECT kind, action, name, place FROM change_sides WHERE ${conditionOf(filter)}`);
+  const parts = await countParts(connection, "shown");
+  return {
+    parts,
+    pages: async (wanted) => {
+      const places = await connection.rows<{ nth: number; place: bigint }>(
+        wanted
+          .map(
+            ({ kind, action, limit, offset }, nth) =>
+              `(SELECT ${nth} AS nth, place FROM shown WHERE kind = '${kind}' AND action = '${action}'
+                ORDER BY name LIMIT ${limit} OFFSET ${offset})`,
+          )
+          .join(" UNION ALL "),
+      );
+      if (places.length === 0) return wanted.map(() => []);
+      const rows = await connection.rows<ChangeRow & { place: bigint }>(`
+        SELECT action, kind, before, after, causes, place FROM change_sides
+        WHERE place IN (${places.map(({ place }) => place).join(", ")})`);
+      const found = new Map(rows.map(({ place, ...row }) => [place, changeOfRow(row)]));
+      return wanted.map((_, nth) =>
+        places.flatMap((each) => {
+          const change = each.nth === nth ? found.get(each.place) : undefined;
+          return change === undefined ? [] : [change];
+        }),
+      );
+    },
+    sources: async () => {
+      const rows = await connection.rows<{ source: string }>(
+        "SELECT DISTINCT unnest(sources) AS source FROM change_sides ORDER BY source",
+      );
+      return rows.map(({ source }) => source);
+    },
+    others: async (further, most) => {
+      const others = `
+        FROM shown ANTI JOIN (SELECT place FROM change_sides WHERE ${conditionOf(further)}) m ON m.place = shown.place`;
+      const [row] = await connection.rows<{ count: number }>(`SELECT count(*)::INTEGER AS count ${others}`);
+      const subjects = await connection.rows<Subject>(`SELECT kind, name ${others} ORDER BY kind, name LIMIT ${most}`);
+      return { count: row?.count ?? 0, subjects };
+    },
+    called: (names) =>
+      connection.rows<Subject>(
+        `SELECT kind, name FROM shown WHERE list_contains(${list(names)}, name) ORDER BY kind, name`,
+      ),
   };
 }
 
@@ -85,10 +170,20 @@ export async function withStoredPlan<Result>(
   whole: Pick<Plan, "digest" | "counts">,
   { file, spill }: StoredChangesOptions,
   filter: Filter,
-  read: (plan: StoredPlan) => Promise<Result>,
+  read: (plan: Plan) => Promise<Result>,
 ): Promise<Result> {
   await using opened = await openReader(spill);
   return await read(await openStored(opened.connection, file, whole, filter));
+}
+
+/** Opens parts of a stored plan for as long as `read` takes. */
+export async function withExcerpts<Result>(
+  { file, spill }: StoredChangesOptions,
+  filter: Filter,
+  read: (excerpts: Excerpts) => Promise<Result>,
+): Promise<Result> {
+  await using opened = await openReader(spill);
+  return await read(await openExcerpts(opened.connection, file, filter));
 }
 
 /** How a plan differs from one that was shown before. */
@@ -152,16 +247,20 @@ async function openReader(spill: string): Promise<{ readonly connection: Connect
   }
 }
 
-/** Files of changes, as SQL reads them: the columns of `change_sides`, and `filename`. Those of 0.1.0 have no causes, and no `fields`. */
+/**
+ * Files of changes, as SQL reads them: the columns of `change_sides`, `filename` and `file_row_number`. Those of 0.1.0 have no
+ * causes, no `fields` and no `sources`.
+ */
 export function changesIn(files: readonly string[]): string {
-  return `(SELECT NULL::VARCHAR[] AS causes, NULL::VARCHAR AS fields WHERE false UNION ALL BY NAME FROM read_parquet([${files.map(literal).join(", ")}], filename = true, hive_partitioning = false, union_by_name = true))`;
+  return `(SELECT NULL::VARCHAR[] AS causes, NULL::VARCHAR AS fields, NULL::VARCHAR[] AS sources WHERE false UNION ALL BY NAME FROM read_parquet([${files.map(literal).join(", ")}], filename = true, file_row_number = true, hive_partitioning = false, union_by_name = true))`;
 }
 
-function conditionOf({ kind, actions, names, causes, aspects, groups, selection = {} }: Filter): string {
+function conditionOf({ kind, actions, names, sources, causes, aspects, groups, selection = {} }: Filter): string {
   const conditions = [
     ...(kind === undefined ? [] : [`kind = '${kind}'`]),
     ...(actions === undefined ? [] : [`action IN (${actions.map(literal).join(", ")})`]),
     ...(names === undefined ? [] : [matches("name", names)]),
+    ...(sources === undefined ? [] : [`list_has_any(sources, ${list(sources)})`]),
     ...(causes === undefined ? [] : [`list_has_any(causes, [${causes.map(literal).join(", ")}])`]),
     ...(groups === undefined ? [] : [touches(groups)]),
     ...selectedBy(selection),
@@ -170,16 +269,20 @@ function conditionOf({ kind, actions, names, causes, aspects, groups, selection 
   return conditions.length === 0 ? "true" : conditions.join(" AND ");
 }
 
+/** An SQL condition: one side of a change is in a group. */
+function isIn(side: "before" | "after", group: string): string {
+  return `coalesce(list_contains(${side}.group_names, ${literal(group)}), false)`;
+}
+
 /** An SQL condition: one of these groups, or somebody whose membership in one of them changes. */
 function touches(groups: readonly string[]): string {
-  const list = ["NULL", ...groups.map(literal)].join(", ");
-  const memberships = (side: string): string => `list_intersect(coalesce(${side}.group_names, []), [${list}])`;
-  return `((kind = 'group' AND name IN (${list})) OR list_sort(${memberships("before")}) <> list_sort(${memberships("after")}))`;
+  const changes = groups.map((group) => `${isIn("before", group)} <> ${isIn("after", group)}`);
+  return `((kind = 'group' AND list_contains(${list(groups)}, name)) OR ${["false", ...changes].join(" OR ")})`;
 }
 
 /** A list in SQL. */
 function list(values: readonly string[]): string {
-  return `[${values.map(literal).join(", ")}]`;
+  return `[${values.map(literal).join(", ")}]::VARCHAR[]`;
 }
 
 /** SQL conditions for a part of a plan. */
@@ -202,15 +305,25 @@ const differs: Record<Aspect, string> = {
 };
 
 async function countShown(connection: Connection, which: string, whole: Counts): Promise<Counts> {
-  const rows = await connection.rows<{ kind: Kind; action: Action; count: bigint }>(
-    `SELECT kind, action, count(*) AS count FROM change_sides WHERE ${which} GROUP BY kind, action`,
-  );
+  const parts = await countParts(connection, `change_sides WHERE ${which}`);
+  return { ...withParts(whole, parts), ...(await countMemberships(connection, which)) };
+}
+
+/** How many changes of a part there are. */
+type PartCount = Part & { readonly count: number };
+
+function countParts(connection: Connection, from: string): Promise<PartCount[]> {
+  return connection.rows(`SELECT kind, action, count(*)::INTEGER AS count FROM ${from} GROUP BY kind, action`);
+}
+
+/** The counts of a plan of which only some changes are shown; its memberships are all of them. */
+export function withParts(whole: Counts, parts: readonly PartCount[]): Counts {
   const of = (kind: Kind): KindCounts => {
     const count = (action: Action): number =>
-      Number(rows.find((row) => row.kind === kind && row.action === action)?.count ?? 0);
+      parts.find((part) => part.kind === kind && part.action === action)?.count ?? 0;
     return { ...whole[`${kind}s`], create: count("create"), update: count("update"), delete: count("delete") };
   };
-  return { users: of("user"), groups: of("group"), ...(await countMemberships(connection, which)) };
+  return { ...whole, users: of("user"), groups: of("group") };
 }
 
 /** A change of a principal, and the file that has it. */

@@ -299,8 +299,8 @@ export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A string as an SQL literal, whatever `standard_conforming_strings` is. */
-export function literal(text: string): string {
+/** A string as a literal of SQL, whatever `standard_conforming_strings` is. */
+function literal(text: string): string {
   const quoted = text.replaceAll("'", "''");
   return quoted.includes("\\") ? `E'${quoted.replaceAll("\\", "\\\\")}'` : `'${quoted}'`;
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Pinboards } from "#service/pinboards/pinboards.ts";
 import type { LoginResult } from "#service/session/login.ts";
 import type { StatusCode } from "#wire/loads.ts";
 
@@ -49,6 +50,8 @@ export interface RouteHost {
   /** The content type as it was sent; Fastify does not see it. */
   contentType(request: FastifyRequest): string | undefined;
   readonly accounts: RouteAccounts;
+  /** The pinboards of the interface, with its limits; whoever has any session may see them (0.6). */
+  readonly pinboards: Pick<Pinboards, "list" | "data">;
 }
 
 /** The accounts and sessions of the interface, for routes of other modules. */

@@ -193,6 +193,10 @@ async function open(options: ServiceOptions): Promise<Service> {
       signIn: (request, credentials) => login({ ...credentials, remembered: false }, request.exchange.address),
       signOut: (token) => sessions.end(token),
     },
+    pinboards: {
+      list: () => pinboards.list(),
+      data: (request, signal) => pinboards.data(request, AbortSignal.any([shutdown, signal])),
+    },
   });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);

@@ -1,9 +1,10 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { literal } from "#duckdb/database.ts";
+import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
+import type { Workbench } from "#duckdb/workbench.ts";
 import { UnavailableError } from "#errors.ts";
 import { readPrincipals } from "#plan/lists.ts";
 import type { Kind } from "#principals/principal.ts";
@@ -203,17 +204,7 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
       }
     };
     await inTurn(place, readLedger, signal);
-    const sought = folded("concat_ws(chr(10), name, display_name, mail)");
-    const parts = {
-      principal: `SELECT *, ${sought} AS sought, ${folded("name")} AS folded_name FROM principals ORDER BY folded_name, kind`,
-      made_of: `SELECT *, ${folded("id")} AS sought FROM record ORDER BY kind, name`,
-    };
-    for (const [view, query] of Object.entries(parts)) {
-      const stored = literal(workbench.file(`${view}.parquet`));
-      await connection.run(
-        `COPY (${query}) TO ${stored} (FORMAT parquet); CREATE VIEW ${view} AS FROM read_parquet(${stored})`,
-      );
-    }
+    await storeList(workbench);
     await connection.run("DROP TABLE principals; DROP TABLE record; DROP TABLE IF EXISTS ledger");
     const listing = listingOf(connection, new Date(at).toISOString());
     return { at, listing, readers: 0, isOld: false, close: () => workbench.close() };
@@ -225,33 +216,108 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
   }
 }
 
-const columns = `p.kind, p.name, p.display_name AS "displayName", p.mail, len(p.group_names)::INTEGER AS groups`;
+/**
+ * Writes what is listed (`principals`, `record`) to files, and makes the relations that a listing is read from. `place` is where
+ * a principal stands in the alphabet, which is its row in the file.
+ *
+ * - `principal`: all of them, with `folded_name` and `sought`, the text that is searched. In small row groups: a page reads few.
+ * - `listed_group`: the groups by name, for the ways through them.
+ * - `made_of (kind, name, sync, source, id)`: their records.
+ * - `grp (id, name)`, `nesting (child, parent)`: a number for each group that somebody is in, and which is in which.
+ * - `membership (grp, is_user, place)`: the direct ones, by group.
+ */
+async function storeList({ connection, file }: Workbench): Promise<void> {
+  const sought = folded("concat_ws(chr(10), name, display_name, mail, ids)");
+  const write = async (view: string, query: string): Promise<void> => {
+    const stored = literal(file(`${view}.parquet`));
+    await connection.run(`COPY (${query}) TO ${stored} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 20480)`);
+    await connection.run(
+      `CREATE VIEW ${view} AS SELECT *, file_row_number AS place FROM read_parquet(${stored}, file_row_number = true)`,
+    );
+  };
+  await write(
+    "principal",
+    `SELECT p.*, ${sought} AS sought, ${folded("name")} AS folded_name FROM principals p
+     LEFT JOIN (SELECT kind, name, string_agg(DISTINCT id, chr(10)) AS ids FROM record GROUP BY ALL) USING (kind, name)
+     ORDER BY folded_name, kind, name`,
+  );
+  await write("listed_group", "SELECT kind, name, group_names FROM principals WHERE kind = 'group' ORDER BY name");
+  await write("made_of", "SELECT * FROM record ORDER BY kind, name");
+  await connection.run(`
+    CREATE TABLE grp AS
+    SELECT row_number() OVER ()::INTEGER AS id, name FROM (SELECT DISTINCT unnest(group_names) AS name FROM principals);
+    CREATE TABLE nesting AS
+    SELECT c.id AS child, p.id AS parent
+    FROM (SELECT name, unnest(group_names) AS parent FROM listed_group) g JOIN grp c USING (name) JOIN grp p ON p.name = g.parent`);
+  await write(
+    "membership",
+    `SELECT id AS grp, is_user, m.place::INTEGER AS place
+     FROM (SELECT kind = 'user' AS is_user, place, unnest(group_names) AS name FROM principal) m JOIN grp USING (name)
+     ORDER BY ALL`,
+  );
+  await useThreads(connection, await countOf(connection, "principal"));
+}
+
+async function countOf(connection: Connection, from: string): Promise<number> {
+  const [row] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count FROM ${from}`);
+  return Number(row?.count ?? 0);
+}
+
+type Row = Excerpt["rows"][number];
 
 function listingOf(connection: Connection, listedAt: string): Listing {
-  const excerpt = async (
-    from: string,
-    more: string,
-    order: string | undefined,
+  const inTurn = createQueue();
+  /** The group whose members are in the table `member`. */
+  let listed: string | undefined;
+
+  /** The principals of some places, in their order. @param more further columns */
+  const principalsAt = async (places: readonly bigint[], more = ""): Promise<Row[]> => {
+    if (places.length === 0) return [];
+    const rows = await connection.rows<Row & { place: bigint }>(`
+      SELECT kind, name, display_name AS "displayName", mail, len(group_names)::INTEGER AS groups, place${more}
+      FROM principal WHERE place IN (${places.join(", ")})`);
+    const found = new Map(rows.map(({ place, ...row }) => [place, row]));
+    return places.flatMap((place) => found.get(place) ?? []);
+  };
+  /** A part of a relation with places. @param order what they are sorted by first */
+  const placesIn = async (
+    found: string,
+    order: string,
     { offset, limit }: Window,
-  ): Promise<Excerpt> => {
-    const rows = await connection.rows<Excerpt["rows"][number]>(
-      `SELECT ${columns}${more} ${from} ${order === undefined ? "" : `ORDER BY ${order}`} LIMIT ${limit} OFFSET ${offset}`,
-    );
-    const [row] = await connection.rows<{ count: bigint }>(`SELECT count(*) AS count ${from}`);
-    return { rows, count: Number(row?.count ?? 0) };
+  ): Promise<{ readonly places: readonly bigint[]; readonly count: number }> => {
+    const [row] = await connection.rows<{ places: bigint[]; count: bigint }>(`
+      WITH found AS MATERIALIZED (${found})
+      SELECT count(*) AS count, ARRAY(SELECT place::BIGINT FROM found ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS places
+      FROM found`);
+    return { places: row?.places ?? [], count: Number(row?.count ?? 0) };
+  };
+  /** Makes `member (is_user, place)`, which is kept for the next page. */
+  const listMembers = async (group: string): Promise<void> => {
+    if (listed === group) return;
+    listed = undefined;
+    await connection.run(`
+      CREATE OR REPLACE TEMP TABLE inside AS
+      WITH RECURSIVE within(grp) AS (
+        SELECT id FROM grp WHERE name = ${literal(group)} UNION SELECT child FROM nesting JOIN within ON parent = grp)
+      FROM within;
+      CREATE OR REPLACE TEMP TABLE member AS SELECT DISTINCT is_user, place FROM membership SEMI JOIN inside USING (grp)`);
+    listed = group;
   };
   return {
     listedAt,
-    search: (text, kind, window) => {
+    search: async (text, kind, window) => {
       const sought = folded(literal(text));
-      const ofKind = kind === undefined ? "true" : `p.kind = '${kind}'`;
-      // The file is in this order.
-      if (text === "") return excerpt(`FROM principal p WHERE ${ofKind}`, "", undefined, window);
-      const from = `
-        FROM principal p WHERE ${ofKind} AND (contains(p.sought, ${sought})
-          OR (p.kind, p.name) IN (SELECT (kind, name) FROM made_of WHERE contains(sought, ${sought})))`;
-      const order = `p.folded_name = ${sought} DESC, starts_with(p.folded_name, ${sought}) DESC, p.folded_name, p.kind`;
-      return excerpt(from, "", order, window);
+      const isMeant = [
+        ...(kind === undefined ? [] : [`kind = '${kind}'`]),
+        ...(text === "" ? [] : [`contains(sought, ${sought})`]),
+      ];
+      const rank =
+        text === ""
+          ? "0"
+          : `CASE WHEN folded_name = ${sought} THEN 0 WHEN starts_with(folded_name, ${sought}) THEN 1 ELSE 2 END`;
+      const found = `SELECT place, ${rank} AS rank FROM principal WHERE ${["true", ...isMeant].join(" AND ")}`;
+      const { places, count } = await placesIn(found, "rank, place", window);
+      return { rows: await principalsAt(places), count };
     },
     find: async (kind, name) => {
       const [row] = await connection.rows<Omit<ListedDetails, "groups" | "records"> & { direct: string[] }>(
@@ -261,24 +327,20 @@ function listingOf(connection: Connection, listedAt: string): Listing {
       );
       if (row === undefined) return undefined;
       const { direct, ...rest } = row;
-      const groups = await pathsToGroups(connection, "principal", direct);
+      const groups = await pathsToGroups(connection, "listed_group", direct);
       const records = await connection.rows<ListedDetails["records"][number]>(
         "SELECT sync, source, id FROM made_of WHERE kind = ? AND name = ? ORDER BY ALL",
         [kind, name],
       );
       return { ...rest, groups, records };
     },
-    members: (group, { nested, ...window }) => {
-      const of = literal(group);
-      const isDirect = `list_contains(p.group_names, ${of})`;
-      const within = `
-        WITH RECURSIVE edge AS MATERIALIZED (
-          SELECT kind, name, unnest(group_names) AS grp FROM principal),
-        inside(name) AS (
-          SELECT ${of} UNION SELECT e.name FROM edge e JOIN inside i ON e.grp = i.name WHERE e.kind = 'group')
-        SELECT (kind, name) FROM edge SEMI JOIN inside ON grp = inside.name`;
-      const isIn = nested ? `(p.kind, p.name) IN (${within})` : isDirect;
-      return excerpt(`FROM principal p WHERE ${isIn}`, `, ${isDirect} AS "isDirect"`, "p.kind, p.folded_name", window);
-    },
+    members: (group, { nested, ...window }) =>
+      inTurn(async () => {
+        if (nested) await listMembers(group);
+        const direct = `SELECT is_user, place FROM membership WHERE grp = (SELECT id FROM grp WHERE name = ${literal(group)})`;
+        const { places, count } = await placesIn(nested ? "FROM member" : direct, "is_user, place", window);
+        const isDirect = `, list_contains(group_names, ${literal(group)}) AS "isDirect"`;
+        return { rows: await principalsAt(places, isDirect), count };
+      }),
   };
 }

@@ -1,7 +1,6 @@
-import { command } from "#commands.ts";
+import { asCalledAnywhere, command } from "#commands.ts";
 import type { Counts, Plan } from "#plan/change.ts";
 import { renderCsv } from "#plan/render/csv.ts";
-import { renderHtml } from "#plan/render/html.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
 import type { Fact, PlanFormat } from "#plan/render/shared.ts";
@@ -9,19 +8,39 @@ import { renderText } from "#plan/render/text.ts";
 import type { TextOptions } from "#plan/render/text.ts";
 import type { Filter } from "#plan/stored.ts";
 import { formatName, pluralize } from "#text.ts";
-import { exactly, lasting, relatively } from "#times.ts";
+import { exactly, forCaller, lasting, relatively } from "#times.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { isOpen } from "./record.ts";
 import type { RunRecord } from "./record.ts";
 import { causeOf, decisionWords, shortCounts, stateOf, tones } from "./run-text.ts";
 
-/** A run and its plan as a report. */
+/** What a report is about. */
+export interface Report {
+  readonly run: RunRecord;
+  /** All known runs: another one may have undone it. */
+  readonly runs: readonly RunRecord[];
+  /** Its plan, or only the counts where the changes are no longer stored; absent: it has none. */
+  readonly plan?: Plan | undefined;
+  /** What of the plan is shown, where it is not everything: `only: users`. */
+  readonly only?: string | undefined;
+  /** Said where the plan has changes, but none to show. */
+  readonly nothing: string;
+  /** What a person can do next, a command each. */
+  readonly next?: readonly string[] | undefined;
+  /** How many changes of each section are shown; absent: 20 in text and Markdown, otherwise all. */
+  readonly limit?: number | undefined;
+}
+
+/** For a terminal, where it is read now. */
+export type Terminal = Pick<TextOptions, "colour" | "width">;
+
+/** A report about a run. The HTML one is a page of the console. */
 export async function* renderReport(
-  format: PlanFormat,
-  run: RunRecord,
-  plan: Plan | undefined,
-  options: TextOptions,
+  format: Exclude<PlanFormat, "html">,
+  report: Report,
+  terminal?: Terminal,
 ): AsyncIterable<string> {
+  const { run, plan } = report;
   switch (format) {
     case "json":
       yield `{"run":${JSON.stringify(run)}`;
@@ -30,34 +49,59 @@ export async function* renderReport(
       yield "}\n";
       break;
     case "text":
-      yield* renderText(plan, options);
+      yield* renderText(plan, textOptions(report, terminal));
       break;
     case "markdown":
-      yield* renderMarkdown(plan, options);
-      break;
-    case "html":
-      yield* renderHtml(plan, options);
+      yield* renderMarkdown(plan, textOptions(report, terminal));
       break;
     case "csv":
       yield* renderCsv(plan);
   }
 }
 
+function textOptions(
+  { run, runs, only, next: commands = [], nothing, limit }: Report,
+  terminal?: Terminal,
+): TextOptions {
+  // What is not for a terminal is read later and elsewhere.
+  const shown = terminal === undefined ? asCalledAnywhere : forCaller;
+  const facts = factsOf(run, runs, terminal === undefined ? undefined : Date.now());
+  // At a terminal it comes last, below a long plan.
+  if (terminal === undefined) facts.push(...factOf("you can", ...commands));
+  if (only !== undefined) facts.push({ label: "shown", lines: [only], tone: "waiting" });
+  const { sync, target, id, notes, limits, causes, expectations, leaving } = run;
+  return {
+    colour: false,
+    ...terminal,
+    title: `${sync} → ${target}, run ${id}`,
+    facts: facts.map(({ label, lines, tone }) => ({ label, lines: lines.map(shown), tone })),
+    notes: notes.map(shown),
+    limits,
+    causes,
+    expectations,
+    leaving,
+    next: commands.map(shown),
+    nothing,
+    limit,
+  };
+}
+
 const nobody = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 /** The counts of what is shown of a plan whose changes are no longer stored. */
 export const nothingShown: Counts = { users: nobody, groups: nobody, membershipsAdded: 0, membershipsRemoved: 0 };
 
-/** Tells the reader of a report that it does not show everything. */
-export function filterFact({ kind, actions, names, causes, groups, aspects }: Filter): Fact[] {
+/** Tells the reader of a report that it does not show everything: `only: users`. */
+export function filterWords({ kind, actions, names, sources, causes, groups, aspects }: Filter): string | undefined {
   const words = [
     ...(kind === undefined ? [] : [`${kind}s`]),
     ...(actions === undefined ? [] : [actions.join(", ")]),
     ...(names === undefined ? [] : [`called ${names.map(formatName).join(", ")}`]),
+    ...(sources === undefined ? [] : [`from ${sources.map(formatName).join(", ")}`]),
     ...(causes === undefined ? [] : [`explained by ${causes.join(", ")}`]),
     ...(groups === undefined ? [] : [`in or of the groups ${groups.map(formatName).join(", ")}`]),
     ...(aspects === undefined ? [] : [`changing ${aspects.join(", ")}`]),
   ];
-  return words.length === 0 ? [] : [{ label: "shown", lines: [`only: ${words.join("; ")}`], tone: "waiting" }];
+  return words.length === 0 ? undefined : `only: ${words.join("; ")}`;
 }
 
 /**
@@ -105,7 +149,7 @@ export function factsOf(run: RunRecord, runs: readonly RunRecord[], now?: number
 }
 
 /** Nothing without a line. */
-export function factOf(label: string, ...lines: readonly string[]): Fact[] {
+function factOf(label: string, ...lines: readonly string[]): Fact[] {
   return lines.length === 0 ? [] : [{ label, lines }];
 }
 

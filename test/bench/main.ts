@@ -1,4 +1,5 @@
 import { causes } from "./causes.ts";
+import { consolePages } from "./console.ts";
 import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
@@ -9,6 +10,7 @@ import { unchanged } from "./unchanged.ts";
 /** `npm run bench -- NAME [options]`: each bench prints a Markdown table for docs/benchmarks.md to standard output. */
 const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
   causes,
+  console: consolePages,
   idle,
   ldap,
   load,

@@ -7,11 +7,12 @@ import { openBrowser } from "./browser.ts";
 import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
 
 /*
- * `npm run screenshots [FOLDER]`: every page of the console with the sample company, on a desktop and on a phone, in the
- * light and in the dark. Look at them after changing a page.
+ * `npm run screenshots [FOLDER] [PAGES]`: every page of the console with the sample company, or those whose names match a
+ * regular expression, on a desktop and on a phone, in the light and in the dark. Look at them after changing a page.
  */
 
 const folder = process.argv[2] ?? fileURLToPath(new URL("../../node_modules/.cache/screenshots", import.meta.url));
+const wanted = new RegExp(process.argv[3] ?? "");
 const company = await mkdtemp(join(tmpdir(), "rollcall-screenshots-"));
 const configuration = join(company, "rollcall.yaml");
 const people = join(company, "sample/people.csv");
@@ -27,6 +28,51 @@ await writeFile(
     .replace("127.0.0.1:8442", "127.0.0.1:0")
     .replace("../data", "data")
     .replace("    to: analytics", `    to: analytics\n    ${deletions}`),
+);
+const board = "5c5c5c5c-0000-4000-8000-000000000000";
+const visualization = (index: number): string => `5c5c5c5c-0000-4000-8000-${String(index + 1).padStart(12, "0")}`;
+const shown = [
+  { type: "HEADLINE", sql: "SELECT 12840 AS licences, 1234567.50::DECIMAL(12, 2) AS cost, 3.2 AS per_person" },
+  {
+    type: "CHART",
+    title: "Sign-ins by day and site",
+    sql: `SELECT (DATE '2026-01-01' + i::INT) AS day, site, (100 + 60 * sin(i / 9.0 + length(site)) + i % 7 * 6)::INT AS sign_ins
+      FROM range(120) r(i), (VALUES ('Rotterdam'), ('Gdańsk'), ('Porto')) s(site) ORDER BY ALL`,
+  },
+  {
+    type: "CHART",
+    title: "Licences by department and kind",
+    sql: `SELECT 'Department ' || d AS department, kind, (d * 7 + length(kind) * 3) % 40 + 2 AS licences
+      FROM range(7) r(d), (VALUES ('full'), ('viewer'), ('trial')) s(kind) ORDER BY ALL`,
+  },
+  {
+    type: "CHART",
+    title: "Ten thousand answers",
+    sql: "SELECT i % 977 AS milliseconds, (i * 7919) % 5000 + i % 977 * 3 AS bytes FROM range(10000) r(i)",
+    chart: { mark: "dot" },
+  },
+  {
+    type: "TABLE",
+    title: "Awkward <b>values</b> \u202e",
+    sql: `SELECT i, '<script>alert(' || i || ')</script>' AS "<i>column", repeat('long ', 40) AS text, NULL AS nothing, -i / 3 AS part
+      FROM range(40) r(i)`,
+  },
+  { type: "CHART", title: "A query that fails", sql: "SELECT * FROM nothing_like_that" },
+];
+await writeFile(
+  join(company, "sample/pinboards/usage.yaml"),
+  JSON.stringify({
+    id: board,
+    name: "Usage",
+    description: "Licences and sign-ins, for the yearly review",
+    visualizations: shown.map((each, index) => ({
+      id: visualization(index),
+      name: `v${index}`,
+      title: "Licences",
+      database: "directory",
+      ...each,
+    })),
+  }),
 );
 
 const running = startRollcall(["start", "--config", configuration], { env: { ROLLCALL_ADMIN_PASSWORD: password } });
@@ -65,6 +111,11 @@ try {
     "in-doubt": "/doubt",
     people: "/people",
     user: "/people/user?name=rramdin",
+    pinboards: "/pinboards",
+    pinboard: "/pinboards/11ae9113-9104-46eb-a4f8-18f4b53feaa7",
+    "pinboard-usage": `/pinboards/${board}`,
+    "pinboard-chart": `/pinboards/${board}/${visualization(1)}`,
+    "pinboard-table": `/pinboards/${board}/${visualization(4)}`,
     audit: "/audit",
     "not-found": "/runs/none",
   };
@@ -80,7 +131,8 @@ try {
       await window.signIn("admin", password);
       await window.page.waitForURL(/\/$/);
       for (const [name, path] of Object.entries(pages)) {
-        await window.page.goto(path);
+        if (!wanted.test(name)) continue;
+        await window.page.goto(path, { waitUntil: "networkidle" });
         await take(name);
       }
       await window.close();

@@ -64,13 +64,17 @@ export interface DaemonApiOptions {
 /** Imports what only a daemon needs. */
 export async function createDaemonApi(options: DaemonApiOptions): Promise<DaemonApi> {
   const { configuration, version, log, besides, probes } = options;
-  const [{ createControl }, { comparePlans, storedChanges, withStoredPlan }, { configurationDigest }, { createToken }] =
-    await Promise.all([
-      import("#control/control.ts"),
-      import("#plan/stored.ts"),
-      import("#control/presence.ts"),
-      import("#control/access.ts"),
-    ]);
+  const [
+    { createControl },
+    { comparePlans, storedChanges, withExcerpts, withStoredPlan },
+    { configurationDigest },
+    { createToken },
+  ] = await Promise.all([
+    import("#control/control.ts"),
+    import("#plan/stored.ts"),
+    import("#control/presence.ts"),
+    import("#control/access.ts"),
+  ]);
   const { data } = configuration;
   const folder = daemonFolder(configuration);
   const store = openStore(folder);
@@ -84,6 +88,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       if (digest === undefined || counts === undefined) throw new InputError(`run ${id} has no plan`);
       return withStoredPlan({ digest, counts }, { file: store.file(id, "changes"), spill }, filter, read);
     },
+    excerpts: ({ id }, filter, read) => withExcerpts({ file: store.file(id, "changes"), spill }, filter, read),
     compare: (shown, now) => comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill),
   };
   let coordinator: LocalCoordinator | undefined;

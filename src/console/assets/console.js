@@ -38,7 +38,7 @@
         ["j, k", "next, previous row"],
         ["Enter", "open the row"],
         ["/", "search or filter"],
-        ["g o, g r, g d, g p, g a", "overview, runs, in doubt, people and groups, audit"],
+        ["g o, g r, g d, g p, g b, g a", "overview, runs, in doubt, people and groups, pinboards, audit"],
         ["?", "this help"],
       ];
       const article = document.createElement("article");
@@ -87,7 +87,8 @@
     )
       return;
     const { key } = event;
-    const went = before === "g" ? { o: "/", r: "/runs", d: "/doubt", p: "/people", a: "/audit" }[key] : undefined;
+    const went =
+      before === "g" ? { o: "/", r: "/runs", d: "/doubt", p: "/people", b: "/pinboards", a: "/audit" }[key] : undefined;
     before = key;
     if (went !== undefined) location.assign(went);
     else if (key === "j") move(1);

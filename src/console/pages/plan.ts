@@ -10,7 +10,7 @@ import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { formatNumber, pluralize } from "#text.ts";
-import { amount, empty, gauge, name, notice, when } from "#console/components.ts";
+import { amount, empty, gauge, name, notice, section, when } from "#console/components.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { heading, problem, tabs } from "#console/pages/run.ts";
@@ -20,6 +20,7 @@ export interface PlanFilter {
   readonly kind?: string | undefined;
   readonly action: readonly string[];
   readonly attribute: readonly string[];
+  readonly source: readonly string[];
   readonly cause: readonly string[];
   readonly name?: string | undefined;
   readonly group?: string | undefined;
@@ -33,7 +34,14 @@ export interface PlanPage {
   readonly mayDecide: boolean;
   readonly filter: PlanFilter;
   /** What of the plan matches the filter; absent: the changes are no longer stored. */
-  readonly shown?: { readonly counts: Counts; readonly sections: readonly PlanSection[] } | undefined;
+  readonly shown?:
+    | {
+        readonly count: number;
+        readonly sections: readonly PlanSection[];
+        /** The sources that a filter can name; none in an old plan. */
+        readonly sources: readonly string[];
+      }
+    | undefined;
 }
 
 /** A section of a plan with some of its changes. */
@@ -47,19 +55,29 @@ export interface PlanSection extends Section {
 
 export function plan(page: PlanPage): Html {
   const { run, now, shown, filter } = page;
-  const { counts } = run;
-  return html`${heading(run, now)} ${tabs(run, "plan")} ${verdict(page)}
-  ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)} ${counts !== undefined && table(counts)} ${limits(run)}
-  ${expectations(run)} ${causes(run)}
+  const { id, counts } = run;
+  const changesOf = (cause: Cause): string => `${at("/runs", id, "plan")}?cause=${cause.id}#changes`;
+  return html`${heading(run, now)} ${tabs(run, "plan")} ${summary(run, now, changesOf)}
   ${
     counts !== undefined &&
     !isEmpty(counts) &&
-    html`<section aria-labelledby="changes">
-      <h2 id="changes">Changes</h2>
-      ${shown === undefined ? notStored : html`${filters(run, filter)} ${sections(page)}`}
-    </section>`
+    section(
+      "changes",
+      "Changes",
+      shown === undefined ? notStored : html`${filters(run, filter, shown.sources)} ${sections(page)}`,
+    )
   }
-  ${downloads(run)} ${bar(page)}`;
+  ${downloads(page)} ${bar(page)}`;
+}
+
+/**
+ * What a plan comes to: the verdict first, then numbers, limits, expectations and causes.
+ * @param changesOf the address of the changes that a cause explains, where they have one
+ */
+export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
+  const { counts } = run;
+  return html`${verdict(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}
+  ${counts !== undefined && table(counts)} ${limits(run)} ${expectations(run)} ${causes(run, changesOf)}`;
 }
 
 const notStored = empty(
@@ -69,7 +87,7 @@ const notStored = empty(
 );
 
 /** What the plan comes to, in a sentence, and what it waits for. */
-function verdict({ run, now }: PlanPage): Html | false {
+function verdict(run: RunRecord, now: number | undefined): Html | false {
   const { counts, state, expiresAt, leaving, caution } = run;
   if (counts === undefined) return false;
   if (isEmpty(counts)) return notice("good", `${noChange(counts, leaving)}.`);
@@ -129,13 +147,7 @@ function amountOrNone(action: "create" | "update" | "delete", count: number): Ht
 
 function limits({ limits: checks }: RunRecord): Html | false {
   const shown = worthShowing(checks);
-  return (
-    shown.length > 0 &&
-    html`<section aria-labelledby="limits">
-      <h2 id="limits">Limits</h2>
-      <div class="gauges">${shown.map(gauge)}</div>
-    </section>`
-  );
+  return shown.length > 0 && section("limits", "Limits", html`<div class="gauges">${shown.map(gauge)}</div>`);
 }
 
 /** What must be true of the users and groups that the run leaves. */
@@ -143,51 +155,46 @@ function expectations({ expectations: checks, causes: all }: RunRecord): Html | 
   const lines = expectationLines(checks, { causes: all });
   return (
     lines.length > 0 &&
-    html`<section aria-labelledby="expectations">
-      <h2 id="expectations">Expectations</h2>
-      <ul class="causes">
+    section(
+      "expectations",
+      "Expectations",
+      html`<ul class="causes">
         ${lines.map(
           ({ tone, text, details }) =>
             html`<li>
               <span class="${tone}">${text}</span> ${details.map((line) => html`<br /><small>${line}</small>`)}
             </li>`,
         )}
-      </ul>
-    </section>`
+      </ul>`,
+    )
   );
 }
 
-function causes(run: RunRecord): Html | false {
-  const all = run.causes ?? [];
+function causes({ causes: all = [] }: RunRecord, changesOf: Parameters<typeof summary>[2]): Html | false {
   if (all.every(({ kind }) => kind === "first")) return false;
   const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
   const list = (some: readonly Cause[]): Html =>
     html`<ul class="causes">
-      ${some.map((cause) => causeItem(run, cause))}
+      ${some.map((cause) => causeItem(cause, changesOf?.(cause)))}
     </ul>`;
-  return html`${
-    others.length > 0 &&
-    html`<section aria-labelledby="causes">
-      <h2 id="causes">Causes</h2>
-      ${list(others)}
-    </section>`
-  }
+  return html`${others.length > 0 && section("causes", "Causes", list(others))}
   ${
     drift.length > 0 &&
-    html`<section aria-labelledby="drift">
-      <h2 id="drift">Changed in the target</h2>
-      <p class="quiet">Somebody changed these there, while the sources said the same.</p>
-      ${list(drift)}
-    </section>`
+    section(
+      "drift",
+      "Changed in the target",
+      html`<p class="quiet">Somebody changed these there, while the sources said the same.</p>
+        ${list(drift)}`,
+    )
   }`;
 }
 
-function causeItem({ id: run }: RunRecord, cause: Cause): Html {
+function causeItem(cause: Cause, href: string | undefined): Html {
   const { id, users, groups, example } = cause;
   const such = users + groups > 1 ? "such as" : "";
   return html`<li>
-    <a href="${at("/runs", run, "plan")}?cause=${id}#changes">${amountOf(cause)}</a> ${describeCause(cause)}
-    <small>${such} ${name(example.name)} · ${id}</small>
+    ${href === undefined ? html`<b>${amountOf(cause)}</b>` : html`<a href="${href}">${amountOf(cause)}</a>`}
+    ${describeCause(cause)} <small>${such} ${name(example.name)} · ${id}</small>
   </li>`;
 }
 
@@ -197,7 +204,7 @@ function option(value: string, label: string, given: readonly string[] | string 
   return html`<option value="${value}" ${chosen === value && html`selected`}>${label}</option>`;
 }
 
-function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html {
+function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter, sources: readonly string[]): Html {
   const known = all.filter(({ kind }) => kind !== "first");
   return html`<form method="get" action="${at("/runs", id, "plan")}#changes" class="filters">
     <label
@@ -227,6 +234,15 @@ function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html 
       >Group <input name="group" type="search" value="${exactValue(filter.group ?? "")}" placeholder="its whole name"
     /></label>
     ${
+      sources.length > 0 &&
+      html`<label
+        >Source
+        <select name="source">
+          ${option("", "any", filter.source)}${sources.map((each) => option(each, each, filter.source))}
+        </select></label
+      >`
+    }
+    ${
       known.length > 0 &&
       html`<label
         >Cause
@@ -240,8 +256,8 @@ function filters({ id, causes: all = [] }: RunRecord, filter: PlanFilter): Html 
   </form>`;
 }
 
-function isFiltered({ kind, action, attribute, cause, name, group }: PlanFilter): boolean {
-  return [kind, name, group].some((each) => each !== undefined) || action.length + attribute.length + cause.length > 0;
+function isFiltered(filter: PlanFilter): boolean {
+  return queryOf(filter).size > 0;
 }
 
 function sections(page: PlanPage): Html {
@@ -249,21 +265,16 @@ function sections(page: PlanPage): Html {
   if (shown === undefined) return notStored;
   if (shown.sections.length === 0)
     return empty(html`<p>No change matches. <a href="${at("/runs", run.id, "plan")}#changes">Show all</a></p>`);
-  return html`${shown.sections.map((each) => section(run, filter, each))}`;
+  return html`${shown.sections.map((each) => pageOfChanges(run, filter, each))}`;
 }
 
-function section({ id, subjects = [] }: RunRecord, filter: PlanFilter, of: PlanSection): Html {
-  const { action, kind, heading: title, count, total, changes: some, offset, pageSize } = of;
-  const known = subjects.filter((subject) => subject.kind === kind);
-  const otherName = (called: string): string | undefined =>
-    known.find(({ names }) => names.length === 2 && names.includes(called))?.names.find((each) => each !== called);
-  const isOpened = pageSize !== undefined || count <= some.length;
-  return html`<details ${isOpened && html`open`} class="changes">
-    <summary data-row>
-      <span class="${action}"><span aria-hidden="true">${signs[action]}</span> ${title}</span>
-      <span class="quiet">${total}</span>
-    </summary>
-    ${some.map((change) => changeRow(change, otherName(change.name)))}
+function pageOfChanges(run: RunRecord, filter: PlanFilter, of: PlanSection): Html {
+  const { id } = run;
+  const { action, kind, heading: title, count, changes: some, offset, pageSize } = of;
+  const others = otherNames(run, kind);
+  return changesTogether(
+    of,
+    html`${some.map((change) => changeRow(change, others.get(change.name)))}
     ${
       pageSize === undefined
         ? count > some.length &&
@@ -273,11 +284,43 @@ function section({ id, subjects = [] }: RunRecord, filter: PlanFilter, of: PlanS
             >
           </p>`
         : paging(id, filter, { count, offset, pageSize })
-    }
+    }`,
+    pageSize !== undefined || count <= some.length,
+  );
+}
+
+/** The changes of one action and kind. */
+export function changesTogether(
+  { action, kind, heading: title, total }: Section,
+  content: Html,
+  isOpened: boolean,
+): Html {
+  return html`<details ${isOpened && html`open`} class="changes" id="${action}-${kind}">
+    <summary data-row>
+      <span class="${action}"><span aria-hidden="true">${signs[action]}</span> ${title}</span>
+      <span class="quiet">${total}</span>
+    </summary>
+    ${content}
   </details>`;
 }
 
-const signs = { create: "+", update: "~", delete: "−" } as const;
+/** What those who are renamed are called besides, by either name. */
+export function otherNames({ subjects = [] }: RunRecord, kind: Section["kind"]): ReadonlyMap<string, string> {
+  return new Map(
+    subjects
+      .filter((subject) => subject.kind === kind)
+      .flatMap(({ names: [one, other] }) =>
+        one === undefined || other === undefined
+          ? []
+          : ([
+              [one, other],
+              [other, one],
+            ] as const),
+      ),
+  );
+}
+
+export const signs = { create: "+", update: "~", delete: "−" } as const;
 
 function paging(
   id: string,
@@ -298,11 +341,11 @@ function paging(
 
 /** The query of a filter. */
 function queryOf(filter: PlanFilter): URLSearchParams {
-  const { kind, action, attribute, cause, name: called, group } = filter;
+  const { kind, action, attribute, source, cause, name: called, group } = filter;
   const query = new URLSearchParams();
   for (const [key, value] of Object.entries({ kind, name: called, group }))
     if (value !== undefined) query.set(key, value);
-  for (const [key, values] of Object.entries({ action, attribute, cause }))
+  for (const [key, values] of Object.entries({ action, attribute, source, cause }))
     for (const each of values) query.append(key, each);
   return query;
 }
@@ -316,7 +359,11 @@ function withFilter(id: string, filter: PlanFilter, more: Partial<PlanFilter>, o
 /** How many groups of a principal are shown; the rest can be unfolded. */
 const groupsShown = 12;
 
-function changeRow({ action, name: called, attributes, groupsAdded, groupsRemoved }: Change, other?: string): Html {
+/** @param other its name before or after a rename */
+export function changeRow(
+  { action, name: called, attributes, groupsAdded, groupsRemoved }: Change,
+  other?: string,
+): Html {
   const members = [
     ...groupsRemoved.map(
       (group) => html`<del class="member"><span class="aloud">removed from </span>−${name(group)}</del> `,
@@ -350,14 +397,24 @@ function attributeChange({ attribute, from, to }: AttributeChange, isUpdate: boo
   return html`<span class="quiet">${attribute}</span> ${before}${arrow}${after}`;
 }
 
-function downloads({ id, digest }: RunRecord): Html | false {
+function downloads({ run: { id, digest }, filter, shown }: PlanPage): Html | false {
   if (digest === undefined) return false;
   const formats = planFormats.filter((each) => each !== "text");
   const labels: Readonly<Record<string, string>> = { html: "HTML", csv: "CSV", json: "JSON", markdown: "Markdown" };
-  return html`<p class="downloads">
-    Download
-    ${formats.map((format) => html`<a href="${at("/runs", id, "report")}?format=${format}" download>${labels[format] ?? format}</a> `)}
-  </p>`;
+  const links = (query: URLSearchParams): Html[] =>
+    formats.map((format) => {
+      const wanted = new URLSearchParams([["format", format], ...query]).toString();
+      return html`<a href="${at("/runs", id, "report")}?${wanted}" download>${labels[format] ?? format}</a> `;
+    });
+  return html`<p class="downloads">Download ${links(new URLSearchParams())}</p>
+    ${
+      isFiltered(filter) &&
+      shown !== undefined &&
+      shown.count > 0 &&
+      html`<p class="downloads">
+        Only ${pluralize(shown.count, "change that matches", "changes that match")} ${links(queryOf(filter))}
+      </p>`
+    }`;
 }
 
 /** What stays in sight: what would happen, and the decisions. */
@@ -366,7 +423,7 @@ function bar({ run, mayDecide, filter, shown }: PlanPage): Html | false {
   if (!isOpen(run) || counts === undefined) return false;
   const beyond = trippedLimits(run).length > 0;
   const query = queryOf(filter).toString();
-  const some = shown === undefined ? 0 : changes(shown.counts);
+  const some = shown?.count ?? 0;
   return html`<div class="bar" role="region" aria-label="Decide">
     <span
       ><b>${pluralize(changes(counts), "change")}</b>

@@ -5,13 +5,13 @@ import { causeOf, decisionWords, stateOf } from "#sync/run-text.ts";
 import type { Stage } from "#sync/sync.ts";
 import { pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
-import { amount, facts, moment, name, notice, state, when } from "#console/components.ts";
+import { amount, facts, moment, name, notice, section, state, when } from "#console/components.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 
 export interface RunPage {
-  /** In epoch milliseconds. */
-  readonly now: number;
+  /** In epoch milliseconds; undefined in what is read later. */
+  readonly now: number | undefined;
   readonly run: RunRecord;
   /** The runs that undo this one. */
   readonly undoneBy: readonly RunRecord[];
@@ -25,23 +25,20 @@ export function run(page: RunPage): Html {
   const { run: record, now } = page;
   const { id, sync, target } = record;
   return html`${heading(record, now)} ${tabs(record, "run")} ${problem(record)}
-    <section aria-labelledby="stages">
-      <h2 id="stages">Stages</h2>
-      ${timeline(page)}
-    </section>
-    <section aria-labelledby="about">
-      <h2 id="about">About this run</h2>
-      ${about(page)}
-    </section>
-    ${record.notes.length > 0 && notes(record)}
+    ${section("stages", "Stages", timeline(page))} ${section("about", "About this run", about(page, link))}
+    ${notes(record)}
     ${mayUndo(page) && html`<p><a class="button secondary" href="${at("/runs", id, "undo")}">Undo…</a></p>`}
     <p class="quiet">
       <small>${name(sync)} → ${name(target)}, run <code>${id}</code></small>
     </p>`;
 }
 
+function link(other: string): Html {
+  return html`<a href="${at("/runs", other)}"><code>${other}</code></a>`;
+}
+
 /** What a run or its plan begins with: which one it is, and how it stands, in a sentence. */
-export function heading(record: RunRecord, now: number): Html {
+export function heading(record: RunRecord, now: number | undefined): Html {
   const { sync, target, startedAt } = record;
   return html`<hgroup>
     <h1>${name(sync)} <small>→ ${name(target)}</small></h1>
@@ -92,7 +89,11 @@ const stageWords: Readonly<Record<Stage, string>> = {
   verify: "Verify",
 };
 
-function timeline({ run: { stages, state: of, expiresAt }, now, progress }: RunPage): Html {
+export function timeline({
+  run: { stages, state: of, expiresAt },
+  now,
+  progress,
+}: Pick<RunPage, "run" | "now" | "progress">): Html {
   if (stages.length === 0)
     return html`<p class="quiet">
       ${of === "running" ? "It waits for another run to the same target." : "It never began to read."}
@@ -111,7 +112,11 @@ function timeline({ run: { stages, state: of, expiresAt }, now, progress }: RunP
         : [html`<li class="waited"><span>waited</span><span></span><span class="number">${lasting(gap)}</span></li>`];
     return [
       ...waited,
-      stageItem(stage, longest, of === "running" && index === stages.length - 1 ? { now, progress } : undefined),
+      stageItem(
+        stage,
+        longest,
+        of === "running" && now !== undefined && index === stages.length - 1 ? { now, progress } : undefined,
+      ),
     ];
   });
   const waits = isWaiting(of)
@@ -153,12 +158,11 @@ function stageItem(
   </li>`;
 }
 
-/** Another run. */
-function link(id: string): Html {
-  return html`<a href="${at("/runs", id)}"><code>${id}</code></a>`;
-}
-
-function about({ run: record, now, undoneBy }: RunPage): Html {
+/** @param other what names another run, by its id */
+export function about(
+  { run: record, now, undoneBy }: Pick<RunPage, "run" | "now" | "undoneBy">,
+  other: (id: string) => Html,
+): Html {
   const { startedAt, endedAt, counts, decisions, expiresAt, foundAgain, recovery, undoes, sameAs, caution } = record;
   return facts([
     ["began", moment(startedAt)],
@@ -183,9 +187,9 @@ function about({ run: record, now, undoneBy }: RunPage): Html {
       "found again",
       foundAgain !== undefined && html`${pluralize(foundAgain.count, "time")}, last ${when(foundAgain.lastAt, now)}`,
     ],
-    ["found before", sameAs !== undefined && html`by run ${link(sameAs)}, which counts for both`],
-    ["undoes", undoes !== undefined && link(undoes)],
-    ["undone by", undoneBy.length > 0 && undoneBy.map((each) => html`${link(each.id)} ${state(each)} `)],
+    ["found before", sameAs !== undefined && html`by run ${other(sameAs)}, which counts for both`],
+    ["undoes", undoes !== undefined && other(undoes)],
+    ["undone by", undoneBy.length > 0 && undoneBy.map((each) => html`${other(each.id)} ${state(each)} `)],
     ["recovery", recovery],
     ["quarantined", (record.quarantined ?? 0) > 0 && pluralize(record.quarantined ?? 0, "record")],
     ["export", record.export !== undefined && exported(record.export)],
@@ -198,13 +202,19 @@ function exported(document: NonNullable<RunRecord["export"]>): Html {
   return error === undefined ? html`to ${to ?? "its tables"}` : html`<span class="bad">failed: ${error.message}</span>`;
 }
 
-function notes({ notes: lines }: RunRecord): Html {
-  return html`<section aria-labelledby="notes">
-    <h2 id="notes">Notes</h2>
-    <ul class="notes">
-      ${lines.map((note) => html`<li>${note.split("\n").map((line, index) => html`${index > 0 && html`<br />`}${line}`)}</li>`)}
-    </ul>
-  </section>`;
+/** All that the run noted, in full; a line that belongs to the one before is indented. */
+export function notes({ notes: all }: RunRecord): Html | false {
+  const lines = all.flatMap((note) => note.split("\n"));
+  return (
+    lines.length > 0 &&
+    section(
+      "notes",
+      "Notes",
+      html`<ul class="notes">
+        ${lines.map((line) => html`<li ${line.startsWith(" ") && html`class="deep"`}>${line.trimStart()}</li>`)}
+      </ul>`,
+    )
+  );
 }
 
 function mayUndo({ run: { state: of, kept }, mayDecide }: RunPage): boolean {

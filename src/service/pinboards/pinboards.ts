@@ -15,6 +15,8 @@ export interface PinboardOptions {
 }
 
 export interface Pinboards {
+  /** All pinboards, by name. */
+  list(): readonly Pinboard[];
   /**
    * The answer of `pinboarddata` (specification 4.2, B.11 to B.13). The queries run side by side; the first that fails
    * stops the others.
@@ -81,6 +83,7 @@ export async function openPinboards({ worker, read, timeout, maxRows }: Pinboard
   };
 
   return {
+    list: () => [...pinboards.values()].sort((a, b) => a.name.localeCompare(b.name, "en")),
     data: async (request, signal) => {
       const chosen = choose(find(request.pinboard), request.visualizations);
       const failed = new AbortController();
@@ -257,6 +260,7 @@ export function createFlights<Result>(drop: (result: Result) => void): Flights<R
 export interface Pinboard {
   readonly id: string;
   readonly name: string;
+  readonly description?: string | undefined;
   /** The GUID of whom it is by; absent: the administrator's. */
   readonly author?: string;
   /** In epoch milliseconds, as `modified`. */
@@ -273,4 +277,15 @@ export interface Visualization {
   /** The database its SQL runs in, and does not leave. */
   readonly database: string;
   readonly sql: string;
+  /** How a chart of it is drawn. The interface does not tell. */
+  readonly chart?: ChartOptions | undefined;
+}
+
+/** What is left out is guessed from the columns. */
+export interface ChartOptions {
+  readonly mark?: "bar" | "line" | "area" | "dot" | undefined;
+  /** Names of columns. */
+  readonly x?: string | undefined;
+  readonly y?: string | undefined;
+  readonly series?: string | undefined;
 }

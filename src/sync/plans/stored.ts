@@ -22,15 +22,21 @@ import { formatName, visible } from "#text.ts";
 /**
  * The tables of a workbench that are stored with a plan, each as a Parquet file:
  *
- * - `changes (action, kind, name, before, after, causes, fields)`: the two sides of a principal, as in `change_sides`; `before` is NULL for
- *   a create, `after` for a delete. `fields` are
- *   the target's own, as in `actual_extra`. The list that is sent is the target as it is then, with these changes.
+ * - `changes (action, kind, name, before, after, causes, fields, sources)`: the two sides of a principal, as in `change_sides`;
+ *   `before` is NULL for a create, `after` for a delete. `fields` are the target's own, as in `actual_extra`; `sources` are those
+ *   whose records make the principal, or made it. The list that is sent is the target as it is then, with these changes.
  * - `owned (kind, name, source, source_id)`: what the sync owned before.
  * - the rest: what the ledger is written from after the apply.
  */
 const tables = {
-  changes:
-    "SELECT action, kind, name, before, after, causes, fields FROM change_sides LEFT JOIN actual_extra USING (kind, name)",
+  changes: `
+    SELECT action, kind, name, before, after, causes, fields, sources
+    FROM change_sides LEFT JOIN actual_extra USING (kind, name) LEFT JOIN (
+      SELECT kind, name, list_sort(list(DISTINCT source)) AS sources FROM (
+        SELECT kind, name, source FROM assembled
+        UNION ALL SELECT kind, name, source FROM contributor
+        UNION ALL SELECT kind, name, source FROM ledger)
+      SEMI JOIN changes USING (kind, name) GROUP BY kind, name) USING (kind, name)`,
   owned: "SELECT kind, name, source, source_id FROM ledger",
   assembled: "SELECT kind, name, source, source_id FROM assembled",
   contributor: "SELECT kind, name, source, source_id FROM contributor",

@@ -79,6 +79,13 @@ author: ${id("F")}
   ]);
 });
 
+test("a chart says as much as it likes; the rest is guessed from the columns", async () => {
+  await write("a.yaml", `${valid}    chart: { mark: line }\n`);
+  expect((await loadPinboards(folder))[0]?.visualizations[0]?.chart).toEqual({ mark: "line" });
+  await write("a.yaml", `${valid}    chart: {}\n`);
+  expect((await loadPinboards(folder))[0]?.visualizations[0]?.chart).toEqual({});
+});
+
 test("all .yaml and .yml files of the folder except hidden ones, by name", async () => {
   await write("b.yaml", valid);
   await write("a.yml", valid.replace("Sales", "First").replace(id("a"), id("1")).replace(id("b"), id("2")));
@@ -119,11 +126,11 @@ test.each([
   [
     `${valid}    chart: { mark: pie, x: a, z: b }\n`,
     [
-      "10:5: visualizations[0].chart.y: missing; expected the name of a column",
       '10:20: visualizations[0].chart.mark: expected bar, line, area or dot, not "pie"',
       '10:31: visualizations[0].chart.z: unknown key; did you mean "x"?',
     ],
   ],
+  [`${valid}    chart: line\n`, ['10:12: visualizations[0].chart: expected keys with values, not "line"']],
   [`${valid}author: me\n`, [`10:9: author: ${guid}, not "me"`]],
   [`id: ${id("a")}\nname: n\n`, ["1:1: visualizations: missing; expected a list of visualizations"]],
   [

@@ -4,7 +4,6 @@ import type { Change, Counts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
 import { createPlan } from "#plan/diff.ts";
 import { renderCsv } from "#plan/render/csv.ts";
-import { renderHtml } from "#plan/render/html.ts";
 import { renderJson } from "#plan/render/json.ts";
 import { renderMarkdown } from "#plan/render/markdown.ts";
 import type { Fact } from "#plan/render/shared.ts";
@@ -84,8 +83,6 @@ describe("a plan is shown", () => {
       "t: no change yet (1 user, 0 groups); 352 users and 1 group are leaving, the first on 2026-12-22\n",
     );
     expect(await all(renderMarkdown(plan, { title: "t", leaving }))).toContain("No change yet (1 user, 0 groups); 352");
-    const one = { users: 1, groups: 0, first: "2026-12-22T08:00:00.000Z" };
-    expect(await all(renderHtml(plan, { title: "t", leaving: one }))).toContain("; 1 user is leaving on 2026-12-22.");
   });
 
   test("with its limits, its totals and the next commands at the end", async () => {
@@ -112,14 +109,6 @@ staff → analytics: 1 user and 1 group created, 2 users and 1 group updated, 27
 `);
   });
 
-  test("as HTML", async () => {
-    const { limit: _, ...rest } = options;
-    const html = await all(renderHtml(await planOf(actual, desired), { ...rest, facts }));
-    // How it looks is not what is compared.
-    const bare = html.replace(/(?<=<style>).*(?=<\/style>)/s, "").replace(/'sha256-[^']*'/, "");
-    await expect(bare).toMatchFileSnapshot(golden("plan.html"));
-  });
-
   test("as CSV", async () => {
     await expect(await all(renderCsv(await planOf(actual, desired)))).toMatchFileSnapshot(golden("plan.csv"));
   });
@@ -141,7 +130,6 @@ staff → analytics: 1 user and 1 group created, 2 users and 1 group updated, 27
 
     const nothing = { ...plan, shown: { ...shown, users: none } };
     for (const render of [
-      renderHtml,
       renderMarkdown,
       (each: Plan, how: object) => renderText(each, { title: "t", colour: false, ...how }),
     ]) {

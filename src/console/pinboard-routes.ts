@@ -1,0 +1,239 @@
+import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import { JSONParser } from "@streamparser/json";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { HostPinboard, HostPinboards, HostVisualization, PinboardAnswer } from "#control/access.ts";
+import { answerOf, Refusal } from "#control/answers.ts";
+import { InputError, messageOf, UnavailableError } from "#errors.ts";
+import { csvLine } from "#plan/render/csv.ts";
+import { inChunks } from "#plan/render/shared.ts";
+import { formatNumber } from "#text.ts";
+import { isNumeric } from "#console/charts/columns.ts";
+import type { Result } from "#console/charts/columns.ts";
+import { figureOf } from "#console/charts/figure.ts";
+import type { FigureSize } from "#console/charts/figure.ts";
+import { createRenderer } from "#console/charts/renderer.ts";
+import { offsetOf, untilLeft } from "./context.ts";
+import type { AppOptions, Send } from "./context.ts";
+import type { Html } from "./html.ts";
+import type { Frame } from "./layout.ts";
+import { card, pinboard, pinboards, single } from "#console/pages/pinboards.ts";
+import type { Drawn, Page, Shown } from "#console/pages/pinboards.ts";
+import { filled } from "./selection.ts";
+
+/** How many rows are read: for a table on a pinboard, for a page of one, for a chart. */
+const sizes = { card: 10, page: 100, chart: 10_000 } as const;
+
+/** The largest answer that is read for a page, in bytes: a value may be a document. */
+const mostBytes = 8 * 2 ** 20;
+
+/** A pinboard waits so long for its visualizations, in milliseconds; what comes later is fetched by itself. */
+const patience = 1500;
+
+/** What was not fetched again by then is stopped, in milliseconds. */
+const grace = 5000;
+
+/** How much of a pinboard is sent at once, in bytes. */
+const mostAtOnce = 200_000;
+
+/** The most visualizations that are asked for at once. */
+const mostTogether = 24;
+
+/** Adds the pages of the service's pinboards. They show what `pinboarddata` answers, under its limits. */
+export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, log }: AppOptions, send: Send): void {
+  const renderer = createRenderer();
+  scope.addHook("preClose", (done) => {
+    renderer.close();
+    done();
+  });
+
+  scope.get("/pinboards", async (request, reply) =>
+    send(request, reply, frame("Pinboards"), pinboards({ now: Date.now(), list: known().list() })),
+  );
+
+  scope.get("/pinboards/:id", async (request, reply) => {
+    const board = boardOf(request);
+    const left = untilLeft(reply);
+    const late = new AbortController();
+    const signal = AbortSignal.any([left, late.signal]);
+    const wait = delay(patience, undefined, { ref: false });
+    const shown = await Promise.all(
+      board.visualizations.map(async (visualization, index): Promise<Shown> => {
+        if (index >= mostTogether) return { kind: "later" };
+        const work = show(board, visualization, { as: "card" }, signal);
+        // The page that fetches it by itself shares the query that is under way.
+        work.catch(() => undefined);
+        return (await Promise.race([work, wait])) ?? { kind: "later" };
+      }),
+    );
+    setTimeout(() => {
+      late.abort(new UnavailableError("nobody waits for it any more"));
+    }, grace).unref();
+    left.throwIfAborted();
+    return send(request, reply, frame(board.name), pinboard(board, fitting(board, shown)));
+  });
+
+  scope.get("/pinboards/:id/:visualization", async (request, reply) => {
+    const [board, visualization] = [boardOf(request), visualizationOf(request)];
+    const { from, as } = filled(request.query);
+    const signal = untilLeft(reply);
+    const isCard = as === "card";
+    const extent = isCard ? ({ as: "card" } as const) : { as: "page" as const, from: offsetOf(from) };
+    const shown = await show(board, visualization, extent, signal);
+    if (shown.kind === "problem" && request.headers["hx-request"] === undefined) reply.code(shown.status ?? 500);
+    const page = { pinboard: board, visualization, shown };
+    return send(request, reply, frame(visualization.title), isCard ? card(page) : single(page));
+  });
+
+  scope.get("/pinboards/:id/:visualization/download", async (request, reply) => {
+    const [board, visualization] = [boardOf(request), visualizationOf(request)];
+    const answer = await ask(board, visualization, {}, untilLeft(reply));
+    reply.raw.once("close", () => {
+      answer.release();
+    });
+    return reply
+      .type("text/csv; charset=utf-8")
+      .header("content-disposition", `attachment; filename="${visualization.id}.csv"`)
+      .send(Readable.from(inChunks(resultAsCsv(answer)), { objectMode: false }));
+  });
+
+  function known(): HostPinboards {
+    if (hosted === undefined) throw new Refusal(404, "pinboards belong to a service, and this console has none");
+    return hosted;
+  }
+
+  function boardOf({ params }: FastifyRequest): HostPinboard {
+    const { id = "" } = params as { id?: string };
+    const found = known()
+      .list()
+      .find((each) => each.id.toLowerCase() === id.toLowerCase());
+    if (found === undefined) throw new Refusal(404, "there is no such pinboard");
+    return found;
+  }
+
+  function visualizationOf(request: FastifyRequest): HostVisualization {
+    const { visualization: id = "" } = request.params as { visualization?: string };
+    const found = boardOf(request).visualizations.find((each) => each.id.toLowerCase() === id.toLowerCase());
+    if (found === undefined) throw new Refusal(404, "there is no such visualization on this pinboard");
+    return found;
+  }
+
+  function ask(
+    board: HostPinboard,
+    { id }: HostVisualization,
+    paging: { readonly offset?: number; readonly size?: number },
+    signal: AbortSignal,
+  ): Promise<PinboardAnswer> {
+    const [pinboard, visualizations] = [board.id.toLowerCase(), [id.toLowerCase()]];
+    return known().data({ pinboard, visualizations, format: "COMPACT", paging }, signal);
+  }
+
+  async function read(
+    board: HostPinboard,
+    visualization: HostVisualization,
+    page: { readonly offset: number; readonly size: number },
+    signal: AbortSignal,
+  ): Promise<Page> {
+    const answer = await ask(board, visualization, page, signal);
+    try {
+      if (answer.size > mostBytes)
+        throw new InputError(
+          `the rows have ${formatNumber(Math.ceil(answer.size / 2 ** 20))} MiB, which is too much for a page; download them, or select less`,
+        );
+      const text = Buffer.concat(await Array.fromAsync(answer.read())).toString();
+      const [data] = Object.values(JSON.parse(text) as Record<string, Result & { data: Result["rows"] }>);
+      if (data === undefined) throw new Error("the answer has no visualization");
+      const { columnNames, data: rows, totalRowCount } = data;
+      return { columnNames, rows, totalRowCount, offset: page.offset, pageSize: page.size };
+    } finally {
+      answer.release();
+    }
+  }
+
+  /** What a visualization shows, or why it cannot: the others are shown all the same. */
+  async function show(
+    board: HostPinboard,
+    visualization: HostVisualization,
+    extent: { readonly as: "card" } | { readonly as: "page"; readonly from: number },
+    signal: AbortSignal,
+  ): Promise<Shown> {
+    const offset = extent.as === "page" ? extent.from : 0;
+    const size = sizes[extent.as];
+    try {
+      if (visualization.type !== "CHART")
+        return { kind: "rows", result: await read(board, visualization, { offset, size }, signal) };
+      const whole = await read(board, visualization, { offset: 0, size: sizes.chart }, signal);
+      const hasPage = offset + size <= whole.rows.length || whole.rows.length === whole.totalRowCount;
+      const result = hasPage
+        ? { ...whole, rows: whole.rows.slice(offset, offset + size), offset, pageSize: size }
+        : await read(board, visualization, { offset, size }, signal);
+      const chart = await draw(whole, visualization, extent.as === "card" ? ["narrow"] : ["narrow", "wide"], signal);
+      return { kind: "rows", result, chart };
+    } catch (error) {
+      signal.throwIfAborted();
+      const { status, document, unexpected } = answerOf(error);
+      if (unexpected) log.error({ err: error }, `console: pinboard ${board.name}: ${messageOf(error)}`);
+      const { message, problems } = document.error;
+      return { kind: "problem", message, problems, status };
+    }
+  }
+
+  /** A chart that cannot be drawn is no reason not to show its rows. */
+  async function draw(
+    result: Result,
+    { chart }: HostVisualization,
+    sizes: readonly FigureSize[],
+    signal: AbortSignal,
+  ): Promise<Drawn | undefined> {
+    if (result.totalRowCount === 0) return undefined;
+    const drawings: { figure: Exclude<ReturnType<typeof figureOf>, { problem: string }>; svg: string }[] = [];
+    for (const size of sizes) {
+      const figure = figureOf(result, chart, size);
+      if ("problem" in figure) return figure;
+      try {
+        drawings.push({ figure, svg: await renderer.draw(figure.spec, signal) });
+      } catch (error) {
+        signal.throwIfAborted();
+        log.error({ err: error }, `console: ${messageOf(error)}`);
+        return { problem: `${messageOf(error)}. The rows are in the table.` };
+      }
+    }
+    return { drawings };
+  }
+}
+
+/** The cards of a pinboard, as many as a page has room for; the others are fetched when they come into sight. */
+function fitting(board: HostPinboard, shown: readonly Shown[]): Html[] {
+  let length = 0;
+  return board.visualizations.map((visualization, index) => {
+    const whole = card({ pinboard: board, visualization, shown: shown[index] ?? { kind: "later" } });
+    length += Buffer.byteLength(whole.toString());
+    if (length <= mostAtOnce || shown[index]?.kind === "later") return whole;
+    return card({ pinboard: board, visualization, shown: { kind: "later" } });
+  });
+}
+
+/** An answer as CSV for a spreadsheet: a header, then its rows as they come. */
+async function* resultAsCsv(answer: PinboardAnswer): AsyncGenerator<string> {
+  const lines: string[] = [];
+  const parser = new JSONParser({ paths: ["$.*.columnNames", "$.*.data.*"], keepStack: false });
+  parser.onValue = ({ value }) => {
+    lines.push(`${(value as readonly unknown[]).map(csvValue).join(",")}\n`);
+  };
+  yield "\uFEFF";
+  for await (const piece of answer.read()) {
+    parser.write(piece);
+    yield lines.splice(0).join("");
+  }
+}
+
+/** A number stays one; an apostrophe would make `-5` text. */
+function csvValue(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (isNumeric(value)) return String(value);
+  return csvLine([typeof value === "string" ? value : JSON.stringify(value)]).trimEnd();
+}
+
+function frame(title: string): Omit<Frame, "version" | "visitor"> {
+  return { title, section: "pinboards" };
+}

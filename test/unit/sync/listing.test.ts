@@ -1,0 +1,115 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Principal } from "#principals/principal.ts";
+import { createListings } from "#sync/listing.ts";
+import type { Listing } from "#sync/listing.ts";
+import type { Target } from "#sync/ports.ts";
+import { principalTypes } from "#wire/administration.ts";
+import { cases } from "../../support/random.ts";
+import { directory } from "../plan/directories.ts";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rollcall-listing-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** What a target with these principals lists. */
+async function withListing(principals: readonly Principal[], work: (listing: Listing) => Promise<void>): Promise<void> {
+  const target: Pick<Target, "list" | "close"> = {
+    list: async (file) =>
+      writeFile(
+        file,
+        JSON.stringify(principals.map(({ kind, ...rest }) => ({ ...rest, principalTypeEnum: principalTypes[kind] }))),
+      ),
+    close: async () => {},
+  };
+  const listings = createListings({
+    folder,
+    memory: 2 ** 28,
+    open: async () => ({ target: target as Target, place: "here", syncs: [] }),
+    inTurn: async (_place, read) => read(),
+    patience: 60_000,
+  });
+  try {
+    await listings.read("here", { since: 0 }, work);
+  } finally {
+    await listings.close();
+  }
+}
+
+const keyOf = ({ kind, name }: Pick<Principal, "kind" | "name">): string => `${kind}:${name}`;
+const folded = (text: string): string => text.normalize("NFC").toLowerCase();
+const inOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** Everybody whose memberships lead to a group, however far. */
+function membersOf(group: string, principals: readonly Principal[]): Set<string> {
+  const groups = new Set([group]);
+  for (let size = 0; size !== groups.size;) {
+    size = groups.size;
+    for (const { kind, name, groupNames } of principals)
+      if (kind === "group" && groupNames.some((each) => groups.has(each))) groups.add(name);
+  }
+  return new Set(principals.filter(({ groupNames }) => groupNames.some((each) => groups.has(each))).map(keyOf));
+}
+
+test("search and members are what a simple reading of the list says, page by page", async () => {
+  const text = fc.constantFrom("", "a", "AD", "o'", "@", "nobody", "7", "É");
+  const group = fc.constantFrom("ada", "bob", "o'neil", "__proto__", "7");
+  const window = fc.record({ offset: fc.nat(4), limit: fc.integer({ min: 1, max: 4 }) });
+  await fc.assert(
+    fc.asyncProperty(directory, text, group, window, fc.boolean(), async (principals, text, group, window, nested) => {
+      await withListing(principals, async (listing) => {
+        const sought = folded(text);
+        const found = principals
+          .filter((each) =>
+            [each.name, each.displayName, each.mail ?? ""].some((value) => folded(value).includes(sought)),
+          )
+          .map((each) => ({ ...each, key: folded(each.name) }))
+          .toSorted(
+            (a, b) =>
+              (sought === "" ? 0 : rankOf(a.key, sought) - rankOf(b.key, sought)) ||
+              inOrder(a.key, b.key) ||
+              inOrder(a.kind, b.kind) ||
+              inOrder(a.name, b.name),
+          );
+        const page = await listing.search(text, undefined, window);
+        expect(page.count).toBe(found.length);
+        expect(page.rows.map(keyOf)).toEqual(
+          found.slice(window.offset, window.offset + window.limit).map((each) => keyOf(each)),
+        );
+        expect((await listing.search(text, "group", window)).count).toBe(
+          found.filter(({ kind }) => kind === "group").length,
+        );
+
+        const all = membersOf(group, principals);
+        const direct = principals.filter(({ groupNames }) => groupNames.includes(group)).map(keyOf);
+        const members = await listing.members(group, { nested, offset: 0, limit: 100 });
+        expect(new Set(members.rows.map(keyOf))).toEqual(nested ? all : new Set(direct));
+        expect(members.count).toBe(members.rows.length);
+        expect(
+          members.rows
+            .filter(({ isDirect }) => isDirect)
+            .map(keyOf)
+            .toSorted(),
+        ).toEqual(direct.toSorted());
+        expect(members.rows.map(({ kind }) => kind)).toEqual(members.rows.map(({ kind }) => kind).toSorted());
+        // Another group in between, and the same again: what is kept is that of the group.
+        await listing.members("ada", { nested: true, offset: 0, limit: 1 });
+        const rest = await listing.members(group, { nested, ...window });
+        expect(rest).toEqual({
+          count: members.count,
+          rows: members.rows.slice(window.offset, window.offset + window.limit),
+        });
+      });
+    }),
+    { numRuns: cases(15) },
+  );
+});
+
+function rankOf(name: string, sought: string): number {
+  return name === sought ? 0 : name.startsWith(sought) ? 1 : 2;
+}
