@@ -7,6 +7,7 @@ import type { Database } from "#duckdb/database.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import type { Postgres } from "#postgres/database.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "./records.ts";
 import type { Records } from "./records.ts";
@@ -80,6 +81,7 @@ export async function openStores({ database, folder }: Storage, engine: ServiceS
   const postgres = await openPostgres(engine);
   try {
     await migrate(postgres, [directorySchema, recordsSchema]);
+    await refuseOtherEngine(database, postgres);
     const directory = await openPostgresStore(postgres, join(folder, "transfers"));
     const records = await openPostgresRecords(postgres);
     return {
@@ -94,6 +96,25 @@ export async function openStores({ database, folder }: Storage, engine: ServiceS
     await postgres.close();
     throw error;
   }
+}
+
+/** Whoever changes the engine of a service that has users would find none of them, and the next sync would create all anew. */
+async function refuseOtherEngine(database: Database, postgres: Postgres): Promise<void> {
+  const [there] = await postgres.rows("SELECT FROM rollcall.users LIMIT 1");
+  if (there !== undefined) return;
+  const connection = await database.connect();
+  try {
+    const [here] = await connection.rows(
+      "FROM duckdb_tables() WHERE schema_name = 'directory' AND table_name = 'users' AND estimated_size > 0",
+    );
+    if (here === undefined) return;
+  } finally {
+    connection.close();
+  }
+  throw new InputError(
+    `the data folder has the users of a service with the engine duckdb, and the database ${postgres.place} has none: ` +
+      "copy them with `rollcall engine copy`, or give this service another `service.data`",
+  );
 }
 
 function inUse(data: string, pid: number | undefined, cause: unknown): InputError {

@@ -42,7 +42,7 @@ const patience = 10 * 60_000;
 const now = "(extract(epoch FROM now()) * 1000)::bigint";
 
 /** One JSON value a line: neither mark is ever in JSON, which escapes control characters. */
-const jsonLines = String.raw`(FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`;
+export const jsonLines = String.raw`(FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`;
 
 /**
  * Opens the users and groups in PostgreSQL. Any number of processes may: what a call of `user/sync` has compared with is
@@ -149,7 +149,7 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
 }
 
 /** Passes bytes on, and notes the length of the longest line: DuckDB takes twice as much memory as it may have. */
-async function* measured(bytes: AsyncIterable<Buffer>, longest: { length: number }): AsyncGenerator<Buffer> {
+export async function* measured(bytes: AsyncIterable<Buffer>, longest: { length: number }): AsyncGenerator<Buffer> {
   let length = 0;
   for await (const chunk of bytes) {
     let start = 0;

@@ -17,6 +17,12 @@ export interface Naming {
   readonly aliases: Readonly<Record<string, string>>;
 }
 
+/** What the interface says (A.22). */
+export const usualNaming: Naming = {
+  defaultSchema: "core_default_schema",
+  aliases: { falcon_default_schema: "core_default_schema" },
+};
+
 /** The interface's name of a PostgreSQL schema. */
 export interface Place {
   readonly database: string;

@@ -16,7 +16,7 @@ import { createStages } from "#service/engine/stage.ts";
 import { checkQuery } from "./confine.ts";
 import { define } from "./define.ts";
 import { execute } from "./execute.ts";
-import { meant, readNamespaces, schemasOf } from "./names.ts";
+import { meant, readNamespaces, schemasOf, usualNaming } from "./names.ts";
 import type { Naming } from "./names.ts";
 import { readPage } from "./query.ts";
 import { findTable } from "./tables.ts";
@@ -66,10 +66,9 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
 }
 
 async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Promise<Engine> {
-  const defaultSchema = options.defaultSchema ?? "core_default_schema";
   const naming: Naming = {
-    defaultSchema,
-    aliases: options.schemaAliases ?? { falcon_default_schema: defaultSchema },
+    defaultSchema: options.defaultSchema ?? usualNaming.defaultSchema,
+    aliases: options.schemaAliases ?? usualNaming.aliases,
   };
   const spill = join(resolve(options.folder), ".spill");
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
