@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
 import { Client, DatabaseError, Pool, types } from "pg";
-import type { ClientConfig, FieldDef, PoolClient, PoolConfig } from "pg";
+import type { ClientBase, ClientConfig, Connection, FieldDef, PoolClient, PoolConfig } from "pg";
 import { from, to } from "pg-copy-streams";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { parseAddress } from "./address.ts";
@@ -153,7 +154,7 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
         const timeout = options.timeout ?? settings.statementTimeout;
         await client.query(begin(options, timeout));
         await stopper.watch();
-        const result = await work(onClient(client, timeout));
+        const result = await work(onClient(client, timeout, options.signal));
         await stopper.end();
         options.signal?.throwIfAborted();
         isCommitting = true;
@@ -199,17 +200,23 @@ function limited(text: string, values: readonly Parameter[], timeout: number): {
   return timeout === 0 ? query : Object.assign(query, { query_timeout: Math.min(timeout + grace, 2 ** 31 - 1) });
 }
 
-function onClient(client: PoolClient, timeout: number): Transaction {
+function onClient(client: PoolClient, timeout: number, signal: AbortSignal | undefined): Transaction {
   const self: Transaction = {
     run: async (sql) => {
+      signal?.throwIfAborted();
       await client.query(sql);
     },
     rows: async <Row extends object>(sql: string, parameters: readonly Parameter[] = []) => {
+      signal?.throwIfAborted();
       const { rows } = await client.query<Row>(limited(sql, parameters, timeout));
       return rows;
     },
-    count: async (sql, parameters = []) => (await client.query(limited(sql, parameters, timeout))).rowCount ?? 0,
+    count: async (sql, parameters = []) => {
+      signal?.throwIfAborted();
+      return (await client.query(limited(sql, parameters, timeout))).rowCount ?? 0;
+    },
     text: async (sql) => {
+      signal?.throwIfAborted();
       const query = { ...limited(sql, [], timeout), rowMode: "array" as const, types: texts };
       // With `queryMode` the statement is parsed alone: several at once are an error.
       const { fields, rows, rowCount } = await client.query<(string | null)[]>(
@@ -234,13 +241,26 @@ interface Stopper {
 
 /**
  * Stops what a transaction is doing when its signal is aborted. The statement is cancelled by another connection: that
- * works through a pooler too, and while the transaction is open the process is nobody else's.
+ * works through a pooler too, and while the transaction is open the process is nobody else's. It is repeated, since one that
+ * comes between two statements is lost. What does not stop then loses its connection.
  */
 function createStopper(config: ClientConfig, client: PoolClient, signal: AbortSignal | undefined): Stopper {
   let pid: number | undefined;
-  let stopping: Promise<unknown> | undefined;
-  const stop = (): void => {
-    if (pid !== undefined) stopping = cancel(config, pid).catch(() => undefined);
+  let isOver = false;
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    const until = performance.now() + longestStop;
+    while (!isOver && pid !== undefined) {
+      const left = until - performance.now();
+      if (left > 0 && (await cancel(config, pid, left))) await delay(100);
+      else {
+        connectionOf(client).stream.destroy();
+        return;
+      }
+    }
+  };
+  const begin = (): void => {
+    stopping = stop();
   };
   return {
     watch: async () => {
@@ -248,25 +268,43 @@ function createStopper(config: ClientConfig, client: PoolClient, signal: AbortSi
       const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
       pid = rows[0]?.pid;
       signal.throwIfAborted();
-      signal.addEventListener("abort", stop, { once: true });
+      signal.addEventListener("abort", begin, { once: true });
     },
     end: async () => {
-      signal?.removeEventListener("abort", stop);
+      isOver = true;
+      signal?.removeEventListener("abort", begin);
       await stopping;
     },
   };
 }
 
-/** With a connection of its own: those of the pool may all be busy. */
-async function cancel(config: ClientConfig, pid: number): Promise<void> {
-  const client = new Client(config);
+/** How long a statement may take to stop, in milliseconds. Less than the worker waits before it is killed. */
+const longestStop = 700;
+
+/**
+ * With a connection of its own: those of the pool may all be busy.
+ * @param time in milliseconds
+ * @returns whether the server was told
+ */
+async function cancel(config: ClientConfig, pid: number, time: number): Promise<boolean> {
+  const client = new Client({ ...config, connectionTimeoutMillis: time });
   client.on("error", () => undefined);
-  await client.connect();
+  const late = setTimeout(() => connectionOf(client).stream.destroy(), time);
   try {
+    await client.connect();
     await client.query("SELECT pg_cancel_backend($1)", [pid]);
+    return true;
+  } catch {
+    return false;
   } finally {
-    await client.end();
+    clearTimeout(late);
+    await client.end().catch(() => undefined);
   }
+}
+
+/** The driver has it, and its types do not. */
+function connectionOf(client: ClientBase): Connection {
+  return (client as unknown as { readonly connection: Connection }).connection;
 }
 
 /** @param isLost its connection is not to be used again */

@@ -9,6 +9,7 @@ import { startPostgres } from "../../support/postgres.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 import { refusedByCitus, statementsOf } from "./citus.ts";
 import { executed, loadRows, pageOf, stageOf } from "./stage.ts";
+import { postgresDialect } from "./postgres-dialect.ts";
 import { engineSuite } from "./suite.ts";
 
 const never = new AbortController().signal;
@@ -38,29 +39,7 @@ const open = async (folder: string): Promise<Engine> => {
   return openAt(url, folder);
 };
 
-engineSuite("PostgreSQL", open, {
-  range: (n) => `generate_series(0, ${n - 1}) r(i)`,
-  schema: (name) => `"shop.${name}"`,
-  forever: "SELECT sum(a.i * b.i) FROM generate_series(1, 1000000) a(i), generate_series(1, 1000000) b(i)",
-  refused: [
-    [
-      "\nCREATE TABLE IF NOT EXISTS shop.x (a INT, b MONEY, c INT[])",
-      /t.sql:2: .*column b .*money.*column c .*integer\[\]/,
-    ],
-    ["CREATE TABLE IF NOT EXISTS shop.x (a NUMERIC)", /t.sql:1: .*column a .*numeric.*numeric\(p, s\)/],
-    [
-      "CREATE TABLE IF NOT EXISTS shop.x (a INT, b INT GENERATED ALWAYS AS (a + 1) STORED)",
-      /t.sql:1: .*cannot be loaded/,
-    ],
-  ],
-  unloadable: "CREATE TABLE IF NOT EXISTS other.x (a bytea)",
-  counted: [["SELECT DISTINCT ON (i % 3) i FROM generate_series(0, 9) r(i) ORDER BY i % 3", 3]],
-  forbidden: [
-    ["made", "BEGIN", "one transaction"],
-    ["made", "SELECT pg_read_file('/etc/passwd')", "permission denied"],
-    [undefined, "CREATE TABLE lost (a INT)", "no schema"],
-  ],
-});
+engineSuite("PostgreSQL", open, postgresDialect);
 
 test("nothing that was sent for loads is refused by Citus on distributed tables", () => {
   const statements = statementsOf(log);
