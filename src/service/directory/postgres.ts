@@ -204,11 +204,11 @@ async function countUp(transaction: Transaction): Promise<void> {
 const changesAsJson = `
   SELECT
     to_json({action: c.action, kind: c.kind, name: c.name, display_name: d.display_name, group_names: d.group_names,
-      password_hash: h.hash})::VARCHAR,
+      password_hash: CASE WHEN c.kind = 'user' THEN h.hash END})::VARCHAR,
     to_json(d.description)::VARCHAR,
     to_json(d.mail)::VARCHAR
   FROM changes c LEFT JOIN desired d ON d.kind = c.kind AND d.name = c.name
-  LEFT JOIN hashes h ON h.name = c.name AND c.kind = 'user' AND c.action = 'create'`;
+  LEFT JOIN hashes h ON h.name = c.name`;
 
 async function apply(transaction: Transaction, path: string, revision: bigint): Promise<void> {
   await lock(transaction);
