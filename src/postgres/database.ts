@@ -245,12 +245,12 @@ interface Stopper {
  * comes between two statements is lost. What does not stop then loses its connection.
  */
 function createStopper(config: ClientConfig, client: PoolClient, signal: AbortSignal | undefined): Stopper {
-  let pid: number | undefined;
-  let isOver = false;
+  let pid = 0;
+  const over = new AbortController();
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     const until = performance.now() + longestStop;
-    while (!isOver && pid !== undefined) {
+    while (!over.signal.aborted) {
       const left = until - performance.now();
       if (left > 0 && (await cancel(config, pid, left))) await delay(100);
       else {
@@ -266,12 +266,12 @@ function createStopper(config: ClientConfig, client: PoolClient, signal: AbortSi
     watch: async () => {
       if (signal === undefined) return;
       const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-      pid = rows[0]?.pid;
+      pid = rows[0]?.pid ?? 0;
       signal.throwIfAborted();
       signal.addEventListener("abort", begin, { once: true });
     },
     end: async () => {
-      isOver = true;
+      over.abort();
       signal?.removeEventListener("abort", begin);
       await stopping;
     },
