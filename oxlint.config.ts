@@ -41,6 +41,7 @@ const layers: Record<string, readonly string[]> = {
     "postgres",
     "files",
     "http/listening",
+    "http/multipart",
     "http/sites",
     "http/throttle",
   ],
@@ -53,6 +54,7 @@ const layers: Record<string, readonly string[]> = {
     "sync/notify/options",
     // What checks the values.
     "principals/compile",
+    "principals/credentials",
     "principals/expectations",
     "principals/lookup",
     "principals/rules",
@@ -60,8 +62,8 @@ const layers: Record<string, readonly string[]> = {
     "http/listening",
     "http/redact",
   ],
-  "src/control": ["sync", "client", "exports", "config", "plan", "wire", "http", "files"],
-  "src/console": ["control", "sync", "client", "config", "plan", "wire", "http"],
+  "src/control": ["sync", "client", "exports", "config", "plan", "wire", "http", "files", "service/hosted-loads"],
+  "src/console": ["control", "sync", "client", "config", "plan", "wire", "http", "service/hosted-loads"],
   "src/cli": [
     "console",
     "control",

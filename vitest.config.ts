@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/support/sequencer.ts";
 
 /** Every random test of a run draws from this seed. ROLLCALL_TEST_SEED repeats an earlier run. */
 const seed = process.env["ROLLCALL_TEST_SEED"] ?? String(randomInt(2 ** 31));
@@ -34,6 +35,7 @@ export default defineConfig({
     // More files at once than there are cores: most tests wait for servers and processes of their own.
     maxWorkers: 2 * availableParallelism(),
     setupFiles: ["test/support/random.ts"],
+    sequence: { sequencer: LongestFirst },
     expect: patient,
     projects: [
       {

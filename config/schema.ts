@@ -1,16 +1,21 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { jsonSchema } from "#config/json-schema.ts";
+import { jsonSchema, pinboardJsonSchema } from "#config/json-schema.ts";
 import { connectors } from "#connectors/index.ts";
 
-/** Writes `schema.json` beside this file; with `--check` it only says whether the file is what would be written. */
-const place = new URL("schema.json", import.meta.url);
-const text = `${JSON.stringify(jsonSchema(await Promise.all(connectors.map(({ load }) => load()))), null, 2)}\n`;
-if (process.argv.includes("--check")) {
-  const written = await readFile(place, "utf8").catch(() => "");
-  if (written !== text) {
-    process.stderr.write("config/schema.json is not what the schemas say; run `npm run schema`\n");
-    process.exitCode = 1;
+/** Writes the schemas beside this file; with `--check` it only says whether the files are what would be written. */
+const schemas = {
+  "schema.json": jsonSchema(await Promise.all(connectors.map(({ load }) => load()))),
+  "pinboard.schema.json": pinboardJsonSchema(),
+};
+for (const [name, schema] of Object.entries(schemas)) {
+  const place = new URL(name, import.meta.url);
+  const text = `${JSON.stringify(schema, null, 2)}\n`;
+  if (!process.argv.includes("--check")) {
+    await writeFile(place, text);
+    continue;
   }
-} else {
-  await writeFile(place, text);
+  const written = await readFile(place, "utf8").catch(() => "");
+  if (written === text) continue;
+  process.stderr.write(`config/${name} is not what the schemas say; run \`npm run schema\`\n`);
+  process.exitCode = 1;
 }

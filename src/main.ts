@@ -1,4 +1,5 @@
 import { connectors, loadConnector, readTable } from "#connectors/index.ts";
+import { trialArgument } from "./cli/composition.ts";
 import type { Composition } from "./cli/composition.ts";
 import { runProgram } from "./cli/program.ts";
 import { loadPinboards } from "./config/pinboards.ts";
@@ -36,7 +37,11 @@ const composition: Composition = {
 };
 
 /** Runs the command line `argv`, which begins with the runtime and the program. Returns the exit code. */
-export function main(argv: readonly string[]): Promise<number> {
+export async function main(argv: readonly string[]): Promise<number> {
   keepFilesPrivate();
+  if (argv[2] === trialArgument && process.connected) {
+    const { serveTrial } = await import("./cli/start/trial.ts");
+    return serveTrial(composition);
+  }
   return runProgram(argv, composition);
 }

@@ -157,3 +157,15 @@ function sortLetters(word: string): string {
 export function patternExpression(name: string): string {
   return name.replaceAll(/[\\^$.|?+()[\]{}]/g, String.raw`\$&`).replaceAll("*", ".*");
 }
+
+/** A number of bytes: `1.5 MB`. */
+export function inBytes(bytes: number): string {
+  for (const [unit, size] of [
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ] as const) {
+    if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`;
+  }
+  return `${bytes} bytes`;
+}

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { openConfiguredTarget, openParts, openSource } from "./wiring.ts";
+import { openConfiguredTarget, openParts, openSource, syncOf } from "./wiring.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -20,8 +20,17 @@ import { daemonFolder } from "./data-folder.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 
+/** What checking needs. */
+export interface Checking extends Pick<Context, "configuration" | "embedded" | "log"> {
+  readonly signal: AbortSignal;
+  /** Called with warnings of sources. */
+  readonly warn: (message: string) => void;
+  /** Called with what is being done; without a message it is over. */
+  readonly progress: (message?: string) => void;
+}
+
 /** The result for one name of the configuration. */
-interface Finding extends Partial<SyncCheck> {
+export interface Finding extends Partial<SyncCheck> {
   readonly what: "pinboards" | "source" | "sync" | "target" | "channel";
   readonly name: string;
   /** What was reached, how the connection is protected, and the account; absent if a connector does not say. */
@@ -37,7 +46,17 @@ interface Finding extends Partial<SyncCheck> {
  * a run would make of them.
  */
 export async function check(context: Context): Promise<ExitCode> {
-  const { configuration, output } = context;
+  const { configuration, embedded, log, interruption, output } = context;
+  const checking: Checking = {
+    configuration,
+    embedded,
+    log,
+    signal: interruption.stop,
+    warn: output.say,
+    progress: (message) => {
+      output.progress(message);
+    },
+  };
   const findings: Finding[] = [];
   const add = async (finding: Finding): Promise<void> => {
     findings.push(finding);
@@ -46,8 +65,16 @@ export async function check(context: Context): Promise<ExitCode> {
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
   const folder = configuration.service?.pinboards;
   if (folder !== undefined) await add(await checkPinboards(folder));
-  for (const finding of await checkSourcesAndSyncs(context)) await add(finding);
-  for (const name of Object.keys(configuration.targets)) await add(await checkTarget(context, name));
+  const { sources, syncs } = await checkSourcesAndSyncs(checking);
+  // Where rules make principals of the records, these are shown instead.
+  const areMade = (source: string): boolean =>
+    syncs.some(
+      ({ name, principals = [] }) => principals.length > 0 && configuration.syncs[name]?.from.includes(source),
+    );
+  const hidden: Partial<Finding> = output.json ? {} : { samples: [] };
+  for (const finding of sources) await add(Object.assign(finding, areMade(finding.name) ? hidden : {}));
+  for (const finding of syncs) await add(finding);
+  for (const name of Object.keys(configuration.targets)) await add(await checkTarget(checking, name));
   for (const [name, channel] of Object.entries(configuration.notifications)) {
     const attempt = await checkChannel(channel, context.interruption.stop);
     const result =
@@ -72,11 +99,12 @@ async function checkPinboards(folder: string): Promise<Finding> {
   }
 }
 
-async function checkTarget(context: Context, name: string): Promise<Finding> {
+/** Tries a target. An error is in the result. */
+export async function checkTarget({ configuration, embedded, signal }: Checking, name: string): Promise<Finding> {
   try {
-    const target = await openConfiguredTarget(context.configuration, name, context.embedded);
+    const target = await openConfiguredTarget(configuration, name, embedded);
     try {
-      return { what: "target", name, reached: await target.check(context.interruption.stop) };
+      return { what: "target", name, reached: await target.check(signal) };
     } finally {
       await target.close();
     }
@@ -85,26 +113,39 @@ async function checkTarget(context: Context, name: string): Promise<Finding> {
   }
 }
 
-function describe(
-  { what, name, users = 0, groups = 0, samples = [], excluded = 0, quarantined = 0, ...rest }: Finding,
-  { colour }: Output,
-): string {
-  const { principals = [], problems = [], reached = [], error } = rest;
+function describe(finding: Finding, { colour }: Output): string {
+  const { what, name, samples = [], principals = [], problems = [], reached = [], quarantined = 0, error } = finding;
   const title = `${what} ${name}`;
   if (error !== undefined) {
     const description = describeError(error);
     return `${description.startsWith(title) ? "" : `${title}: `}${description}\n`;
   }
   if (what === "channel") return `${title}: ${reached.join("; ")}\n`;
-  if (what === "source") return `${[`${title}: ${formatSizes(users, groups)}`, ...reached, ...samples].join("\n  ")}\n`;
-  if (what !== "sync") return `${[`${title}: reached`, ...reached].join("\n  ")}\n`;
-  const doubt = `${formatNumber(quarantined)} quarantined`;
   const paint = painter(colour && quarantined > 0);
-  return `${[
-    `${title}: ${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${paint("yellow", doubt)}`,
-    ...principals.map((principal) => visible(JSON.stringify(principal))),
+  const lines = [
+    `${title}: ${headlineOf(finding, (doubt) => paint("yellow", doubt))}`,
+    ...reached,
+    ...samples,
+    ...principals.map(principalLine),
     ...problems.map((problem) => paint("yellow", visible(problem))),
-  ].join("\n  ")}\n`;
+  ];
+  return `${lines.join("\n  ")}\n`;
+}
+
+/** What a check found, in short: `5 users, 2 groups`, `reached`. @param emphasize what is in doubt */
+export function headlineOf(
+  { what, users = 0, groups = 0, excluded = 0, quarantined = 0 }: Finding,
+  emphasize = (doubt: string): string => doubt,
+): string {
+  if (what === "source") return formatSizes(users, groups);
+  if (what !== "sync") return "reached";
+  const doubt = emphasize(`${formatNumber(quarantined)} quarantined`);
+  return `${formatSizes(users, groups)}, ${formatNumber(excluded)} excluded, ${doubt}`;
+}
+
+/** A principal in one line, as JSON. */
+export function principalLine(principal: Readonly<Record<string, unknown>>): string {
+  return visible(JSON.stringify(principal));
 }
 
 /** What a source delivers. */
@@ -135,15 +176,28 @@ interface SyncCheck {
 /** How many records and principals are shown. */
 const shown = 3;
 
+/** Which sources and syncs to check. A source that no sync reads to its end is read by itself, if it is among them. */
+interface Wanted {
+  readonly sources: readonly string[];
+  readonly syncs: readonly string[];
+}
+
 /**
- * Assembles every sync as a run does, and counts what its sources deliver meanwhile. A source that no sync has read to its
- * end is read by itself.
+ * Assembles syncs as a run does, and counts what their sources deliver meanwhile. Errors are in the results.
+ * @param wanted absent: everything in the configuration
  */
-async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
-  const { configuration, interruption, output } = context;
+export async function checkSourcesAndSyncs(
+  context: Checking,
+  wanted: Wanted = {
+    sources: Object.keys(context.configuration.sources),
+    syncs: Object.keys(context.configuration.syncs),
+  },
+): Promise<{ readonly sources: Finding[]; readonly syncs: Finding[] }> {
+  const { configuration, signal } = context;
   const sources = new Map<string, SourceCheck>();
   const syncs: Finding[] = [];
-  for (const [name, { from }] of Object.entries(configuration.syncs)) {
+  for (const name of wanted.syncs) {
+    const { from } = syncOf(configuration, name);
     const failed = (): string | undefined => from.find((source) => sources.get(source)?.error !== undefined);
     const before = failed();
     try {
@@ -154,14 +208,12 @@ async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
       const unread = new InputError(`not checked: its source ${source} could not be read`);
       syncs.push({ what: "sync", name, error: source === undefined ? error : unread });
     }
-    if (interruption.stop.aborted) break;
+    if (signal.aborted) break;
   }
   const findings: Finding[] = [];
-  for (const name of Object.keys(configuration.sources)) {
+  for (const name of wanted.sources) {
     if (sources.get(name)?.isRead !== true && sources.get(name)?.error === undefined) {
-      const source = openSource(configuration, name);
-      const alone = { name, source };
-      const signal = interruption.stop;
+      const alone = { name, source: openSource(configuration, name) };
       const read = observed(context, alone, { signal, warn: warnOf(context, name) }, sources);
       // What it delivers is counted on the way; its error is in the result.
       await drain(read).catch(() => undefined);
@@ -169,18 +221,12 @@ async function checkSourcesAndSyncs(context: Context): Promise<Finding[]> {
     const { isRead: _, ...found } = sources.get(name) ?? { isRead: false };
     findings.push({ what: "source", name, ...found });
   }
-  output.progress();
-  // Where rules make principals of the records, these are shown instead.
-  const areMade = (source: string): boolean =>
-    syncs.some(
-      ({ name, principals = [] }) => principals.length > 0 && configuration.syncs[name]?.from.includes(source),
-    );
-  const hidden: Partial<Finding> = output.json ? {} : { samples: [] };
-  return [...findings.map((each) => Object.assign(each, areMade(each.name) ? hidden : {})), ...syncs];
+  context.progress();
+  return { sources: findings, syncs };
 }
 
-async function checkSync(context: Context, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
-  const { configuration, interruption, output } = context;
+async function checkSync(context: Checking, name: string, found: Map<string, SourceCheck>): Promise<SyncCheck> {
+  const { configuration, log, signal, progress } = context;
   const { sources, rules, expectations = [] } = await openParts(configuration, name);
   const { memory } = configuration;
   const workbench = await openWorkbench({ folder: join(daemonFolder(configuration), "work"), memory });
@@ -192,15 +238,15 @@ async function checkSync(context: Context, name: string, found: Map<string, Sour
   });
   try {
     const assembly = await readSources({ sources: counted, rules }, workbench, {
-      signal: interruption.stop,
+      signal,
       warn: () => {},
-      progress: progressOf(context, name),
+      progress: progressOf({ log, output: { progress } }, name),
       keepAttributes: expectations.some(({ readsSource }) => readsSource),
     });
     const expected = await evaluateExpectations(connection, expectations, {
       result: "assembled",
       sources: sources.map((each) => each.name),
-      signal: interruption.stop,
+      signal,
     });
     const [, ...doubts] = withSubjects(quarantineNotes(assembly.quarantined)).notes;
     return {
@@ -219,20 +265,20 @@ async function checkSync(context: Context, name: string, found: Map<string, Sour
       ...(expected.length > 0 && { expectations: expected }),
     };
   } finally {
-    output.progress();
+    progress();
     await workbench.close();
   }
 }
 
-function warnOf({ output }: Context, name: string): (message: string) => void {
+function warnOf({ warn }: Checking, name: string): (message: string) => void {
   return (message) => {
-    output.say(`source ${name}: ${message}`);
+    warn(`source ${name}: ${message}`);
   };
 }
 
 /** Reads a source and counts what it delivers, into `found`. */
 async function* observed(
-  { output }: Context,
+  { progress }: Checking,
   { name, source }: Pick<SyncSource, "name" | "source">,
   context: ReadContext,
   found: Map<string, SourceCheck>,
@@ -248,7 +294,7 @@ async function* observed(
         if (result.samples.length < shown) result.samples.push(sampleOf(record));
       }
       yield batch;
-      output.progress(`source ${name}: ${formatNumber(result.users + result.groups)} records …`);
+      progress(`source ${name}: ${formatNumber(result.users + result.groups)} records …`);
     }
     result.isRead = true;
   } catch (error) {

@@ -292,6 +292,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .option("--source <source>", "only users and groups of this source; may be repeated", repeated)
     .option("--cause <causes>", "only what these causes explain, like c1", parseCauses)
     .option("--attribute <names>", "only changes to these: displayName, description, mail, groups", parseAspects)
+    .option("--quarantined", "every record in doubt, instead of the changes: as CSV, or JSON with --json")
     .addOption(new Option("--format <format>", "the output format (default: text)").choices(planFormats))
     .option("-o, --output <file>", "write to this file, and replace it if it exists")
     .option("--all", "show every change")

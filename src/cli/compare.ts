@@ -12,6 +12,7 @@ import { notesOf, withSubjects } from "#sync/planning/notes.ts";
 import type { Sync } from "#sync/sync.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
+import type { Embedded } from "./embedded.ts";
 import { daemonFolder } from "./data-folder.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -72,12 +73,9 @@ async function compareOne(
 ): Promise<void> {
   const { configuration, interruption, output } = context;
   if (old.syncs[name] === undefined) throw new InputError(`${old.file} has no sync called ${name}`);
-  const after = await openSync(configuration, name, context.embedded);
+  const { before, after } = await openBoth(old, configuration, name, context.embedded);
   try {
-    const { target, place } = after;
-    const before = { ...(await openParts(old, name)), target, place };
-    const sources = before.sources.map((each) => Object.assign(each, shared(old, configuration, after, each)));
-    await compareSyncs({ ...before, sources }, after, {
+    await compareSyncs(before, after, {
       folder: daemonFolder(configuration),
       memory: configuration.memory,
       interruption,
@@ -90,6 +88,25 @@ async function compareOne(
   } finally {
     output.progress();
     await after.target.close();
+  }
+}
+
+/** Opens a sync as two configurations have it, for the target of the second. Close that after use. */
+export async function openBoth(
+  old: Configuration,
+  configuration: Configuration,
+  name: string,
+  embedded: Embedded,
+): Promise<{ readonly before: Sync; readonly after: Sync }> {
+  const after = await openSync(configuration, name, embedded);
+  try {
+    const { target, place } = after;
+    const before = { ...(await openParts(old, name)), target, place };
+    const sources = before.sources.map((each) => Object.assign(each, shared(old, configuration, after, each)));
+    return { before: { ...before, sources }, after };
+  } catch (error) {
+    await after.target.close();
+    throw error;
   }
 }
 

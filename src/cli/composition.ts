@@ -57,3 +57,6 @@ export interface RunningService {
   figures(): { readonly sessions: number; readonly cycles: number };
   stop(): Promise<void>;
 }
+
+/** What the daemon calls the program with to try rules in a process of its own; nobody at a terminal does. */
+export const trialArgument = "try-rules";

@@ -1,17 +1,5 @@
 import { csvField, visible } from "#text.ts";
 
-/** A number of bytes: `1.5 MB`. */
-export function inBytes(bytes: number): string {
-  for (const [unit, size] of [
-    ["GB", 1e9],
-    ["MB", 1e6],
-    ["kB", 1e3],
-  ] as const) {
-    if (bytes >= size) return `${(bytes / size).toFixed(1)} ${unit}`;
-  }
-  return `${bytes} bytes`;
-}
-
 type Rows = readonly (readonly unknown[])[];
 
 /** How many rows are written in one piece. */

@@ -96,7 +96,7 @@ export async function dryRun(context: Context, name: string, options: DryRunOpti
 
 /** Shows the stage of a run on the terminal. */
 export function progressOf(
-  { log, output }: Pick<Context, "log" | "output">,
+  { log, output }: Pick<Context, "log"> & { readonly output: Pick<Context["output"], "progress"> },
   name: string,
 ): (stage: Stage, records?: number) => void {
   return (stage, records) => {

@@ -9,6 +9,8 @@ import { modeForOthers } from "#files/private.ts";
 import type { Plan } from "#plan/change.ts";
 import { openStored } from "#plan/stored.ts";
 import type { Filter } from "#plan/stored.ts";
+import { quarantinedHeader, quarantinedRow, storedRecords } from "#sync/plans/quarantined.ts";
+import type { StoredRecord } from "#sync/plans/quarantined.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Context } from "./context.ts";
 import { exitCodes } from "./output.ts";
@@ -25,6 +27,8 @@ export interface ShowOptions {
   readonly source?: Filter["sources"];
   readonly cause?: Filter["causes"];
   readonly attribute?: Filter["aspects"];
+  /** The quarantined records, instead of the run: as CSV by default. */
+  readonly quarantined?: boolean;
   /** Text by default, or JSON with `--json`. */
   readonly format?: PlanFormat;
   /** A file, instead of standard output. */
@@ -39,6 +43,7 @@ export interface ShowOptions {
  * @throws {InputError} when there is no such run, or the journal or the stored changes are damaged
  */
 export async function show(context: Context, wanted: string, options: ShowOptions): Promise<ExitCode> {
+  if (options.quarantined === true) return showQuarantined(context, wanted, options);
   const { output } = context;
   const runs = await knownRuns(context);
   const run = chosenRun(runs, wanted);
@@ -72,15 +77,65 @@ export async function show(context: Context, wanted: string, options: ShowOption
   }
 }
 
+/**
+ * `rollcall show RUN --quarantined`: every record that the run has quarantined, as CSV for whoever keeps the source, or as a
+ * JSON array of `StoredRecord`.
+ * @throws {InputError} when they are not stored
+ */
+async function showQuarantined(
+  context: Context,
+  wanted: string,
+  { format = context.output.json ? "json" : "csv", output: path }: ShowOptions,
+): Promise<ExitCode> {
+  if (format !== "csv" && format !== "json")
+    throw new InputError(`--quarantined lists records, as csv or json: not as ${format}`);
+  const runs = await knownRuns(context);
+  const run = chosenRun(runs, wanted);
+  const stored = await openStoredChanges(context);
+  try {
+    const file = (await stored.file(run, "quarantined")) ?? (await fileOfSame(run, runs, stored, "quarantined"));
+    if (file === undefined && run.quarantined !== 0)
+      throw new InputError(
+        `the quarantined records of run ${run.id} are not stored: they are with its plan, and of the last run of each sync`,
+      );
+    const records = file === undefined ? none() : storedRecords(stored.connection, file);
+    const parts = untilStopped(context, format === "csv" ? asCsv(run, records) : asJson(records));
+    if (path === undefined) for await (const part of parts) await context.output.write(part, contentOf[format]);
+    else await writeReport(path, parts);
+    return exitCodes.done;
+  } catch (error) {
+    throw stored.problem(error);
+  } finally {
+    await stored.close();
+  }
+}
+
+async function* none(): AsyncIterable<StoredRecord[]> {}
+
+async function* asCsv({ sync, startedAt }: RunRecord, records: AsyncIterable<StoredRecord[]>): AsyncIterable<string> {
+  yield quarantinedHeader;
+  for await (const batch of records) yield batch.map((each) => quarantinedRow(sync, startedAt, each)).join("");
+}
+
+async function* asJson(records: AsyncIterable<StoredRecord[]>): AsyncIterable<string> {
+  let separator = "[";
+  for await (const batch of records) {
+    yield separator + batch.map((each) => JSON.stringify(each)).join(",\n");
+    separator = ",\n";
+  }
+  yield separator === "[" ? "[]\n" : "]\n";
+}
+
 const contentOf = { text: "lines", markdown: "lines", html: "data", csv: "data", json: "json" } as const;
 const notStored = "the changes of this run are no longer stored (`journal.lists` sets for how many runs they are)";
 async function fileOfSame(
   { sameAs }: RunRecord,
   runs: readonly RunRecord[],
   stored: StoredChanges,
+  table?: "quarantined",
 ): Promise<string | undefined> {
   const same = runs.find(({ id }) => id === sameAs);
-  return same === undefined ? undefined : stored.file(same);
+  return same === undefined ? undefined : stored.file(same, table);
 }
 
 /** The plan of the run; only its counts, if the changes are not stored. */

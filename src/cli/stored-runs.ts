@@ -68,11 +68,11 @@ function missing(runs: readonly RunRecord[], wanted: string): string {
 export interface StoredChanges {
   readonly connection: Workbench["connection"];
   /**
-   * The file with the changes of a run; undefined if they are no longer stored. It stays unchanged until `close`, even
+   * The file with the changes of a run, or its quarantined records; undefined if they are not stored. It stays unchanged until `close`, even
    * when a daemon removes or replaces the original meanwhile.
    * @throws {InputError} when it cannot be opened
    */
-  file(run: RunRecord): Promise<string | undefined>;
+  file(run: RunRecord, table?: "changes" | "quarantined"): Promise<string | undefined>;
   /** Makes an error of reading such a file name the original. */
   problem(error: unknown): unknown;
   close(): Promise<void>;
@@ -86,8 +86,8 @@ export async function openStoredChanges({ configuration }: Pick<Context, "config
   const originals = new Map<string, string>();
   return {
     connection: workbench.connection,
-    file: async ({ id }) => {
-      const [file, own] = [store.file(id, "changes"), workbench.file(`${id}.parquet`)];
+    file: async ({ id }, table = "changes") => {
+      const [file, own] = [store.file(id, table), workbench.file(`${id}.${table}.parquet`)];
       originals.set(own, file);
       try {
         // A link costs nothing, whatever the size; a file system without links gets a copy.

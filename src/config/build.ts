@@ -3,13 +3,14 @@ import type { Configuration, Setting, SourceConfiguration, SyncConfiguration } f
 import { buildLimits } from "#plan/limit-options.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { File } from "./schema.ts";
-import type { Sync } from "./syncs.ts";
+import type { RulesOfSync, Sync } from "./syncs.ts";
 
 /** Makes the configuration from a validated file: absolute paths, empty passwords absent. */
 export function build(
   { service, daemon, control, targets, syncs, notifications, metrics, console, journal }: File,
   place: {
     readonly file: string;
+    readonly text: string;
     readonly folder: string;
     readonly sources: Readonly<Record<string, SourceConfiguration>>;
     readonly readTable?: TableReader | undefined;
@@ -51,6 +52,27 @@ function withCa<Server extends { readonly ca?: string }>(server: Server, folder:
   return server.ca === undefined ? server : { ...server, ca: resolve(folder, server.ca) };
 }
 
+/** The rules as they are used. */
+export function buildRules({
+  join,
+  users,
+  groups,
+  staticGroups,
+  defaultGroups,
+  groupsFromRules,
+}: RulesOfSync): SyncConfiguration["rules"] {
+  return {
+    join,
+    users,
+    groups,
+    staticGroups: Object.entries(staticGroups).map(([name, { displayName = name, ...rest }]) =>
+      Object.assign({ name, displayName }, rest),
+    ),
+    defaultGroups,
+    groupsFromRules: groupsFromRules === "refuse" ? undefined : groupsFromRules === "create" ? {} : groupsFromRules,
+  };
+}
+
 function buildSync({
   from,
   join,
@@ -68,16 +90,7 @@ function buildSync({
     ...rest,
     from: from.map((each) => (typeof each === "string" ? each : each.source)),
     optional: from.flatMap((each) => (typeof each === "object" && each.optional ? [each.source] : [])),
-    rules: {
-      join,
-      users,
-      groups,
-      staticGroups: Object.entries(staticGroups).map(([name, { displayName = name, ...rest }]) =>
-        Object.assign({ name, displayName }, rest),
-      ),
-      defaultGroups,
-      groupsFromRules: groupsFromRules === "refuse" ? undefined : groupsFromRules === "create" ? {} : groupsFromRules,
-    },
+    rules: buildRules({ join, users, groups, staticGroups, defaultGroups, groupsFromRules }),
     keepManual: keepManual === true ? ["*"] : keepManual === false ? [] : keepManual,
     limits: buildLimits(limits, from),
     defaultPassword: defaultPassword || undefined,

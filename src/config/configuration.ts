@@ -11,6 +11,8 @@ import type { Channel } from "#sync/notify/options.ts";
 export interface Configuration {
   /** The file it came from, absolute. */
   readonly file: string;
+  /** Its text, as written: it may hold secrets. */
+  readonly text: string;
   /** The folder of `file`, which relative paths start from. */
   readonly folder: string;
   /** The data folder of the service and of the daemon, absolute. */

@@ -9,6 +9,7 @@ import { renderPath } from "./problems.ts";
 /** Keys that may change while Rollcall runs. Everything else needs a restart. */
 const changeable = new Set<string>([
   "file",
+  "text",
   "folder",
   "readTable",
   "secrets",

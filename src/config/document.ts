@@ -33,11 +33,14 @@ export interface ConfigurationDocument {
   secret(path: Path): boolean;
 }
 
+/** What stands for a text of the document. */
+export type Fill = (text: string, path: Path) => Substituted;
+
 /**
  * Reads a YAML text. Whatever is wrong with its YAML or its substitutions becomes a problem, never an error.
- * Without `sources` nothing is substituted, and `${` is plain text.
+ * @param sources where substituted values come from, or what fills them in; undefined: nothing does, and `${` is plain text
  */
-export function readDocument(text: string, sources: SubstitutionSources | undefined): ConfigurationDocument {
+export function readDocument(text: string, sources: SubstitutionSources | Fill | undefined): ConfigurationDocument {
   const counter = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: counter,
@@ -68,8 +71,9 @@ export function readDocument(text: string, sources: SubstitutionSources | undefi
     message,
   });
   let room = longestFill;
-  const fill = (source: string): Substituted => {
+  const fill: Fill = (source, path) => {
     if (sources === undefined) return verbatim(source);
+    if (typeof sources === "function") return sources(source, path);
     const filled = substitute(source, { ...sources, room });
     room -= filled.secrets.reduce((sum, { length }) => sum + length, 0);
     return filled;
@@ -128,7 +132,7 @@ export interface Place {
 /** Receives what the conversion finds. */
 interface Collector {
   place(path: Path, place: Place): void;
-  fill(text: string): Substituted;
+  readonly fill: Fill;
   secret(value: string): void;
   problem(path: Path, offset: number, message: string): void;
   line(offset: number): number;
@@ -288,7 +292,7 @@ function plainValue(document: Document, collector: Collector): unknown {
       if (secretPlace && found.source !== undefined) collector.secret(found.source);
       return typeof found.value === "number" ? found.value : found.source;
     }
-    const substituted = collector.fill(found.value);
+    const substituted = collector.fill(found.value, path);
     for (const message of substituted.problems) collector.problem(path, offset, message);
     for (const secret of substituted.secrets) collector.secret(secret);
     if (secretPlace && substituted.text !== "") collector.secret(substituted.text);

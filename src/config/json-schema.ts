@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Connector } from "#connector.ts";
+import { pinboard } from "./pinboards.ts";
 import * as schema from "./schema.ts";
 
 type Json = z.core.JSONSchema.BaseSchema;
@@ -25,6 +26,11 @@ export function jsonSchema(connectors: readonly Connector[]): Json {
       },
     },
   };
+}
+
+/** The same for the file of a pinboard. */
+export function pinboardJsonSchema(): Json {
+  return { ...z.toJSONSchema(pinboard, options), title: "Rollcall pinboard" };
 }
 
 const settings = substitutable(z.toJSONSchema(schema.sourceSettings, options)).properties ?? {};

@@ -3,13 +3,11 @@ import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import type { BuiltInConnector, Connector } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { TableReader } from "#principals/lookup.ts";
-import { redactor } from "#http/redact.ts";
-import { pluralize } from "#text.ts";
 import { build } from "./build.ts";
 import { checkReferences, checkSyncRules } from "./checks.ts";
 import type { Configuration } from "./configuration.ts";
 import { readDocument } from "./document.ts";
-import { renderProblems } from "./problems.ts";
+import { refuse } from "./problems.ts";
 import * as schema from "./schema.ts";
 import { settingsOf } from "./differences.ts";
 import { checkSources } from "./sources.ts";
@@ -25,11 +23,12 @@ export interface LoadOptions {
   readonly readTable?: TableReader;
   /** The variables for `${env:NAME}`. Default: the process's. */
   readonly environment?: NodeJS.ProcessEnv;
+  /** The text of the file as it was read before. Absent: it is read. */
+  readonly text?: string | undefined;
 }
 
-/** The longest file, in bytes, and how many of its problems are told. */
+/** The longest file, in bytes. */
 const longest = 1024 ** 2;
-const shown = 100;
 
 /**
  * Reads, substitutes and validates a configuration file. Nothing is started, and no source or target is contacted.
@@ -39,20 +38,10 @@ const shown = 100;
 export async function loadConfiguration(file: string, options: LoadOptions): Promise<Configuration> {
   const absolute = resolve(file);
   const folder = dirname(absolute);
-  const text = read(file);
+  const { text = read(file) } = options;
   const document = readDocument(text, { folder, environment: options.environment ?? process.env });
   const problems = [...document.problems];
-  const fail = (): never => {
-    const redact = redactor(document.secrets);
-    const lines = renderProblems(
-      file,
-      problems.map((problem) => ({ ...problem, message: redact(problem.message) })),
-    );
-    const more = lines.length - shown;
-    throw new InputError(`${file} has ${lines.length === 1 ? "a problem" : pluralize(lines.length, "problem")}`, {
-      problems: more > 0 ? [...lines.slice(0, shown), `… and ${pluralize(more, "further problem")}`] : lines,
-    });
-  };
+  const fail = (): never => refuse(file, problems, document.secrets);
   if (!document.readable) return fail();
   if (document.value === null)
     throw new InputError(`${file} is empty; the shortest configuration is the line \`service:\``);
@@ -67,6 +56,7 @@ export async function loadConfiguration(file: string, options: LoadOptions): Pro
   if (problems.length > 0 || validated.value === undefined) return fail();
   return build(validated.value, {
     file: absolute,
+    text,
     folder,
     sources: checked.sources,
     readTable: options.readTable,

@@ -12,7 +12,7 @@ import { validate } from "./validate.ts";
 import { text } from "#values.ts";
 
 const guid = text("a GUID like 6f1c2a52-0d8e-4a57-9f0b-6d2d2b8a7c11").regex(
-  /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i,
+  /^[\dA-Fa-f]{8}-(?:[\dA-Fa-f]{4}-){3}[\dA-Fa-f]{12}$/,
   { error: "expected a GUID like 6f1c2a52-0d8e-4a57-9f0b-6d2d2b8a7c11" },
 );
 const column = text("the name of a column");
@@ -21,20 +21,31 @@ const visualization = z.strictObject({
   id: guid,
   name: text("a name"),
   title: text("a title"),
-  type: z.enum(["TABLE", "CHART", "HEADLINE"]),
-  database: text("the name of a database"),
-  sql: text("a SELECT statement"),
+  type: z
+    .enum(["TABLE", "CHART", "HEADLINE"])
+    .describe("TABLE: the rows. CHART: see chart. HEADLINE: each value of the first row is a figure."),
+  database: text("the name of a database").describe("The query sees its tables, and nothing else."),
+  sql: text("a SELECT statement").describe("One SELECT, in DuckDB's SQL."),
   chart: z
     .strictObject({
-      mark: z.enum(["bar", "line", "area", "dot"]).exactOptional(),
-      x: column.exactOptional(),
-      y: column.exactOptional(),
-      series: column.exactOptional(),
+      mark: z
+        .enum(["bar", "line", "area", "dot"])
+        .exactOptional()
+        .describe("Default: line over dates and times, otherwise bar."),
+      x: column
+        .exactOptional()
+        .describe("The column of the categories or the scale. Default: the first that is not y."),
+      y: column
+        .exactOptional()
+        .describe("The column of numbers. Default: the first one; the first column of all comes last."),
+      series: column.exactOptional().describe("A column; each of its values gets a colour."),
     })
-    .exactOptional(),
+    .exactOptional()
+    .describe("How a chart is drawn. What is left out is guessed from the columns."),
 });
 
-const pinboard = z.strictObject({
+/** The file of a pinboard. */
+export const pinboard = z.strictObject({
   id: guid,
   name: text("a name"),
   description: z.string().exactOptional(),

@@ -1,5 +1,8 @@
 import { isScalar, visit } from "yaml";
 import type { Document, LineCounter, YAMLError } from "yaml";
+import { InputError } from "#errors.ts";
+import { redactor } from "#http/redact.ts";
+import { pluralize } from "#text.ts";
 
 /** A value's place in the file: keys and list indexes from the top. */
 export type Path = readonly (string | number)[];
@@ -32,6 +35,31 @@ export function renderProblems(file: string, problems: readonly Problem[]): stri
       return `${file}:${line}:${column}: ${place}${message}`;
     });
   return [...new Set(lines)];
+}
+
+/** How many problems of a file are told. */
+const told = 100;
+
+/**
+ * @throws {InputError} with every problem of a text, in its order, without secrets
+ * @param file what the text is called
+ * @param has how a sentence about it begins
+ */
+export function refuse(
+  file: string,
+  problems: readonly Problem[],
+  secrets: readonly string[],
+  has = `${file} has`,
+): never {
+  const redact = redactor(secrets);
+  const lines = renderProblems(
+    file,
+    problems.map((problem) => ({ ...problem, message: redact(problem.message) })),
+  );
+  const more = lines.length - told;
+  throw new InputError(`${has} ${lines.length === 1 ? "a problem" : pluralize(lines.length, "problem")}`, {
+    problems: more > 0 ? [...lines.slice(0, told), `… and ${pluralize(more, "further problem")}`] : lines,
+  });
 }
 
 const meanings: { readonly [code in YAMLError["code"]]?: string } = {

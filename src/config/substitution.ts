@@ -83,6 +83,17 @@ export function substitute(text: string, { environment, folder, room = Infinity 
   return { text: result, origins, secrets, whole, problems };
 }
 
+/** A text in which nothing may be filled in: only `$${` becomes the text `${`. @param problem what any other `${` is told */
+export function unfilled(text: string, problem: string): Substituted {
+  let isRefused = false;
+  const result = text.replace(pattern, (match: string, inside: string | undefined) => {
+    if (inside === undefined) return "${";
+    isRefused = true;
+    return match;
+  });
+  return { text: result, origins: [], secrets: [], whole: false, problems: isRefused ? [problem] : [] };
+}
+
 /** The text as it is. */
 export function verbatim(text: string): Substituted {
   return { text, origins: [], secrets: [], whole: false, problems: [] };

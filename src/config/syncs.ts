@@ -340,3 +340,14 @@ export const sync = z.strictObject({
   heartbeat: values.webAddress.exactOptional().describe("A URL to request after each success of the sync."),
 });
 export type Sync = z.infer<typeof sync>;
+
+/** What of a sync says what becomes of an entry. */
+export const rulesOfSync = sync.pick({
+  join: true,
+  users: true,
+  groups: true,
+  staticGroups: true,
+  defaultGroups: true,
+  groupsFromRules: true,
+});
+export type RulesOfSync = z.infer<typeof rulesOfSync>;

@@ -1,11 +1,15 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
+import { isSame } from "#control/access.ts";
+import { Refusal } from "#control/answers.ts";
 import type { HostAccounts, SignedIn, SignIn } from "#control/access.ts";
 import { createThrottle } from "#http/throttle.ts";
 import { sessionCookie } from "#wire/routes.ts";
 
 /** Who looks at the console. */
 export interface Visitor extends SignedIn {
+  /** Whether they may look at the syncs: absent: yes. */
+  readonly mayLook?: boolean | undefined;
   /** The only target whose runs they may decide; absent: all of them. */
   readonly target?: string | undefined;
 }
@@ -26,7 +30,8 @@ export interface Accounts {
   readonly secure: boolean;
   /** The targets to choose from; none: there is nothing to choose. */
   readonly targets: () => readonly string[];
-  find(request: FastifyRequest): Promise<Visitor | undefined>;
+  /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
+  find(request: FastifyRequest, isUse: boolean): Promise<Visitor | undefined>;
   /** @throws {RollcallError} when the account cannot be checked */
   signIn(request: FastifyRequest, credentials: Credentials): Promise<SignIn>;
   signOut(visitor: Visitor): Promise<void>;
@@ -42,26 +47,24 @@ export function formToken({ token }: Pick<SignedIn, "token">): string {
   return createHmac("sha256", token).update("forms of the console").digest("base64url");
 }
 
+/** @param given the token of a form. @throws {Refusal} 403 */
+export function checkToken(visitor: Visitor, given: string | null | undefined): void {
+  if (!isSame(given ?? "", formToken(visitor)))
+    throw new Refusal(403, "the form is not from this session; open the page again");
+}
+
 /**
  * The accounts of the service whose listener has the console, with the sessions of its interface.
  * @param outer the listener's own request for one of the console's
  */
-export function serviceAccounts(
-  host: HostAccounts,
-  outer: (request: FastifyRequest) => FastifyRequest | undefined,
-): Accounts {
-  const its = (request: FastifyRequest): FastifyRequest => {
-    const found = outer(request);
-    if (found === undefined) throw new Error("the request did not come through the service's listener");
-    return found;
-  };
+export function serviceAccounts(host: HostAccounts, outer: (request: FastifyRequest) => FastifyRequest): Accounts {
   return {
     of: "the service",
     cookie: sessionCookie,
     secure: host.secure,
     targets: () => [],
-    find: (request) => host.find(its(request)),
-    signIn: (request, credentials) => host.signIn(its(request), credentials),
+    find: (request, isUse) => host.find(outer(request), isUse),
+    signIn: (request, credentials) => host.signIn(outer(request), credentials),
     signOut: ({ token }) => host.signOut(token),
   };
 }
@@ -102,7 +105,7 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
     cookie,
     secure: false,
     targets: () => (targets().length > 1 ? targets() : []),
-    find: async (request) => {
+    find: async (request, isUse) => {
       const token = request.cookies[cookie];
       const session = token === undefined ? undefined : sessions.get(digestOf(token));
       if (token === undefined || session === undefined) return undefined;
@@ -111,7 +114,7 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
         sessions.delete(digestOf(token));
         return undefined;
       }
-      session.lastUsed = time;
+      if (isUse) session.lastUsed = time;
       return { ...session, token, address: addressOf(request) };
     },
     signIn: async (request, credentials) => {
@@ -137,6 +140,8 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
       sessions.set(digestOf(token), {
         name: credentials.username,
         isAdministrator,
+        // The page says where that is done.
+        mayLoad: isAdministrator,
         target,
         opened: time,
         lastUsed: time,

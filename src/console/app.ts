@@ -7,22 +7,24 @@ import helmet from "@fastify/helmet";
 import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
-import { isSame } from "#control/access.ts";
 import { messageOf } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
-import { formToken } from "./accounts.ts";
+import { checkToken } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
 import { addAuditPages } from "./audit-routes.ts";
 import { addDoubtPages } from "./doubt-routes.ts";
 import { formOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
-import { layout } from "./layout.ts";
+import { byItself, layout } from "./layout.ts";
 import { message } from "#console/pages/message.ts";
 import { signIn } from "#console/pages/sign-in.ts";
+import { addLoadPages } from "./load-routes.ts";
 import { addPeoplePages } from "./people-routes.ts";
 import { addPinboardPages } from "./pinboard-routes.ts";
 import { addPlanPages } from "./plan-routes.ts";
 import { addPages } from "./routes.ts";
+import { addRulesPages } from "./rules-routes.ts";
+import { addSyncPages } from "./sync-routes.ts";
 
 /** The console's own server, without a listener. */
 export interface App {
@@ -81,6 +83,10 @@ export async function openApp(options: AppOptions): Promise<App> {
     { parseAs: "string" },
     async (_: unknown, text: string) => new URLSearchParams(text),
   );
+  // A form with a file is read by its route, as it arrives.
+  app.addContentTypeParser("multipart/form-data", (_request, _body, parsed) => {
+    parsed(null);
+  });
   app.decorateRequest("visitor");
 
   const hidden = options.pinboards === undefined ? (["pinboards"] as const) : [];
@@ -122,6 +128,9 @@ export async function openApp(options: AppOptions): Promise<App> {
     addDoubtPages(scope, options, send);
     addPeoplePages(scope, options, send);
     addPinboardPages(scope, options, send);
+    addRulesPages(scope, options, send);
+    addSyncPages(scope, options, send);
+    addLoadPages(scope, options, send);
   });
   await app.ready();
   return {
@@ -155,9 +164,9 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
     );
 
   app.get("/sign-in", async (request, reply) => {
-    const { next } = request.query as { next?: unknown };
-    if ((await accounts.find(request)) !== undefined) return reply.redirect(ownPath(next), 303);
-    return page(request, reply, { next: ownPath(next) });
+    const { next, unsent } = request.query as { next?: unknown; unsent?: unknown };
+    if ((await accounts.find(request, true)) !== undefined) return reply.redirect(ownPath(next), 303);
+    return page(request, reply, { next: ownPath(next), problem: unsent === undefined ? undefined : "ended" });
   });
   app.post("/sign-in", async (request, reply) => {
     const form = formOf(request);
@@ -185,32 +194,48 @@ function addSession(app: FastifyInstance, { accounts }: AppOptions, send: Send):
 /** What every page needs: a session, of somebody who may look; and to change something, the token of its forms. */
 function protect(scope: FastifyInstance, { viewers }: AppOptions, accounts: Accounts): void {
   scope.addHook("onRequest", async (request, reply) => {
-    const visitor = await accounts.find(request);
+    const visitor = await accounts.find(request, isUse(request));
     if (visitor === undefined) {
       // A part of a page would show the sign-in in the middle of it.
       if (request.headers["hx-request"] !== undefined) return reply.code(401).header("hx-refresh", "true").send();
-      const next = request.method === "GET" && request.url !== "/" ? `?next=${encodeURIComponent(request.url)}` : "";
-      return reply.redirect(`/sign-in${next}`, 303);
+      return reply.redirect(`/sign-in${afterwards(request)}`, 303);
     }
-    request.visitor = visitor;
+    request.visitor = { ...visitor, mayLook: visitor.isAdministrator || viewers };
     return undefined;
   });
-  scope.addHook("preHandler", async (request) => {
+  scope.addHook("preHandler", async (request, reply) => {
     const { visitor, method } = request;
+    const { url, config } = request.routeOptions;
     if (visitor === undefined) throw new Refusal(401, "nobody is signed in");
-    if (method !== "GET" && !isSame(formOf(request).get("token") ?? "", formToken(visitor)))
-      throw new Refusal(403, "the form is not from this session; open the page again");
-    const isSigningOut = request.routeOptions.url === "/sign-out";
-    if (!visitor.isAdministrator && !viewers && !isSigningOut)
+    if (method !== "GET" && config.takesFile !== true) checkToken(visitor, formOf(request).get("token"));
+    if (config.forLoads === true && visitor.mayLoad === true) return undefined;
+    if (url === "/" && visitor.mayLook === false && visitor.mayLoad === true) return reply.redirect("/loads", 303);
+    if (visitor.mayLook === false && url !== "/sign-out")
       throw new Refusal(
         403,
         `the account ${visitor.name} lacks the administration privilege, and \`console.viewers\` is false`,
       );
+    return undefined;
   });
   scope.post("/sign-out", async (request, reply) => {
     if (request.visitor !== undefined) await accounts.signOut(request.visitor);
     return reply.clearCookie(accounts.cookie, { path: "/" }).redirect("/sign-in", 303);
   });
+}
+
+/** Whether a person asks, not an open page that brings itself up to date: that must not keep its session for ever. */
+function isUse({ headers, routeOptions }: FastifyRequest): boolean {
+  return headers[byItself] === undefined && routeOptions.url !== "/events";
+}
+
+/** Where to go after signing in: the page that was asked for, or the one with the form that was sent. */
+function afterwards({ method, url, headers }: FastifyRequest): string {
+  if (method === "GET") return url === "/" ? "" : `?${new URLSearchParams({ next: url }).toString()}`;
+  if (url === "/sign-out") return "";
+  const { referer = "" } = headers;
+  const form = URL.canParse(referer) ? new URL(referer) : undefined;
+  const next = form === undefined ? url : form.pathname + form.search;
+  return `?${new URLSearchParams({ next, unsent: "yes" }).toString()}`;
 }
 
 /** A path of this console, whatever a link says: never another site. */

@@ -153,7 +153,7 @@ export function notice(tone: "good" | "bad" | "waiting", content: Part, isAlert 
 }
 
 /** A part of a page with a heading; the heading's `id` can be linked to. */
-export function section(id: string, title: string, content: Part): Html {
+export function section(id: string, title: Part, content: Part): Html {
   return html`<section aria-labelledby="${id}">
     <h2 id="${id}">${title}</h2>
     ${content}

@@ -6,7 +6,7 @@ import type { Control } from "#control/control.ts";
 import { serviceAccounts, targetAccounts } from "./accounts.ts";
 import type { TargetAccountsOptions } from "./accounts.ts";
 import type { App } from "./app.ts";
-import type { People, Plans } from "./context.ts";
+import type { Connections, Formats, People, Plans, Trials } from "./context.ts";
 
 /** The web console of a daemon. */
 export interface Console {
@@ -23,6 +23,9 @@ export interface ConsoleOptions {
   readonly control: Pick<Control, "daemon" | "track" | "isStopping">;
   readonly plans: Plans;
   readonly people: People;
+  readonly trials: Trials;
+  readonly connections: Connections;
+  readonly formats: Formats;
   /** Where accounts are checked that no service on this listener has. */
   readonly targets: TargetAccountsOptions;
 }
@@ -47,6 +50,15 @@ const paths = [
   "/pinboards/:id",
   "/pinboards/:id/:visualization",
   "/pinboards/:id/:visualization/download",
+  "/rules",
+  "/rules/:id",
+  "/rules/:id/stop",
+  "/syncs/:sync/run",
+  "/connections",
+  "/connections/check",
+  "/loads",
+  "/loads/:id",
+  "/loads/:id/:page",
 ];
 
 /**
@@ -58,14 +70,18 @@ export function createConsole({ control, targets, ...options }: ConsoleOptions):
     routes: (server, host) => {
       // The service knows the requests of its listener; the pages have others, over the same connection.
       const requests = new WeakMap<IncomingMessage, FastifyRequest>();
-      const accounts =
-        host.accounts === undefined
-          ? targetAccounts(targets)
-          : serviceAccounts(host.accounts, ({ raw }) => requests.get(raw));
+      const outer = ({ raw }: FastifyRequest): FastifyRequest => {
+        const found = requests.get(raw);
+        if (found === undefined) throw new Error("the request did not come through the service's listener");
+        return found;
+      };
+      const accounts = host.accounts === undefined ? targetAccounts(targets) : serviceAccounts(host.accounts, outer);
+      const hosted = host.loads;
+      const loads = hosted && { ...hosted, of: (request: FastifyRequest) => hosted.of(outer(request)) };
       let opening: Promise<App> | undefined;
       const open = async (): Promise<App> => {
         const { openApp } = await import("./app.ts");
-        return openApp({ ...options, control, accounts, pinboards: host.pinboards });
+        return openApp({ ...options, control, accounts, loads, pinboards: host.pinboards });
       };
       server.register((scope, _, done) => {
         // The body is left to the pages' own server.

@@ -10,11 +10,23 @@ export interface Frame {
   readonly version: string;
   readonly visitor?: Visitor | undefined;
   /** The part of the console the page belongs to. */
-  readonly section?: "overview" | "runs" | "people" | "doubt" | "pinboards" | "audit" | undefined;
+  readonly section?:
+    | "overview"
+    | "runs"
+    | "people"
+    | "doubt"
+    | "rules"
+    | "pinboards"
+    | "connections"
+    | "loads"
+    | "audit"
+    | undefined;
   /** The parts that this console does not have. */
   readonly hidden?: readonly Frame["section"][] | undefined;
   /** The page's own address: while it is open it is brought up to date whenever a run moves on. */
   readonly live?: string | undefined;
+  /** What it is brought up to date by. Default: runs. */
+  readonly liveBy?: "runs" | "loads" | "both" | undefined;
 }
 
 const sections = [
@@ -22,15 +34,37 @@ const sections = [
   { name: "runs", href: "/runs", label: "Runs" },
   { name: "doubt", href: "/doubt", label: "In doubt" },
   { name: "people", href: "/people", label: "People and groups" },
+  { name: "rules", href: "/rules", label: "Rules" },
   { name: "pinboards", href: "/pinboards", label: "Pinboards" },
+  { name: "connections", href: "/connections", label: "Sources and targets" },
+  { name: "loads", href: "/loads", label: "Loads" },
   { name: "audit", href: "/audit", label: "Audit" },
 ] as const;
 
-/** htmx would add a style element, which the policy forbids; nothing here needs inheritance or history. */
-const settings = JSON.stringify({ includeIndicatorCSS: false, history: false });
+/** The header of requests that an open page makes by itself. */
+export const byItself = "x-rollcall-by-itself";
+
+/** It as htmx wants it. */
+export const byItselfHeaders = JSON.stringify({ [byItself]: "1" });
+
+/**
+ * htmx would add a style element, which the policy forbids; nothing here needs inheritance or history. What a person has
+ * opened stays open when the page is brought up to date. A page that has lost the daemon looks for it every few seconds.
+ */
+const settings = JSON.stringify({
+  includeIndicatorCSS: false,
+  history: false,
+  morphIgnore: ["data-htmx-powered", "open"],
+  sse: { reconnectMaxDelay: 4000 },
+  // A part of a page may wait for a query, or for the sources.
+  defaultTimeout: 600_000,
+});
 
 /** A whole page. */
-export function layout({ title, version, visitor, section, hidden = [], live }: Frame, main: Html): Html {
+export function layout(
+  { title, version, visitor, section, hidden = [], live, liveBy = "runs" }: Frame,
+  main: Html,
+): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -50,8 +84,8 @@ export function layout({ title, version, visitor, section, hidden = [], live }: 
       </head>
       <body>
         <a class="skip" href="#main">Skip to the content</a>
-        ${header(visitor, section, hidden)} ${body(live, main)} ${footer(visitor, version)}
-        ${live !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-swap="none"></span>`}
+        ${header(visitor, section, hidden)} ${body(live, triggers[liveBy], main)} ${footer(visitor, version)}
+        ${visitor !== undefined && html`<span id="live" hidden hx-sse:connect="/events" hx-trigger="load, again" hx-swap="none"></span>`}
       </body>
     </html> `;
 }
@@ -64,7 +98,7 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
         visitor !== undefined &&
         html`<ul>
           ${sections
-            .filter(({ name }) => !hidden.includes(name))
+            .filter(({ name }) => !hidden.includes(name) && isFor(visitor, name))
             .map(
               ({ name, href, label }) =>
                 html`<li><a href="${href}" ${name === section && html`aria-current="page"`}>${label}</a></li>`,
@@ -86,13 +120,26 @@ function header(visitor: Visitor | undefined, section: Frame["section"], hidden:
   </header>`;
 }
 
-function body(live: string | undefined, main: Html): Html {
+/** Who may not look at the syncs has their loads; who may only look cannot try rules. */
+function isFor({ isAdministrator, mayLook, mayLoad }: Visitor, section: Frame["section"]): boolean {
+  if (section === "loads") return mayLoad === true;
+  return mayLook !== false && (isAdministrator || section !== "rules");
+}
+
+const triggers = {
+  runs: "changed from:#live",
+  loads: "loads from:#live",
+  both: "changed from:#live, loads from:#live",
+} as const;
+
+function body(live: string | undefined, trigger: string, main: Html): Html {
   if (live === undefined) return html`<main id="main" tabindex="-1">${main}</main>`;
   return html`<main
     id="main"
     tabindex="-1"
     hx-get="${live}"
-    hx-trigger="changed from:#live"
+    hx-trigger="${trigger}"
+    hx-headers="${byItselfHeaders}"
     hx-select="#main"
     hx-target="#main"
     hx-swap="outerMorph"

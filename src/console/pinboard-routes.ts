@@ -39,6 +39,9 @@ const mostAtOnce = 200_000;
 /** The most visualizations that are asked for at once. */
 const mostTogether = 24;
 
+/** There are rows, but a page has no room for them. */
+class TooLargeError extends InputError {}
+
 /** Adds the pages of the service's pinboards. They show what `pinboarddata` answers, under its limits. */
 export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, log }: AppOptions, send: Send): void {
   const renderer = createRenderer();
@@ -137,8 +140,8 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
     const answer = await ask(board, visualization, page, signal);
     try {
       if (answer.size > mostBytes)
-        throw new InputError(
-          `the rows have ${formatNumber(Math.ceil(answer.size / 2 ** 20))} MiB, which is too much for a page; download them, or select less`,
+        throw new TooLargeError(
+          `The rows have ${formatNumber(Math.ceil(answer.size / 2 ** 20))} MiB, which is too much for a page. Download them, or select less.`,
         );
       const text = Buffer.concat(await Array.fromAsync(answer.read())).toString();
       const [data] = Object.values(JSON.parse(text) as Record<string, Result & { data: Result["rows"] }>);
@@ -174,7 +177,7 @@ export function addPinboardPages(scope: FastifyInstance, { pinboards: hosted, lo
       const { status, document, unexpected } = answerOf(error);
       if (unexpected) log.error({ err: error }, `console: pinboard ${board.name}: ${messageOf(error)}`);
       const { message, problems } = document.error;
-      return { kind: "problem", message, problems, status };
+      return { kind: "problem", message, problems, status, isLarge: error instanceof TooLargeError };
     }
   }
 

@@ -13,7 +13,7 @@ import { isOpen } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { filterWords, nothingShown, renderReport } from "#sync/report.ts";
 import { mayDecide } from "./accounts.ts";
-import { formOf, visitorOf } from "./context.ts";
+import { actorOf, formOf, visitorOf } from "./context.ts";
 import type { AppOptions, Send } from "./context.ts";
 import { at } from "./html.ts";
 import { tokenField } from "./layout.ts";
@@ -225,11 +225,6 @@ async function pageOf(found: Excerpts, whole: Counts, from: number): Promise<Non
 function reasonOf(form: URLSearchParams): string | undefined {
   const reason = (form.get("reason") ?? "").trim();
   return reason === "" ? undefined : reason;
-}
-
-function actorOf(request: FastifyRequest): { readonly name: string; readonly from: string } {
-  const { name, address } = visitorOf(request);
-  return { name, from: address };
 }
 
 /** What every page that decides begins with. */

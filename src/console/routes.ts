@@ -12,12 +12,15 @@ import { daysOf, overview } from "#console/pages/overview.ts";
 import { run } from "#console/pages/run.ts";
 import { runs } from "#console/pages/runs.ts";
 
+/** How many loads the overview of a service alone shows. */
+const loadsShown = 10;
+
 /** How often open pages are told that something has changed, in milliseconds. */
 const pace = 500;
 
 /** Adds the pages that show something. */
-export function addPages(scope: FastifyInstance, { control }: AppOptions, send: Send): void {
-  const progress = follow(scope, { control });
+export function addPages(scope: FastifyInstance, { control, connections, loads }: AppOptions, send: Send): void {
+  const progress = follow(scope, { control, connections, loads });
 
   scope.get("/", async (request, reply) => {
     const { coordinator } = control.daemon();
@@ -29,9 +32,16 @@ export function addPages(scope: FastifyInstance, { control }: AppOptions, send: 
           all.filter(({ sync }) => sync === standing.sync),
           now,
         ),
+        mayRun: mayDecide(visitorOf(request), standing.target),
       }),
     );
-    return send(request, reply, { title: "Overview", section: "overview", live: "/" }, overview({ now, syncs }));
+    const mine = syncs.length === 0 ? await loads?.of(request) : undefined;
+    const alone = mine && {
+      tables: (await mine.tables()).length,
+      cycles: (await mine.cycles()).slice(0, loadsShown),
+    };
+    const frame = { title: "Overview", section: "overview", live: "/", liveBy: "both" } as const;
+    return send(request, reply, frame, overview({ now, syncs, loads: alone }));
   });
 
   scope.get("/runs", async (request, reply) => {
@@ -39,7 +49,12 @@ export function addPages(scope: FastifyInstance, { control }: AppOptions, send: 
     const filter = given(request.query);
     const found = listRuns(coordinator, read(runsQuery, filter, "query"));
     const syncs = coordinator.syncs().map(({ sync }) => sync);
-    const page = runs({ now: Date.now(), ...found, syncs, filter });
+    const visitor = visitorOf(request);
+    const runnable = coordinator
+      .syncs()
+      .filter(({ sync, target }) => mayDecide(visitor, target) && (filter["sync"] ?? sync) === sync)
+      .map(({ sync }) => sync);
+    const page = runs({ now: Date.now(), ...found, syncs, runnable, filter });
     return send(request, reply, { title: "Runs", section: "runs", live: request.url }, page);
   });
 
@@ -77,18 +92,34 @@ function given(query: unknown): Record<string, string> {
  * listens.
  * @returns how many records the stage under way of each run has got to
  */
-function follow(scope: FastifyInstance, { control }: Pick<AppOptions, "control">): ReadonlyMap<string, number> {
+function follow(
+  scope: FastifyInstance,
+  { control, connections, loads }: Pick<AppOptions, "control" | "connections" | "loads">,
+): ReadonlyMap<string, number> {
   const streams = createEventStreams();
   const progress = new Map<string, number>();
   let unsubscribe: (() => void) | undefined;
+  let unsubscribeChecks: (() => void) | undefined;
+  let unsubscribeLoads: (() => void) | undefined;
   let timer: NodeJS.Timeout | undefined;
+  let loadsTimer: NodeJS.Timeout | undefined;
+  // While data arrives or is loaded, there is something new every moment.
+  const loadsChanged = (): void => {
+    loadsTimer ??= setTimeout(() => {
+      loadsTimer = undefined;
+      streams.publish("loads", {});
+      if (loads?.isBusy() === true) loadsChanged();
+    }, pace);
+  };
   const changed = (): void => {
     timer ??= setTimeout(() => {
       timer = undefined;
       streams.publish("changed", {});
     }, pace);
   };
-  scope.get("/events", async (_request, reply) => {
+  scope.get("/events", { config: { forLoads: true } }, async (_request, reply) => {
+    unsubscribeLoads ??= loads?.subscribe(loadsChanged);
+    if (loads?.isBusy() === true) loadsChanged();
     unsubscribe ??= control.daemon().coordinator.subscribe((event) => {
       if (event.type === "stage") {
         if (event.records === undefined) progress.delete(event.id);
@@ -96,11 +127,15 @@ function follow(scope: FastifyInstance, { control }: Pick<AppOptions, "control">
       } else if (event.type === "run") progress.delete(event.run.id);
       changed();
     });
+    unsubscribeChecks ??= connections.subscribe(changed);
     return reply.type("text/event-stream").send(streams.open(undefined));
   });
   scope.addHook("preClose", (done) => {
     clearTimeout(timer);
+    clearTimeout(loadsTimer);
     unsubscribe?.();
+    unsubscribeChecks?.();
+    unsubscribeLoads?.();
     streams.close();
     done();
   });

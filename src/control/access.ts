@@ -1,6 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
+import type { HostedLoads } from "#service/hosted-loads.ts";
 import type { Actor } from "#sync/record.ts";
 import { Refusal } from "./answers.ts";
 
@@ -15,6 +16,8 @@ export interface SignedIn {
   readonly token: string;
   /** Whether they have the administration privilege. */
   readonly isAdministrator: boolean;
+  /** Whether they may load data; absent: no. */
+  readonly mayLoad?: boolean | undefined;
 }
 
 /** The result of a sign-in: the value of the session's cookie; `retryAfter` in seconds. */
@@ -27,7 +30,8 @@ export type SignIn =
 export interface HostAccounts {
   /** The cookie of a session travels over TLS only. */
   readonly secure: boolean;
-  find(request: FastifyRequest): Promise<SignedIn | undefined>;
+  /** Who is signed in. @param isUse whether this counts as a use of the session, from which its idle time begins anew */
+  find(request: FastifyRequest, isUse: boolean): Promise<SignedIn | undefined>;
   /** Opens a session. */
   signIn(
     request: FastifyRequest,
@@ -101,6 +105,8 @@ export interface Host {
   /** The administrator whose session the request carries, and the client's address. Absent: this server has no sessions. */
   administrator?(request: FastifyRequest): Promise<{ readonly name: string; readonly address: string }>;
   contentType(request: FastifyRequest): string | undefined;
+  /** Absent: this server has no tables. */
+  readonly loads?: HostedLoads | undefined;
 }
 
 /**

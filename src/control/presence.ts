@@ -36,7 +36,8 @@ export async function announceDaemon(data: string, value: DaemonPresence): Promi
  * @param token the daemon's; without it, the digest reveals nothing about secrets
  */
 export function configurationDigest(configuration: Configuration, token: string): string {
-  const { sources, ...rest } = configuration;
+  // Not its text: comments make no other configuration.
+  const { sources, text: _text, ...rest } = configuration;
   const plain = Object.entries(sources).map(([name, { connector, ...source }]) => [name, connector.name, source]);
   return createHmac("sha256", token)
     .update(JSON.stringify([rest, plain]))

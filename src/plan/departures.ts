@@ -33,6 +33,15 @@ export interface LeavingCounts {
   readonly users: number;
   readonly groups: number;
   readonly first: string;
+  /** How many leave on which day. Absent in records of older versions. */
+  readonly days?: readonly LeavingDay[] | undefined;
+}
+
+/** How many leave on a day (of UTC), such as `2026-12-22`. */
+export interface LeavingDay {
+  readonly day: string;
+  readonly users: number;
+  readonly groups: number;
 }
 
 export interface Departures {
@@ -40,18 +49,25 @@ export interface Departures {
   readonly reused: Found<ReusedName>;
   readonly kept: Found<Kept>;
   /** The soonest first. */
-  readonly leaving: Found<Leaving> & { readonly groups: number };
+  readonly leaving: Found<Leaving> & { readonly groups: number; readonly days: readonly LeavingDay[] };
 }
 
 /** Those within their grace period, in short; undefined: nobody is. */
 export function leavingCounts({ leaving }: Departures): LeavingCounts | undefined {
   const [first] = leaving.examples;
   if (first === undefined) return undefined;
-  return { users: leaving.count - leaving.groups, groups: leaving.groups, first: first.on };
+  const { count, groups, days } = leaving;
+  return { users: count - groups, groups, first: first.on, days };
 }
 
 /** The most examples of each. */
 const examples = 20;
+
+/** How many of the days on which somebody leaves are told, the soonest. */
+const daysTold = 60;
+
+/** In milliseconds. */
+const day = 86_400_000;
 
 /**
  * Decides about those who would leave the target: freezes those who never do, those within their grace period, and held
@@ -140,15 +156,20 @@ async function leavingOnes(connection: Connection, after: number): Promise<Depar
   const [groups] = await connection.rows<{ count: bigint }>(
     "SELECT count(*) AS count FROM frozen WHERE reason = 'leaving' AND kind = 'group'",
   );
-  const { count, examples } = await found<{ kind: Kind; name: string; day: number }>(
-    connection,
-    `SELECT g.kind, g.name, (g.since + ${after})::DOUBLE AS day FROM gone g JOIN frozen f USING (kind, name) WHERE f.reason = 'leaving'`,
-    "day, ",
-  );
+  const leaving = `SELECT g.kind, g.name, (g.since + ${after})::DOUBLE AS day FROM gone g JOIN frozen f USING (kind, name) WHERE f.reason = 'leaving'`;
+  const { count, examples } = await found<{ kind: Kind; name: string; day: number }>(connection, leaving, "day, ");
+  const days = await connection.rows<{ day: number; users: bigint; groups: bigint }>(`
+    SELECT floor(day / ${day}) * ${day} AS day, count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups
+    FROM (${leaving}) GROUP BY 1 ORDER BY 1 LIMIT ${daysTold}`);
   return {
     count,
     groups: Number(groups?.count ?? 0),
     examples: examples.map(({ kind, name, day }) => ({ kind, name, on: new Date(day).toISOString() })),
+    days: days.map(({ day, users, groups }) => ({
+      day: new Date(day).toISOString().slice(0, 10),
+      users: Number(users),
+      groups: Number(groups),
+    })),
   };
 }
 

@@ -229,8 +229,8 @@ export async function comparePlans(shown: string, now: string, spill: string): P
   return { gone: await named("gone"), added: await named("added"), other: await named("other"), same: countOf("same") };
 }
 
-/** A database for reading stored changes. */
-async function openReader(spill: string): Promise<{ readonly connection: Connection } & AsyncDisposable> {
+/** A database for reading what is stored of runs. @param spill a folder for what does not fit into memory */
+export async function openReader(spill: string): Promise<{ readonly connection: Connection } & AsyncDisposable> {
   const database = await openDatabase({ path: ":memory:", memory, spill });
   try {
     const connection = await database.connect();

@@ -270,8 +270,11 @@ async function createPrincipals(connection: Connection): Promise<void> {
   }
 }
 
-/** Counts quarantined records by reason: those that share a name by that name, others whatever the value in doubt is. */
-async function summarizeQuarantined(connection: Connection): Promise<Quarantined> {
+/**
+ * Counts quarantined records by reason: those that share a name by that name, others whatever the value in doubt is.
+ * @param most how many reasons are named, and how many records of each
+ */
+export async function summarizeQuarantined(connection: Connection, most = shown): Promise<Quarantined> {
   const [total] = await connection.rows<{ count: bigint }>("SELECT count(*) AS count FROM quarantined");
   const rows = await connection.rows<{
     reason: string;
@@ -280,13 +283,13 @@ async function summarizeQuarantined(connection: Connection): Promise<Quarantined
     examples: readonly (QuarantinedRecord & { name: string | null })[];
   }>(`
     SELECT if(count(DISTINCT reason) = 1, any_value(reason), shape) AS reason, kind, count(*) AS count,
-      arg_min({'name': name, 'sourceId': source_id, 'origin': origin}, place, ${shown.records}) AS examples
+      arg_min({'name': name, 'sourceId': source_id, 'origin': origin}, place, ${most.records}) AS examples
     FROM (
       SELECT *, rowid AS place, if(regexp_matches(reason, '${sharing}'),
         regexp_replace(reason, '${sharing}.*', '\\1 is that of several records'),
         regexp_replace(reason, '${quoted}', '"…"', 'g')) AS shape
       FROM quarantined)
-    GROUP BY shape, kind ORDER BY count(*) DESC, min(place) LIMIT ${shown.reasons}`);
+    GROUP BY shape, kind ORDER BY count(*) DESC, min(place) LIMIT ${most.reasons}`);
   const reasons = rows.map(({ reason, kind, count, examples }) => ({
     reason,
     kind,

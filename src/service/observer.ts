@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Pinboards } from "#service/pinboards/pinboards.ts";
+import type { HostedLoads } from "#service/hosted-loads.ts";
 import type { LoginResult } from "#service/session/login.ts";
 import type { StatusCode } from "#wire/loads.ts";
 
@@ -52,14 +53,15 @@ export interface RouteHost {
   readonly accounts: RouteAccounts;
   /** The pinboards of the interface, with its limits; whoever has any session may see them (0.6). */
   readonly pinboards: Pick<Pinboards, "list" | "data">;
+  readonly loads: HostedLoads;
 }
 
 /** The accounts and sessions of the interface, for routes of other modules. */
 export interface RouteAccounts {
   /** The cookie of a session travels over TLS only. */
   readonly secure: boolean;
-  /** Who is signed in; undefined without a session. Counts as a use of it. */
-  find(request: FastifyRequest): Promise<RouteCaller | undefined>;
+  /** Who is signed in; undefined without a session. @param isUse whether this counts as a use of it */
+  find(request: FastifyRequest, isUse: boolean): Promise<RouteCaller | undefined>;
   /** Opens a session, slowed down like every login (0.8). */
   signIn(
     request: FastifyRequest,
@@ -75,6 +77,8 @@ export interface RouteCaller {
   /** The value of the session's cookie. */
   readonly token: string;
   readonly isAdministrator: boolean;
+  /** Whether they may load data (0.6). */
+  readonly mayLoad: boolean;
 }
 
 /** Current numbers, for metrics. */

@@ -15,6 +15,7 @@ import { openPinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
 import { createCallers } from "#service/server/callers.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
+import { hostLoads } from "#service/server/host-loads.ts";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
 import { addPinboardRoutes } from "#service/server/pinboard-routes.ts";
 import { closeServer, createServer, createWork } from "#service/server/server.ts";
@@ -183,12 +184,13 @@ async function open(options: ServiceOptions): Promise<Service> {
     contentType: (request) => request.exchange.contentType,
     accounts: {
       secure: loginSettings.secure,
-      find: async (request) => {
-        const caller = await callers.find(request);
+      find: async (request, isUse) => {
+        const caller = await callers.find(request, isUse);
         if (caller === undefined) return undefined;
         const { name, token } = caller;
         const isAdministrator = await callers.holds(caller, "administration");
-        return { name, token, address: request.exchange.address, isAdministrator };
+        const mayLoad = isAdministrator || (await callers.holds(caller, "dataManagement"));
+        return { name, token, address: request.exchange.address, isAdministrator, mayLoad };
       },
       signIn: (request, credentials) => login({ ...credentials, remembered: false }, request.exchange.address),
       signOut: (token) => sessions.end(token),
@@ -197,6 +199,7 @@ async function open(options: ServiceOptions): Promise<Service> {
       list: () => pinboards.list(),
       data: (request, signal) => pinboards.data(request, AbortSignal.any([shutdown, signal])),
     },
+    loads: hostLoads({ callers, loads, worker, directory, limits: options.loads, shutdown }),
   });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);

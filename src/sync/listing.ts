@@ -218,13 +218,13 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
 
 /**
  * Writes what is listed (`principals`, `record`) to files, and makes the relations that a listing is read from. `place` is where
- * a principal stands in the alphabet, which is its row in the file.
+ * a principal stands: groups first, each kind by name. It is its row in the file.
  *
  * - `principal`: all of them, with `folded_name` and `sought`, the text that is searched. In small row groups: a page reads few.
  * - `listed_group`: the groups by name, for the ways through them.
  * - `made_of (kind, name, sync, source, id)`: their records.
  * - `grp (id, name)`, `nesting (child, parent)`: a number for each group that somebody is in, and which is in which.
- * - `membership (grp, is_user, place)`: the direct ones, by group.
+ * - `membership (grp, place)`: the direct ones, by group.
  */
 async function storeList({ connection, file }: Workbench): Promise<void> {
   const sought = folded("concat_ws(chr(10), name, display_name, mail, ids)");
@@ -239,21 +239,20 @@ async function storeList({ connection, file }: Workbench): Promise<void> {
     "principal",
     `SELECT p.*, ${sought} AS sought, ${folded("name")} AS folded_name FROM principals p
      LEFT JOIN (SELECT kind, name, string_agg(DISTINCT id, chr(10)) AS ids FROM record GROUP BY ALL) USING (kind, name)
-     ORDER BY folded_name, kind, name`,
+     ORDER BY kind, folded_name, name`,
   );
   await write("listed_group", "SELECT kind, name, group_names FROM principals WHERE kind = 'group' ORDER BY name");
   await write("made_of", "SELECT * FROM record ORDER BY kind, name");
   await connection.run(`
     CREATE TABLE grp AS
-    SELECT row_number() OVER ()::INTEGER AS id, name FROM (SELECT DISTINCT unnest(group_names) AS name FROM principals);
+    SELECT row_number() OVER (ORDER BY name)::INTEGER AS id, name FROM (SELECT DISTINCT unnest(group_names) AS name FROM principals);
     CREATE TABLE nesting AS
     SELECT c.id AS child, p.id AS parent
     FROM (SELECT name, unnest(group_names) AS parent FROM listed_group) g JOIN grp c USING (name) JOIN grp p ON p.name = g.parent`);
   await write(
     "membership",
-    `SELECT id AS grp, is_user, m.place::INTEGER AS place
-     FROM (SELECT kind = 'user' AS is_user, place, unnest(group_names) AS name FROM principal) m JOIN grp USING (name)
-     ORDER BY ALL`,
+    `SELECT id AS grp, m.place::INTEGER AS place
+     FROM (SELECT place, unnest(group_names) AS name FROM principal) m JOIN grp USING (name) ORDER BY ALL`,
   );
   await useThreads(connection, await countOf(connection, "principal"));
 }
@@ -291,7 +290,7 @@ function listingOf(connection: Connection, listedAt: string): Listing {
       FROM found`);
     return { places: row?.places ?? [], count: Number(row?.count ?? 0) };
   };
-  /** Makes `member (is_user, place)`, which is kept for the next page. */
+  /** Makes `member (place)`, which is kept for the next page. */
   const listMembers = async (group: string): Promise<void> => {
     if (listed === group) return;
     listed = undefined;
@@ -300,7 +299,7 @@ function listingOf(connection: Connection, listedAt: string): Listing {
       WITH RECURSIVE within(grp) AS (
         SELECT id FROM grp WHERE name = ${literal(group)} UNION SELECT child FROM nesting JOIN within ON parent = grp)
       FROM within;
-      CREATE OR REPLACE TEMP TABLE member AS SELECT DISTINCT is_user, place FROM membership SEMI JOIN inside USING (grp)`);
+      CREATE OR REPLACE TEMP TABLE member AS SELECT DISTINCT place FROM membership SEMI JOIN inside USING (grp)`);
     listed = group;
   };
   return {
@@ -322,23 +321,22 @@ function listingOf(connection: Connection, listedAt: string): Listing {
     find: async (kind, name) => {
       const [row] = await connection.rows<Omit<ListedDetails, "groups" | "records"> & { direct: string[] }>(
         `SELECT kind, name, display_name AS "displayName", mail, description, group_names AS direct FROM principal
-         WHERE folded_name = ${folded("$2")} AND kind = $1 AND name = $2`,
-        [kind, name],
+         WHERE folded_name = ${folded(literal(name))} AND kind = '${kind}' AND name = ${literal(name)}`,
       );
       if (row === undefined) return undefined;
       const { direct, ...rest } = row;
       const groups = await pathsToGroups(connection, "listed_group", direct);
       const records = await connection.rows<ListedDetails["records"][number]>(
-        "SELECT sync, source, id FROM made_of WHERE kind = ? AND name = ? ORDER BY ALL",
-        [kind, name],
+        `SELECT sync, source, id FROM made_of WHERE kind = '${kind}' AND name = ${literal(name)} ORDER BY ALL`,
       );
       return { ...rest, groups, records };
     },
     members: (group, { nested, ...window }) =>
       inTurn(async () => {
         if (nested) await listMembers(group);
-        const direct = `SELECT is_user, place FROM membership WHERE grp = (SELECT id FROM grp WHERE name = ${literal(group)})`;
-        const { places, count } = await placesIn(nested ? "FROM member" : direct, "is_user, place", window);
+        const [grp] = await connection.rows<{ id: number }>(`SELECT id FROM grp WHERE name = ${literal(group)}`);
+        const direct = `SELECT place FROM membership WHERE grp = ${grp?.id ?? "NULL"}`;
+        const { places, count } = await placesIn(nested ? "FROM member" : direct, "place", window);
         const isDirect = `, list_contains(group_names, ${literal(group)}) AS "isDirect"`;
         return { rows: await principalsAt(places, isDirect), count };
       }),

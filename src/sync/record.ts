@@ -75,6 +75,19 @@ export interface NoteSubject {
   readonly names: readonly string[];
 }
 
+/** What a run found in one of its sources. */
+export interface SourceRead {
+  readonly source: string;
+  /** How many records of each kind are in scope, those that are quarantined included. */
+  readonly users: number;
+  readonly groups: number;
+  readonly quarantined: number;
+  /** It was not read again: it has reported no changes since, ISO 8601. */
+  readonly unchangedSince?: string | undefined;
+  /** It is optional and could not be read, so everything that came from it stays as it is. */
+  readonly error?: ErrorDocument | undefined;
+}
+
 /** One run in the journal. */
 export interface RunRecord {
   /** Sorts by time: `20261121-101235-4f9c2e`, in UTC. */
@@ -102,6 +115,8 @@ export interface RunRecord {
   readonly causes?: readonly ChangeCause[];
   /** What the sync expects of the target, and what the plan makes of it. Absent: nothing. */
   readonly expectations?: readonly ExpectationCheck[] | undefined;
+  /** What was found in each source. Absent where none was read, and in records of older versions. */
+  readonly sources?: readonly SourceRead[] | undefined;
   /** What limits left out of the plan. */
   readonly waiting: readonly Measure[];
   /** Notes for people, one line each. */
@@ -176,6 +191,11 @@ export function isUnfinished({ state, endUnknown }: RunRecord): boolean {
 export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "applied" | "no change" } {
   const { state } = run;
   return state === "applied" || state === "no change";
+}
+
+/** Whether it has read all records of its sources: one that failed may have read nothing. */
+export function hasReadAll({ counts, for: people, undoes }: RunRecord): boolean {
+  return counts !== undefined && people === undefined && undoes === undefined;
 }
 
 /** The record without some of its keys. */

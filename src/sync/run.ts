@@ -21,7 +21,7 @@ import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
 import type { Target } from "./ports.ts";
-import type { NoteSubject } from "./record.ts";
+import type { NoteSubject, SourceRead } from "./record.ts";
 import { prepareList, verify } from "./apply.ts";
 import type { Stage, Sync } from "./sync.ts";
 
@@ -57,6 +57,8 @@ export interface RunOptions {
   readonly report?: ((report: Report) => Promise<void>) | undefined;
   /** Stores a plan that has changes or exceeds limits, before it is held, left pending or applied. */
   readonly store?: ((workbench: Workbench, planned: Planned) => Promise<void>) | undefined;
+  /** Stores the quarantined records of a run whose plan is not stored. */
+  readonly storeQuarantined?: ((workbench: Workbench) => Promise<void>) | undefined;
   /** Called right before the list is sent to be applied: from then on the target may have changed. */
   readonly applying?: (() => Promise<void>) | undefined;
 }
@@ -85,6 +87,8 @@ export interface Report {
   readonly departures?: Departures | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
   readonly quarantined?: number | undefined;
+  /** What was found in each source. Absent for a stored plan. */
+  readonly sources?: readonly SourceRead[] | undefined;
 }
 
 export interface RunResult {
@@ -139,6 +143,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const beyond = beyondLimits(sync, planned);
     const isBeyond = beyond.length > 0;
     if ((changed || isBeyond) && options.apply) await options.store?.(workbench, planned);
+    else if ((planned.quarantined ?? 0) > 0 && options.apply) await options.storeQuarantined?.(workbench);
     holdUnlessAgreed(sync.target, plan, disagreements, options.digest);
     const policy = options.apply && options.digest === undefined ? (options.approval ?? "automatic") : "automatic";
     // Sources that have lost too much are held even if the plan has no changes, yet, to approve.

@@ -1,19 +1,19 @@
 import { expect, test } from "vitest";
-import { expectNoProblems, openBrowser } from "../support/browser.ts";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
 import { careful, hostile, signedIn, startDaemon } from "../support/console.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
+const browser = useBrowser();
 
 test("somebody is found, with what the target, the sources and the runs say of them; with and without JavaScript", async () => {
-  await using browser = await openBrowser();
   await company.write("people.csv", people + hostile);
   await company.applied();
   await company.configure(careful);
   await company.write("people.csv", (people + hostile).replace("Ada Lovelace", "Ada King"));
   const daemon = await startDaemon(company, "waits for approval");
-  const window = await signedIn(browser, daemon.url);
+  const window = await signedIn(browser(), daemon.url);
   const { page } = window;
   const main = page.getByRole("main");
   await page.getByRole("link", { name: "People and groups" }).click();
@@ -63,7 +63,7 @@ test("somebody is found, with what the target, the sources and the runs say of t
   const cookies = await window.context.storageState();
   await window.close();
 
-  const plain = await browser.window(daemon.url, { javaScriptEnabled: false, storageState: cookies });
+  const plain = await browser().window(daemon.url, { javaScriptEnabled: false, storageState: cookies });
   await plain.page.goto("/people/user?name=evil");
   await plain.page.getByRole("link", { name: "Show what the runs did with it" }).click();
   expect(await plain.page.locator("#history").textContent()).toMatch(/✓ applied[^]*created/);

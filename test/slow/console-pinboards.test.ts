@@ -39,6 +39,7 @@ const shown = [
     sql: `SELECT i, ${text(hostile[0])} || i AS "a
 b", ${text(hostile[2])} AS "${"c".repeat(255)}", '=1+1' AS d, -i AS e FROM range(250) r(i)`,
   },
+  { type: "TABLE", title: "Large", sql: "SELECT repeat('x', 2000000) AS x FROM range(10)" },
   { type: "TABLE", title: "Broken", sql: "SELECT * FROM nothing_like_that" },
   { type: "CHART", title: "Misnamed", sql: "SELECT 1 AS month, 2 AS net", chart: { y: "nett" } },
   ...Array.from({ length: 20 }, (_, index) => ({
@@ -49,14 +50,14 @@ b", ${text(hostile[2])} AS "${"c".repeat(255)}", '=1+1' AS d, -i AS e FROM range
 ];
 
 /** The processes that draw charts for a daemon. */
-async function drawing(parent: number | undefined): Promise<number> {
-  let count = 0;
+async function drawing(parent: number | undefined): Promise<number[]> {
+  const found: number[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
     const read = (file: string): Promise<string> => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "");
     const isChild = new RegExp(`^\\d+ \\(.*\\) \\S ${String(parent)} `).test(await read("stat"));
-    if (isChild && (await read("cmdline")).includes("charts/drawing.ts")) count += 1;
+    if (isChild && (await read("cmdline")).includes("charts/drawing.ts")) found.push(Number(pid));
   }
-  return count;
+  return found;
 }
 
 test("pinboards show figures, charts and tables, and why one of them cannot; with and without JavaScript", async () => {
@@ -76,7 +77,7 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   const { page } = window;
   await page.getByRole("link", { name: "Pinboards" }).click();
   expect(await window.accessibility()).toEqual([]);
-  expect(await drawing(pid)).toBe(0);
+  expect(await drawing(pid)).toEqual([]);
 
   const answer = page.waitForResponse(`**/pinboards/${board}`);
   await page.getByRole("link", { name: "Usage" }).click();
@@ -86,7 +87,7 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   await card("Table 19").scrollIntoViewIfNeeded();
   await card("Table 19").getByRole("cell", { name: "19" }).waitFor();
   await card("Sign-ins").getByLabel("Line chart of n by day, 2 series").waitFor();
-  expect(await drawing(pid)).toBe(1);
+  const [drawer] = await drawing(pid);
   expect(await card("Licences").textContent()).toContain("12,840");
   expect(await card("Sign-ins").getByRole("listitem").allTextContents()).toEqual([
     expect.stringContaining("Porto"),
@@ -101,6 +102,8 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   await card("Many").getByRole("columnheader", { name: "x" }).waitFor();
   expect(await window.accessibility()).toEqual([]);
 
+  // The process that draws is gone: the next chart has another.
+  process.kill(drawer!, "SIGKILL");
   await page.getByRole("link", { name: "Sign-ins" }).click();
   await page.getByLabel("Line chart of n by day, 2 series").filter({ visible: true }).waitFor();
   expect(await window.accessibility()).toEqual([]);
@@ -116,6 +119,10 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   expect(csv).toContain(`"'=1+1",-249\n`);
   expectNoProblems(window);
   await page.goto(`/pinboards/${board}/${visualization(5)}`);
+  await page.getByText("too much for a page").waitFor();
+  expect(await page.getByRole("link", { name: "CSV" }).getAttribute("href")).toMatch(/\/download$/);
+  forget(window, 400);
+  await page.goto(`/pinboards/${board}/${visualization(6)}`);
   await page.getByText("nothing_like_that is not a table").waitFor();
   forget(window, 400);
   await page.goto(`/pinboards/${board}/${visualization(99)}`);
@@ -133,5 +140,5 @@ test("pinboards show figures, charts and tables, and why one of them cannot; wit
   expectNoProblems(plain);
   await plain.close();
   await stopRollcall(daemon.running);
-  expect(await drawing(pid)).toBe(0);
+  expect(await drawing(pid)).toEqual([]);
 });

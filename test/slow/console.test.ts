@@ -1,27 +1,18 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { expectNoProblems, openBrowser } from "../support/browser.ts";
-import type { TestBrowser } from "../support/browser.ts";
+import { expect, test } from "vitest";
+import { expectNoProblems, useBrowser } from "../support/browser.ts";
 import { careful, forget, hostile, signedIn, startDaemon } from "../support/console.ts";
 import { companyOfEachTest, people } from "../support/rollcall/company.ts";
 import { stopRollcall } from "../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
-let browser: TestBrowser;
-
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-});
+const browser = useBrowser();
 
 test("without JavaScript: override a limit, approve a part, reject; a plan that was replaced shows the difference", async () => {
   await company.applied();
   await company.configure(careful);
   await company.write("people.csv", people.replace(/^2,.*\n3,.*\n/m, "") + hostile);
   const daemon = await startDaemon(company, /held by the limit/);
-  const window = await signedIn(browser, daemon.url, { javaScriptEnabled: false });
+  const window = await signedIn(browser(), daemon.url, { javaScriptEnabled: false });
   const { page } = window;
   const main = page.getByRole("main");
 

@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import chromium from "@sparticuz/chromium";
 import { chromium as playwright } from "playwright-core";
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
-import { expect } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 
 const axeSource = readFile(new URL(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 
@@ -46,6 +46,18 @@ export async function openBrowser(): Promise<TestBrowser> {
     window: (origin, options) => openWindow(browser, origin, options),
     [Symbol.asyncDispose]: () => browser.close(),
   };
+}
+
+/** One browser for the tests of a file. */
+export function useBrowser(): () => TestBrowser {
+  let browser: TestBrowser;
+  beforeAll(async () => {
+    browser = await openBrowser();
+  });
+  afterAll(async () => {
+    await browser[Symbol.asyncDispose]();
+  });
+  return () => browser;
 }
 
 /** How long unpacking may take, in milliseconds; a lock that is older was left by a process that was killed. */

@@ -29,10 +29,16 @@ export interface ConsoleDaemon {
 export async function startDaemon(company: EachCompany, said: string | RegExp): Promise<ConsoleDaemon> {
   const running = company.start();
   await running.wrote(said);
-  const presence = JSON.parse(await readFile(join(company.folder, "data/daemon/control.json"), "utf8")) as {
-    url: string;
-    token: string;
-  };
+  let presence = { url: "", token: "", pid: 0 };
+  // A process that was killed leaves its own.
+  await expect
+    .poll(async () => {
+      presence = JSON.parse(
+        await readFile(join(company.folder, "data/daemon/control.json"), "utf8"),
+      ) as typeof presence;
+      return presence.pid;
+    })
+    .toBe(running.process.pid);
   const request = async (path: string, method = "GET"): Promise<unknown> => {
     const headers = { authorization: `Bearer ${presence.token}`, "content-type": "application/json" };
     return (await fetch(`${presence.url}/control/v1${path}`, { method, headers })).json();

@@ -1,11 +1,18 @@
 import fc from "fast-check";
 
 // Run before every test file: vitest.config.ts draws the seed, prints it, and takes it from the environment.
-fc.configureGlobal({ seed: Number(process.env["ROLLCALL_TEST_SEED"]), numRuns: cases(100) });
+fc.configureGlobal({
+  seed: Number(process.env["ROLLCALL_TEST_SEED"]),
+  numRuns: cases(100),
+  // To shrink a case that fails may take long: what has been found by then is reported, before the test's own limit would
+  // report nothing and leave the property running beside the tests that follow.
+  interruptAfterTimeLimit: cases(45_000),
+  markInterruptAsFailure: true,
+});
 
 /**
  * How many cases a property tries: `count`, and ten times as many in `npm run test:slow`. It is `numRuns` of
- * `fc.assert` where 100 are too slow or too few.
+ * `fc.assert` where 100 are too slow or too few: `npm test` should spend no more than two seconds on a property.
  */
 export function cases(count: number): number {
   return count * Number(process.env["ROLLCALL_TEST_RUNS"] ?? "1");

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { RunRecord } from "#sync/record.ts";
 import { openBrowser } from "./browser.ts";
+import type { TestBrowser } from "./browser.ts";
 import { startRollcall, stopRollcall } from "./rollcall/rollcall.ts";
 
 /*
@@ -21,7 +22,11 @@ const password = "screenshots-only";
 await mkdir(folder, { recursive: true });
 await cp(new URL("../../config", import.meta.url), company, { recursive: true });
 const sample = await readFile(configuration, "utf8");
-const deletions = "deletions: { after: 0 }\n    limits: { deletes: { count: 5 } }";
+const deletions = `deletions: { after: 0 }
+    limits: { deletes: { count: 5 } }
+    expectations:
+      - { name: enough people, expect: users.size() > 150 }
+      - { name: nobody is called evil, over: users, expect: name != "evil", otherwise: warn }`;
 await writeFile(
   configuration,
   sample
@@ -75,6 +80,18 @@ await writeFile(
   }),
 );
 
+const table = { database: "directory", schema: "core_default_schema", table: "licences" };
+const tablePage = `/loads/table?${new URLSearchParams(table).toString()}`;
+const definition =
+  "CREATE TABLE IF NOT EXISTS directory.licences (id BIGINT PRIMARY KEY, holder VARCHAR, since DATE, active BOOLEAN, cost DECIMAL(9, 2));";
+await writeFile(join(company, "sample/tables.sql"), `\n${definition}\n`, { flag: "a" });
+const licences = join(company, "licences of 2026.csv");
+const granted = Array.from(
+  { length: 400 },
+  (_, i) => `${i + 1};"Ramdin, R.";${(i % 19) + 10}.02.2026;${i % 3 === 0 ? "no" : "yes"};${i}.50`,
+);
+await writeFile(licences, `id;holder;since;active;cost\n${granted.join("\n")}\n401;x;soon;yes;1\n`);
+
 const running = startRollcall(["start", "--config", configuration], { env: { ROLLCALL_ADMIN_PASSWORD: password } });
 try {
   await running.wrote('"msg":"sync staff: exported');
@@ -97,7 +114,7 @@ try {
   const { runs } = (await request("/runs")) as { runs: RunRecord[] };
   const applied = runs.find(({ state }) => state === "applied")?.id ?? id;
 
-  const pages = {
+  const pages: Record<string, string> = {
     overview: "/",
     runs: "/runs",
     run: `/runs/${applied}`,
@@ -111,15 +128,21 @@ try {
     "in-doubt": "/doubt",
     people: "/people",
     user: "/people/user?name=rramdin",
+    loads: "/loads",
+    table: tablePage,
     pinboards: "/pinboards",
     pinboard: "/pinboards/11ae9113-9104-46eb-a4f8-18f4b53feaa7",
     "pinboard-usage": `/pinboards/${board}`,
     "pinboard-chart": `/pinboards/${board}/${visualization(1)}`,
     "pinboard-table": `/pinboards/${board}/${visualization(4)}`,
+    rules: "/rules",
+    connections: "/connections",
+    "run-now": "/syncs/staff/run",
     audit: "/audit",
     "not-found": "/runs/none",
   };
   await using browser = await openBrowser();
+  Object.assign(pages, await tried(browser, url, rows[20]?.split(",")[1] ?? ""));
   for (const [device, width] of Object.entries({ desktop: 1440, phone: 360 }))
     for (const colorScheme of ["light", "dark"] as const) {
       const window = await browser.window(url, { viewport: { width, height: 900 }, colorScheme });
@@ -130,10 +153,32 @@ try {
       await take("sign-in");
       await window.signIn("admin", password);
       await window.page.waitForURL(/\/$/);
+      // As it looks once somebody has checked everything.
+      await window.page.goto("/connections");
+      for (const label of ["Check the sources and rules", "Check the target"]) {
+        await window.page.getByRole("button", { name: label }).click();
+        await window.page.getByRole("button", { name: label }).waitFor();
+      }
       for (const [name, path] of Object.entries(pages)) {
         if (!wanted.test(name)) continue;
-        await window.page.goto(path, { waitUntil: "networkidle" });
+        await window.page.goto(path);
+        // What follows by itself has come, but what is live goes on.
+        await window.page.waitForLoadState("networkidle", { timeout: 3000 }).catch(() => undefined);
         await take(name);
+      }
+      if (wanted.test("draft") || wanted.test("load")) {
+        await window.page.goto(tablePage);
+        await window.page.setInputFiles("input[type=file]", licences);
+        await window.page.getByRole("button", { name: "Look at it" }).click();
+        await window.page.waitForURL(/\/loads\/[0-9a-f]{8}-/);
+        await take("draft");
+        await window.page.getByLabel("Rows that may be rejected").fill("400");
+        await window.page.getByRole("button", { name: "Load into licences" }).click();
+        await window.page
+          .getByText(/rows? loaded/)
+          .first()
+          .waitFor();
+        await take("load");
       }
       await window.close();
     }
@@ -141,4 +186,33 @@ try {
 } finally {
   await stopRollcall(running);
   await rm(company, { recursive: true, force: true });
+}
+
+/** Tries rules: for one user, for everybody, and what is refused. @returns their addresses */
+async function tried(browser: TestBrowser, url: string, login: string): Promise<Record<string, string>> {
+  const window = await browser.window(url);
+  const { page } = window;
+  await page.goto("/rules");
+  await window.signIn("admin", password);
+  const trials: Record<string, string> = {};
+  for (const [name, from, to, button] of [
+    ["rules-one", "displayName: entry.display_name", "displayName: upper(entry.display_name)", "Explain"],
+    [
+      "rules-all",
+      'entry.status != "left"',
+      'entry.status != "left" && entry.site != "Gdańsk"',
+      "Compare for everybody",
+    ],
+    ["rules-refused", "name: lower(entry.login)", "name: lowr(entry.login)\n      mail2: entry.mail", "Explain"],
+  ] as const) {
+    await page.goto("/rules");
+    const box = page.getByLabel("Rules of");
+    await box.fill((await box.inputValue()).replace(from, to));
+    await page.getByLabel("User or group").fill(login);
+    await page.getByRole("button", { name: button }).click();
+    await page.locator("#result time").waitFor();
+    trials[name] = `${new URL(page.url()).pathname}#result`;
+  }
+  await window.close();
+  return trials;
 }

@@ -28,6 +28,22 @@ export function formatsOf(kind: DateKind, values: readonly string[]): readonly s
   return formats[kind].filter((format) => values.every((value) => matches(value, format)));
 }
 
+/** The formats that the most values have, the likeliest first, if that is more than half of them. */
+export function usualFormatsOf(kind: DateKind, values: readonly string[]): readonly string[] {
+  return most(formats[kind], values, (format, value) => matches(value, format));
+}
+
+/** Of the candidates, those that the most values fit, if that is more than half of them. */
+function most<Candidate>(
+  candidates: readonly Candidate[],
+  values: readonly string[],
+  fits: (candidate: Candidate, value: string) => boolean,
+): readonly Candidate[] {
+  const counts = candidates.map((candidate) => values.filter((value) => fits(candidate, value)).length);
+  const largest = Math.max(0, ...counts);
+  return largest * 2 <= values.length ? [] : candidates.filter((_, index) => counts[index] === largest);
+}
+
 const fields: Readonly<Record<string, string>> = {
   Y: String.raw`(?:1[5-9]|2[01])\d\d`,
   y: String.raw`\d\d`,
@@ -81,6 +97,11 @@ export function booleansOf(values: readonly string[]): readonly [string, string]
   return values.length === 0
     ? undefined
     : pairs.find((pair) => values.every((value) => pair.some((one) => one === value)));
+}
+
+/** The texts for true and false that more than half of the values are; undefined where they are something else. */
+export function usualBooleansOf(values: readonly string[]): readonly [string, string] | undefined {
+  return most(pairs, values, (pair, value) => pair.some((one) => one === value))[0];
 }
 
 /** What stands for null in files, the likeliest first; `(null)` is the default of the interface. */

@@ -5,7 +5,7 @@ import { firstLineOf, InputError } from "#errors.ts";
 import { literal } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { formatName, pluralize, quote } from "#text.ts";
-import { booleansOf, formatsOf, nulls } from "./formats.ts";
+import { booleansOf, formatsOf, nulls, usualBooleansOf, usualFormatsOf } from "./formats.ts";
 import type { DateKind } from "./formats.ts";
 import type { LoadOptions } from "./options.ts";
 import type { TableColumn } from "./tables.ts";
@@ -20,7 +20,14 @@ export interface Guess {
   readonly notes: readonly string[];
   /** What only a person can decide: each says how. */
   readonly doubts: readonly string[];
+  /** The names in the header; none where there is no header. */
+  readonly header: readonly string[];
 }
+
+/** What a person calls an option: `--date_format`. */
+export type OptionName = (option: keyof LoadOptions) => string;
+
+const asFlag: OptionName = (option) => `--${option}`;
 
 /** How many rows are looked at. */
 const looked = 1000;
@@ -37,6 +44,7 @@ export async function guessFormat(
   { name, sample, isWhole }: { readonly name: string; readonly sample: Buffer; readonly isWhole: boolean },
   table: readonly TableColumn[] | undefined,
   given: Partial<LoadOptions>,
+  called: OptionName = asFlag,
 ): Promise<Guess> {
   const whole = isWhole ? sample : sample.subarray(0, sample.lastIndexOf("\n") + 1);
   if (whole.length === 0) throw new InputError(`${name} is empty`);
@@ -76,8 +84,8 @@ export async function guessFormat(
   const present = (index: number): string[] => valuesOf(index).filter((value) => value !== (nothing ?? "(null)"));
   const notes: string[] = [];
   const doubts: string[] = [];
-  const dated = dateOptions(types, present, given, { notes, doubts });
-  const truth = booleanOptions(types, present, given, notes);
+  const dated = dateOptions(types, present, given, { notes, doubts }, called);
+  const truth = booleanOptions(types, present, given, notes, called);
   const options: Partial<LoadOptions> = {
     field_separator: separator === undefined && delimiter !== "," ? delimiter : undefined,
     enclosing_character: enclosing === undefined && quoting !== '"' ? quoting : undefined,
@@ -87,7 +95,7 @@ export async function guessFormat(
     ...truth,
   };
   const names = header ? (rows[0] ?? []) : [];
-  notes.push(...differentWidths(names, rows, table));
+  notes.push(...differentWidths(names, rows, table, called));
   doubts.push(...movedColumns(names, table));
   const width = Math.max(types.length, rows[0]?.length ?? 0);
   return {
@@ -102,6 +110,7 @@ export async function guessFormat(
     ]),
     notes,
     doubts,
+    header: names,
   };
 }
 
@@ -178,6 +187,7 @@ function dateOptions(
   present: (index: number) => string[],
   given: Partial<LoadOptions>,
   { notes, doubts }: { readonly notes: string[]; readonly doubts: string[] },
+  called: OptionName,
 ): Partial<LoadOptions> {
   const found: { -readonly [Key in keyof LoadOptions]?: LoadOptions[Key] } = {};
   const isGiven = given.date_format ?? given.date_time_format ?? given.converted_to_epoch;
@@ -185,18 +195,19 @@ function dateOptions(
     const option = optionOf[kind];
     if (given[option] !== undefined || (kind !== "TIME" && isGiven !== undefined)) continue;
     const values = types.flatMap((type, index) => (kindOf(type) === kind ? present(index) : []));
-    const formats = formatsOf(kind, values);
-    const [format, ...others] = formats;
+    const [format, ...others] = usualFormatsOf(kind, values);
+    const odd = values.find((value) => format !== undefined && !formatsOf(kind, [value]).includes(format));
+    if (odd !== undefined) notes.push(`most values are ${format}, but not ${quote(odd)}`);
     if (format === undefined) {
       const isEpoch = kind !== "TIME" && values.every((value) => /^-?\d+$/.test(value));
       if (values.length > 0 && !isEpoch)
         notes.push(
-          `no format is known for ${quote(values.find((value) => formatsOf(kind, [value]).length === 0) ?? values[0] ?? "")}; give --${option}`,
+          `no format is known for ${quote(values.find((value) => formatsOf(kind, [value]).length === 0) ?? values[0] ?? "")}; give ${called(option)}`,
         );
       continue;
     }
     const other = others.find((each) => each.length === format.length && each !== format);
-    if (other !== undefined) doubts.push(`dates may be ${format} or ${other}; give --${option} with one of them`);
+    if (other !== undefined) doubts.push(`dates may be ${format} or ${other}; give ${called(option)} with one of them`);
     if (kind === "TIME" && format === defaults.TIME) continue;
     // A format that is the default says that dates are no seconds since 1970.
     found[option] = format;
@@ -214,17 +225,22 @@ function booleanOptions(
   present: (index: number) => string[],
   given: Partial<LoadOptions>,
   notes: string[],
+  called: OptionName,
 ): Partial<LoadOptions> {
   if (given.true_format !== undefined || given.false_format !== undefined || given.use_bit_values === true) return {};
   const values = types.flatMap((type, index) => (type === "BOOLEAN" ? present(index) : []));
   if (values.length === 0) return {};
-  const pair = booleansOf(values);
+  const pair = usualBooleansOf(values);
+  const odd = [...new Set(values)]
+    .filter((value) => !(pair as readonly string[] | undefined)?.includes(value))
+    .slice(0, 4);
+  const wrong = odd.map((value) => quote(value));
   if (pair === undefined) {
-    const wrong = [...new Set(values)].slice(0, 4).map((value) => quote(value));
-    notes.push(`which of ${wrong.join(", ")} is true? Give --true_format and --false_format`);
+    notes.push(`which of ${wrong.join(", ")} is true? Give ${called("true_format")} and ${called("false_format")}`);
     return {};
   }
   const [yes, no] = pair;
+  if (wrong.length > 0) notes.push(`most values are ${quote(yes)} or ${quote(no)}, but not ${wrong.join(", ")}`);
   if (yes === "T") return {};
   return yes === "0x1" ? { use_bit_values: true } : { true_format: yes, false_format: no };
 }
@@ -233,13 +249,16 @@ function differentWidths(
   names: readonly string[],
   rows: readonly (readonly string[])[],
   table: readonly TableColumn[] | undefined,
+  called: OptionName,
 ): string[] {
   if (table === undefined) return [];
   const width = rows[0]?.length ?? 0;
   if (names.length > 0 && names.length < table.length)
     return [`the file has ${pluralize(names.length, "column")}, the table ${table.length}`];
   if (width > table.length)
-    return [`the file has ${pluralize(width, "column")}, the table ${table.length}; --flexible drops the rest`];
+    return [
+      `the file has ${pluralize(width, "column")}, the table ${table.length}; ${called("flexible")} drops the rest`,
+    ];
   return [];
 }
 

@@ -11,12 +11,11 @@ import type { Guess } from "./guess.ts";
 import type { LoadInputs, Sample } from "./inputs.ts";
 import { columnsOfTable } from "./tables.ts";
 import type { TableColumn } from "./tables.ts";
-import { inBytes } from "#cli/format.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode, Output } from "#cli/output.ts";
 import { openConfiguredLoads } from "#cli/wiring.ts";
 import type { Loaded, Progress } from "#client/loads.ts";
-import { pluralize, visible } from "#text.ts";
+import { inBytes, pluralize, visible } from "#text.ts";
 
 /** How many rejected rows are shown; `--json` has them all. */
 const shownErrors = 10;

@@ -9,15 +9,20 @@ import { announceDaemon, withdrawDaemon } from "#control/presence.ts";
 import type { Head } from "#sync/audit/entry.ts";
 import { InputError, UnavailableError } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
+import { exists } from "#files/disk.ts";
 import type { Actor } from "#sync/record.ts";
+import { quarantinedRecords } from "#sync/plans/quarantined.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
+import type { ConsoleOptions } from "#console/console.ts";
 import type { Plans } from "#console/context.ts";
 import type { Control } from "#control/control.ts";
+import { createConnections } from "./connections.ts";
+import { createFormats } from "./formats.ts";
 import { createPeople } from "./people.ts";
-import type { DaemonPeople } from "./people.ts";
+import { createTrials } from "./trials.ts";
 import type { Reloaded } from "./reload.ts";
 
 export type AddRoutes = (app: FastifyInstance, host: Host) => void;
@@ -89,6 +94,13 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       return withStoredPlan({ digest, counts }, { file: store.file(id, "changes"), spill }, filter, read);
     },
     excerpts: ({ id }, filter, read) => withExcerpts({ file: store.file(id, "changes"), spill }, filter, read),
+    quarantined: async ({ id, sameAs }) => {
+      for (const each of [id, sameAs]) {
+        const file = each === undefined ? undefined : store.file(each, "quarantined");
+        if (file !== undefined && (await exists(file))) return quarantinedRecords(file, spill);
+      }
+      return undefined;
+    },
     compare: (shown, now) => comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill),
   };
   let coordinator: LocalCoordinator | undefined;
@@ -101,7 +113,10 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
     },
     warn: (message) => log.warn(message),
   });
-  const routes = await openRoutes(options, control, { plans, people }, () => current());
+  const connections = createConnections({ current: () => current(), embedded: options.embedded, log });
+  const trials = createTrials({ current: () => current(), log });
+  const formats = createFormats(() => current());
+  const routes = await openRoutes(options, control, { plans, people, connections, trials, formats }, () => current());
   let listener: ControlListener | undefined;
   let isStopping = false;
 
@@ -148,9 +163,13 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       isStopping = true;
       control.beginStopping();
       void people.close();
+      void connections.close();
+      void trials.close();
     },
     stop: async () => {
       await people.close();
+      await connections.close();
+      await trials.close();
       await withdrawDaemon(data);
       await listener?.stop();
     },
@@ -161,7 +180,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
 async function openRoutes(
   { configuration, version, log, embedded }: DaemonApiOptions,
   control: Control,
-  { plans, people }: { readonly plans: Plans; readonly people: DaemonPeople },
+  readers: Pick<ConsoleOptions, "plans" | "people" | "connections" | "trials" | "formats">,
   current: () => Configuration,
 ): Promise<AddRoutes> {
   if (configuration.console === false) return control.routes;
@@ -170,8 +189,7 @@ async function openRoutes(
     version,
     log,
     control,
-    plans,
-    people,
+    ...readers,
     ...configuration.console,
     targets: {
       targets: () => Object.keys(current().targets),

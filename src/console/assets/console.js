@@ -27,6 +27,19 @@
     }
   }
 
+  /** Where `g` and a key lead. */
+  const places = {
+    o: ["/", "overview"],
+    r: ["/runs", "runs"],
+    d: ["/doubt", "in doubt"],
+    p: ["/people", "people and groups"],
+    u: ["/rules", "rules"],
+    b: ["/pinboards", "pinboards"],
+    s: ["/connections", "sources and targets"],
+    l: ["/loads", "loads"],
+    a: ["/audit", "audit"],
+  };
+
   /** The dialog that names the keys. */
   function showKeys() {
     let dialog = document.querySelector("dialog#keys");
@@ -38,7 +51,14 @@
         ["j, k", "next, previous row"],
         ["Enter", "open the row"],
         ["/", "search or filter"],
-        ["g o, g r, g d, g p, g b, g a", "overview, runs, in doubt, people and groups, pinboards, audit"],
+        [
+          Object.keys(places)
+            .map((key) => `g ${key}`)
+            .join(", "),
+          Object.values(places)
+            .map(([, what]) => what)
+            .join(", "),
+        ],
         ["?", "this help"],
       ];
       const article = document.createElement("article");
@@ -69,11 +89,13 @@
 
   /** Moves the focus to the first link of another row. */
   function move(step) {
-    const rows = [...document.querySelectorAll("[data-row]")];
+    // The changes of a section that is closed are not there to be visited.
+    const rows = [...document.querySelectorAll("[data-row], .change")].filter((row) => row.checkVisibility());
     if (rows.length === 0) return;
     const current = rows.findIndex((row) => row.contains(document.activeElement));
     const next = rows[Math.min(Math.max(current + step, 0), rows.length - 1)];
     const target = next.matches("a, summary") ? next : (next.querySelector("a, summary") ?? next);
+    if (target.tabIndex < 0) target.tabIndex = -1;
     target.focus();
     next.scrollIntoView({ block: "nearest" });
   }
@@ -87,8 +109,7 @@
     )
       return;
     const { key } = event;
-    const went =
-      before === "g" ? { o: "/", r: "/runs", d: "/doubt", p: "/people", b: "/pinboards", a: "/audit" }[key] : undefined;
+    const went = before === "g" ? places[key]?.[0] : undefined;
     before = key;
     if (went !== undefined) location.assign(went);
     else if (key === "j") move(1);
@@ -101,6 +122,144 @@
       search.focus();
     }
   });
+
+  let unreached;
+
+  /** Says that the daemon is not reached. What is asked of it meanwhile stays in its form. */
+  function tellUnreached(notSent) {
+    if (unreached === undefined) {
+      unreached = document.createElement("div");
+      unreached.className = "notice bad unreached";
+      unreached.setAttribute("role", "alert");
+      document.querySelector("body > header").append(unreached);
+    }
+    const text = notSent
+      ? "Rollcall is not reached: nothing was sent. Try again once this message is gone."
+      : "Rollcall is not reached. This page may be out of date; it is brought up to date once Rollcall is reached again.";
+    if (unreached.textContent !== text) unreached.textContent = text;
+  }
+
+  document.addEventListener("htmx:sse:error", ({ detail }) => {
+    // The session is over: the page asks to sign in, and leads back.
+    if (detail.status === 401) location.reload();
+    // What ends because the page is left is followed by no attempt.
+    else if (detail.connection?.attempt > 0) tellUnreached(false);
+  });
+  /** The first connection is not repeated by itself. */
+  function again({ type, target }) {
+    if (target.id !== "live") return;
+    if (type === "htmx:error") tellUnreached(false);
+    setTimeout(() => target.dispatchEvent(new CustomEvent("again")), 4000);
+  }
+  document.addEventListener("htmx:error", again);
+  document.addEventListener("htmx:response:error", again);
+  document.addEventListener("htmx:sse:after:connection", ({ target }) => {
+    if (unreached === undefined) return;
+    unreached.remove();
+    unreached = undefined;
+    target.dispatchEvent(new CustomEvent("changed"));
+  });
+  document.addEventListener("submit", (event) => {
+    if (unreached === undefined) return;
+    event.preventDefault();
+    tellUnreached(true);
+  });
+  /** A dialog that follows a file on its way to a table. */
+  function uploadDialog(file, table) {
+    const dialog = document.createElement("dialog");
+    dialog.setAttribute("aria-labelledby", "upload-title");
+    const article = document.createElement("article");
+    const title = document.createElement("h2");
+    title.id = "upload-title";
+    title.append(isolated(file), " → ", isolated(table));
+    const told = document.createElement("p");
+    told.setAttribute("role", "status");
+    const bar = document.createElement("progress");
+    bar.max = 1;
+    bar.value = 0;
+    bar.setAttribute("aria-labelledby", "upload-title");
+    const close = document.createElement("button");
+    close.type = "button";
+    close.className = "secondary";
+    close.textContent = "Cancel";
+    close.addEventListener("click", () => dialog.close());
+    article.append(title, bar, told, close);
+    dialog.append(article);
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+    return {
+      dialog,
+      progress: (part) => {
+        bar.value = part;
+        const text = part < 1 ? `${Math.floor(part * 100)} % sent` : "Sent. It is being looked at …";
+        if (told.textContent !== text) told.textContent = text;
+      },
+      fail: (message) => {
+        bar.remove();
+        told.setAttribute("role", "alert");
+        told.className = "bad";
+        told.textContent = message;
+        close.textContent = "Close";
+      },
+    };
+  }
+
+  /** A name keeps its own direction, and shows what is hidden in it. */
+  function isolated(text) {
+    const element = document.createElement("bdi");
+    element.textContent = text.replaceAll(
+      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+      (hidden) => `\\u{${hidden.codePointAt(0).toString(16)}}`,
+    );
+    return element;
+  }
+
+  /** Sends one file to a table, and goes to the page that shows how it would be read. */
+  function upload(place, files) {
+    const { drop, table, largest, largestText } = place.dataset;
+    const [file] = files;
+    if (file === undefined) return;
+    const shown = uploadDialog(files.length > 1 ? `${files.length} files` : file.name, table);
+    if (files.length > 1) return shown.fail("One file at a time: each is looked at before it is loaded.");
+    if (file.size > Number(largest)) return shown.fail(`The file is too large: it may have ${largestText}.`);
+    const form = new FormData();
+    // First, so that the service knows who sends the file.
+    form.append("token", document.querySelector("input[name=token]").value);
+    form.append("file", file);
+    const request = new XMLHttpRequest();
+    request.open("POST", drop);
+    request.responseType = "document";
+    request.upload.addEventListener("progress", ({ loaded, total }) => shown.progress(loaded / Math.max(1, total)));
+    request.addEventListener("load", () => {
+      if (request.status < 400 && request.responseURL !== "") return location.assign(request.responseURL);
+      const told = request.response?.querySelector(".notice")?.textContent.replaceAll(/\s+/g, " ").trim();
+      shown.fail(told || `The service answered ${request.status}. Nothing of the file is stored.`);
+    });
+    request.addEventListener("error", () => shown.fail("The connection broke off. Nothing of the file is stored."));
+    shown.dialog.addEventListener("close", () => request.abort());
+    shown.progress(0);
+    request.send(form);
+  }
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || !form.matches("[data-upload]")) return;
+    event.preventDefault();
+    upload(form, form.querySelector("input[type=file]").files);
+  });
+  // A file that is dropped beside a table would otherwise replace the page.
+  for (const type of ["dragover", "drop", "dragleave"])
+    document.addEventListener(type, (event) => {
+      if (document.querySelector("[data-drop]") === null || !event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      const place = event.target.closest?.("[data-drop]");
+      for (const other of document.querySelectorAll(".over")) other.classList.remove("over");
+      if (type === "dragover") {
+        place?.classList.add("over");
+        event.dataTransfer.dropEffect = place === null ? "none" : "copy";
+      } else if (type === "drop" && place) upload(place, event.dataTransfer.files);
+    });
 
   tellTimes();
   setInterval(tellTimes, 10_000);

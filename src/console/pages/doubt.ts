@@ -9,6 +9,8 @@ export interface SyncInDoubt {
   readonly sync: string;
   readonly run?: RunRecord | undefined;
   readonly doubts: readonly Doubt[];
+  /** Whether the quarantined records are stored, not only their most frequent causes. */
+  readonly hasRecords: boolean;
 }
 
 export interface DoubtPage {
@@ -46,7 +48,7 @@ const titles: Readonly<Record<DoubtKind, string>> = {
   memberships: "Memberships that lead nowhere",
 };
 
-function section({ sync, run, doubts }: SyncInDoubt, now: number): Html {
+function section({ sync, run, doubts, hasRecords }: SyncInDoubt, now: number): Html {
   return html`<section aria-label="${sync}">
     <h2>
       ${name(sync)}
@@ -59,9 +61,20 @@ function section({ sync, run, doubts }: SyncInDoubt, now: number): Html {
           <ul class="causes">
             ${causes.map(({ text }) => html`<li data-row><bdi>${text}</bdi></li>`)}
           </ul>
-          <p class="downloads">Download: <a href="${list(what, sync)}" download>${titles[what]} as CSV</a></p>`,
+          <p class="downloads">
+            Download: <a href="${list(what, sync)}" download>${titles[what]} as CSV</a>
+            <small class="quiet">${content(what, hasRecords)}</small>
+          </p>`,
     )}
   </section>`;
+}
+
+/** What a list has. */
+function content(what: DoubtKind, hasRecords: boolean): string {
+  if (what === "memberships") return "a row for each cause above";
+  return hasRecords
+    ? "a row for each record"
+    : "a row for each cause above: the records of this run are not stored, those of the next one will be";
 }
 
 function list(what: DoubtKind, sync: string): string {

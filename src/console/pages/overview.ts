@@ -1,12 +1,14 @@
 import { changes } from "#plan/change.ts";
-import type { LimitCheck } from "#plan/limits.ts";
+import type { LeavingCounts } from "#plan/departures.ts";
+import { isExpectation } from "#plan/limits.ts";
 import { leavingWords, nameLimits, totalsOf } from "#plan/render/shared.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
+import type { HostedCycle } from "#service/hosted-loads.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { stateOf } from "#sync/run-text.ts";
 import type { Standing } from "#sync/standing.ts";
 import { capitalized } from "#plan/render/shared.ts";
-import { pluralize } from "#text.ts";
+import { formatPrincipals, pluralize } from "#text.ts";
 import {
   closeness,
   countsInShort,
@@ -19,22 +21,31 @@ import {
   state,
   when,
 } from "#console/components.ts";
+import { brokenExpectations, brokenWords, keptAndBroken } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html } from "#console/html.ts";
+import { cycleList } from "#console/pages/loads.ts";
 
 export interface OverviewPage {
   /** In epoch milliseconds. */
   readonly now: number;
   readonly syncs: readonly SyncOverview[];
+  /** The tables and the newest loads, where there are no syncs and whoever looks may load data. */
+  readonly loads?: { readonly tables: number; readonly cycles: readonly HostedCycle[] } | undefined;
 }
 
 export interface SyncOverview extends Standing {
   /** Applied changes, day by day, the oldest first. */
   readonly days: readonly { readonly day: string; readonly changes: number }[];
+  /** Whether whoever looks may begin a run of it. */
+  readonly mayRun: boolean;
 }
 
 /** How many days the sparkline shows. */
 const daysShown = 30;
+
+/** In milliseconds. */
+const dayLength = 86_400_000;
 
 /** @param runs newest first. @param now in epoch milliseconds */
 export function daysOf(runs: readonly RunRecord[], now: number): SyncOverview["days"] {
@@ -45,23 +56,24 @@ export function daysOf(runs: readonly RunRecord[], now: number): SyncOverview["d
     totals.set(on, (totals.get(on) ?? 0) + changes(counts));
   }
   return Array.from({ length: daysShown }, (_, index) => {
-    const on = new Date(now - (daysShown - 1 - index) * 86_400_000).toISOString().slice(0, 10);
+    const on = new Date(now - (daysShown - 1 - index) * dayLength).toISOString().slice(0, 10);
     return { day: on, changes: totals.get(on) ?? 0 };
   });
 }
 
-export function overview({ now, syncs }: OverviewPage): Html {
+export function overview({ now, syncs, loads }: OverviewPage): Html {
   const matters = syncs.flatMap((sync) => mattersOf(sync, now)).sort((a, b) => a.rank - b.rank);
   return html`<h1>Overview</h1>
     ${
       syncs.length === 0
-        ? empty(
+        ? html`${loads !== undefined && serviceAlone(loads, now)}
+          ${empty(
             html`<p>There are no syncs yet.</p>
               <p>
                 Add <code>sources:</code> and <code>syncs:</code> to the configuration, then
                 <code>rollcall reload</code>.
               </p>`,
-          )
+          )}`
         : html`<section aria-labelledby="needs-you">
               <h2 id="needs-you">Needs a person</h2>
               ${matters.length === 0 ? notice("good", quietly(syncs, now)) : matters.map(({ tone, content }) => notice(tone, content))}
@@ -71,6 +83,26 @@ export function overview({ now, syncs }: OverviewPage): Html {
               <div class="cards">${syncs.map((sync) => card(sync, now))}</div>
             </section>`
     }`;
+}
+
+/** What there is to see of a service that nothing is synced with. */
+function serviceAlone({ tables, cycles }: NonNullable<OverviewPage["loads"]>, now: number): Html {
+  return html`<section aria-labelledby="loads">
+    <h2 id="loads">Recent loads</h2>
+    ${
+      cycles.length > 0
+        ? cycleList(cycles, now)
+        : empty(
+            tables === 0
+              ? html`<p>There are no tables yet: name a file of them in <code>service.tables</code>.</p>`
+              : html`<p>
+                  None. <a href="/loads">Load a file into one of ${pluralize(tables, "table")}</a>, or use
+                  <code>rollcall load FILE --table DATABASE.TABLE</code>.
+                </p>`,
+          )
+    }
+    ${cycles.length > 0 && html`<p><a href="/loads">All tables and loads</a></p>`}
+  </section>`;
 }
 
 /** Something that a person should know or do. The lowest rank comes first. */
@@ -113,15 +145,18 @@ function mattersOf(standing: SyncOverview, now: number): Matter[] {
         <a href="${at("/runs", stopped.id)}">Look at the run</a>`,
     );
   }
-  if (overdue)
-    add(
-      3,
-      "bad",
-      html`is overdue:
-      ${lastSuccessAt === undefined ? "no run has ever succeeded" : html`the last success was ${when(lastSuccessAt, now)}`}.`,
-    );
+  if (overdue) add(3, "bad", html`is overdue: ${noSuccess(lastSuccessAt, now)}.`);
+  const broken = lastRun === undefined || waiting.includes(lastRun) ? [] : brokenExpectations(lastRun.expectations);
+  if (lastRun !== undefined && broken.length > 0)
+    add(5, "waiting", html`${brokenWords(broken)}. <a href="${at("/runs", lastRun.id)}#expectations">Look at them</a>`);
   if (caution !== undefined) add(4, "waiting", html`needs approval for every run: ${caution.reason}.`);
   return matters;
+}
+
+function noSuccess(lastSuccessAt: string | undefined, now: number): Html {
+  return lastSuccessAt === undefined
+    ? html`no run has ever succeeded`
+    : html`no success since ${when(lastSuccessAt, now)}`;
 }
 
 /** Nothing to do: what happens next, by itself. */
@@ -136,8 +171,8 @@ function quietly(syncs: readonly SyncOverview[], now: number): Html {
 }
 
 function card(standing: SyncOverview, now: number): Html {
-  const { sync, target, lastRun, lastSuccessAt, running, schedule, nextSlotAt, days } = standing;
-  const closest = closestOf(lastRun);
+  const { sync, target, lastRun, lastSuccessAt, running, schedule, nextSlotAt, days, overdue, mayRun } = standing;
+  const expected = keptAndBroken(lastRun?.expectations);
   const id = running ?? lastRun?.id;
   const leaving = lastRun?.leaving;
   const quarantined = lastRun?.quarantined ?? 0;
@@ -158,22 +193,84 @@ function card(standing: SyncOverview, now: number): Html {
             >
             ${running === undefined && lastRun?.counts !== undefined && countsInShort(lastRun.counts)}`,
       ],
-      ["last success", lastSuccessAt === undefined ? "never" : when(lastSuccessAt, now)],
+      [
+        "last success",
+        overdue
+          ? html`<span class="bad">${noSuccess(lastSuccessAt, now)}</span>`
+          : lastSuccessAt === undefined
+            ? "never"
+            : when(lastSuccessAt, now),
+      ],
       [
         "next run",
         nextSlotAt !== undefined
           ? when(nextSlotAt, now)
           : html`<span class="quiet">${schedule === undefined ? "on demand" : "–"}</span>`,
       ],
-      ["leaving", leaving !== undefined && capitalized(leavingWords(leaving))],
+      ["leaving", leaving !== undefined && html`${capitalized(leavingWords(leaving))}${leavingDays(leaving, now)}`],
       ["quarantined", quarantined > 0 && html`<a href="${at("/doubt")}">${pluralize(quarantined, "record")}</a>`],
-      ["closest limit", closest !== undefined && gauge(closest)],
+      ["closest limit", closestLimits(lastRun)],
+      [
+        "expectations",
+        expected !== undefined &&
+          lastRun !== undefined &&
+          html`<a href="${at("/runs", lastRun.id)}#expectations">${expected}</a>`,
+      ],
     ])}
+    ${mayRun && running === undefined && html`<p class="buttons"><a class="button secondary" href="${at("/syncs", sync, "run")}">Run now…</a></p>`}
   </article>`;
 }
 
-/** The limit with the least room left in the last plan. */
-function closestOf(run: RunRecord | undefined): LimitCheck | undefined {
-  const close = (run?.limits ?? []).filter((check) => closeness(check) > 0);
-  return close.toSorted((a, b) => closeness(b) - closeness(a))[0];
+/** The limit with the least room left in the last plan, and behind it the others that it came near. */
+function closestLimits(run: RunRecord | undefined): Html | false {
+  const close = (run?.limits ?? []).filter((check) => closeness(check) > 0 && !isExpectation(check.limit));
+  const [closest, ...others] = close.toSorted((a, b) => closeness(b) - closeness(a));
+  if (closest === undefined) return false;
+  return html`${gauge(closest)}
+  ${
+    others.length > 0 &&
+    html`<details class="more">
+      <summary>${pluralize(others.length, "further limit")}</summary>
+      ${others.map(gauge)}
+    </details>`
+  }`;
+}
+
+/** How many leave on which of the coming days: a bar for each, and the days with somebody in words. */
+function leavingDays({ days = [] }: LeavingCounts, now: number): Html | false {
+  const last = days.at(-1);
+  if (last === undefined || days.length < 2) return false;
+  const today = Math.floor(now / dayLength);
+  const first = Math.min(today, Date.parse(days[0]?.day ?? last.day) / dayLength);
+  const length = Math.max(daysShown, Date.parse(last.day) / dayLength - first + 1);
+  const most = Math.max(...days.map(({ users, groups }) => users + groups));
+  const width = 5;
+  const words = days.map(({ day, users, groups }) => `${day}: ${formatPrincipals(users, groups)}`);
+  const bars = days.map(({ day, users, groups }, index) => {
+    const height = Math.max(3, (20 * (users + groups)) / most);
+    return html`<rect
+      x="${(Date.parse(day) / dayLength - first) * width}"
+      y="${(20 - height).toFixed(1)}"
+      width="${width - 1}"
+      height="${height.toFixed(1)}"
+    >
+      <title>${words[index]}</title>
+    </rect>`;
+  });
+  return html`<svg
+      class="sparkline leaving"
+      viewBox="0 0 ${length * width} 20"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label="Who leaves, by day"
+    >
+      <rect class="none" y="19" width="${length * width}" height="1" />
+      ${bars}
+    </svg>
+    <details class="more">
+      <summary>${pluralize(days.length, "day")}, until ${last.day}</summary>
+      <ul>
+        ${words.map((each) => html`<li>${each}</li>`)}
+      </ul>
+    </details>`;
 }

@@ -56,6 +56,8 @@ export type Shown =
       readonly message: string;
       readonly problems?: readonly string[];
       readonly status?: number;
+      /** There are rows, too large for a page. */
+      readonly isLarge?: boolean;
     }
   /** It is not there yet, or there is too much on the page: it is fetched by itself. */
   | { readonly kind: "later" }
@@ -107,8 +109,7 @@ export function card({ pinboard, visualization, shown }: Visualization): Html {
     aria-label="${title}"
     ${
       isLater &&
-      html`hx-get="${own}?as=card" hx-trigger="revealed" hx-select="#viz-${id.toLowerCase()}" hx-swap="outerHTML"
-      aria-busy="true"`
+      html`hx-get="${own}?as=card" hx-trigger="revealed" hx-select="#viz-${id.toLowerCase()}" hx-swap="outerHTML"`
     }
   >
     <header>
@@ -128,19 +129,23 @@ export function single({ pinboard, visualization, shown }: Visualization): Html 
       <a href="/pinboards">Pinboards</a> › <a href="${at("/pinboards", pinboard.id)}">${name(pinboard.name)}</a>
     </nav>
     <h1>${name(title)}</h1>
-    ${shown.kind === "problem" && failed(shown)}
+    ${shown.kind === "problem" && html`${failed(shown)} ${shown.isLarge === true && download(own)}`}
     ${
       shown.kind === "rows" &&
       html`${visualization.type === "HEADLINE" && figures(shown.result)}
       ${shown.chart !== undefined && chart(shown.chart)} ${rows(shown.result, title, "all")}
       ${pages({ ...shown.result, count: shown.result.totalRowCount }, (from) => (from === 0 ? own : `${own}?from=${from}`))}
-      ${shown.result.totalRowCount > 0 && html`<p class="downloads">Download: <a href="${own}/download" download>CSV</a></p>`}`
+      ${shown.result.totalRowCount > 0 && download(own)}`
     }`;
 }
 
 /** Whether a table needs more room than a chart. */
 function isBroad(shown: Shown): boolean {
   return shown.kind === "rows" && shown.result.columnNames.length > 3;
+}
+
+function download(own: string): Html {
+  return html`<p class="downloads">Download: <a href="${own}/download" download>CSV</a></p>`;
 }
 
 function addressOf({ id }: HostPinboard, visualization: HostVisualization): string {
@@ -283,7 +288,10 @@ function sizeOf({ rows }: Page, columns: number, length: number): number {
 
 function table({ columnNames, rows }: Page, title: string, columns: number, length: number): Html {
   const shown = columnNames.slice(0, columns);
-  const isNumber = shown.map((_, index) => rows.every((row) => row[index] === null || isNumeric(row[index])));
+  const isNumber = shown.map((_, index) => {
+    const values = rows.map((row) => row[index]).filter((value) => value !== null);
+    return values.length > 0 && values.every((value) => isNumeric(value));
+  });
   const left = columnNames.length - shown.length;
   const isCut = rows.some((row) => row.some((value) => textOf(value).length > length));
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Rows of ${title}">
@@ -316,7 +324,8 @@ function cell(value: unknown, isNumber: boolean, length: number): Html {
   if (value === null || value === undefined)
     return html`<td${isNumber && html` class="number"`}><span class="quiet">–</span></td>`;
   if (isNumber) return html`<td class="number">${cut(textOf(value), length)}</td>`;
-  return html`<td><bdi>${cut(textOf(value), length)}</bdi></td>`;
+  const text = cut(textOf(value), length);
+  return html`<td${text.length > 40 && html` class="long"`}><bdi>${text}</bdi></td>`;
 }
 
 function textOf(value: unknown): string {

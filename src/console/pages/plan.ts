@@ -2,7 +2,6 @@ import type { Cause } from "#plan/causes.ts";
 import { amountOf, describeCause } from "#plan/causes.ts";
 import { changes, shortDigest } from "#plan/change.ts";
 import type { AttributeChange, Change, Counts, KindCounts } from "#plan/change.ts";
-import { expectationLines } from "#plan/render/expectations.ts";
 import { isEmpty, nameLimits, noChange, planFormats, share, totalsOf, worthShowing } from "#plan/render/shared.ts";
 import type { Section } from "#plan/render/shared.ts";
 import { aspects } from "#plan/stored.ts";
@@ -11,6 +10,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { trippedLimits } from "#sync/coordinator/refusals.ts";
 import { formatNumber, pluralize } from "#text.ts";
 import { amount, empty, gauge, name, notice, section, when } from "#console/components.ts";
+import { expectations } from "#console/expectations.ts";
 import { at, exactValue, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import { heading, problem, tabs } from "#console/pages/run.ts";
@@ -77,7 +77,15 @@ export function plan(page: PlanPage): Html {
 export function summary(run: RunRecord, now: number | undefined, changesOf?: (cause: Cause) => string): Html {
   const { counts } = run;
   return html`${verdict(run, now)} ${(!isOpen(run) || run.heldBy !== "limits") && problem(run)}
-  ${counts !== undefined && table(counts)} ${limits(run)} ${expectations(run)} ${causes(run, changesOf)}`;
+  ${counts !== undefined && table(counts)} ${judgement(run, changesOf)}`;
+}
+
+/** What of a record judges its plan. */
+type Judged = Pick<RunRecord, "limits" | "expectations" | "causes">;
+
+/** How a plan stands to limits and expectations, and why its changes are there. */
+export function judgement(run: Judged, changesOf?: (cause: Cause) => string): Html {
+  return html`${limits(run)} ${expectations(run)} ${causes(run, changesOf)}`;
 }
 
 const notStored = empty(
@@ -145,32 +153,12 @@ function amountOrNone(action: "create" | "update" | "delete", count: number): Ht
     : html`<span class="${action}">${amount(action, count)}</span>`;
 }
 
-function limits({ limits: checks }: RunRecord): Html | false {
+function limits({ limits: checks }: Judged): Html | false {
   const shown = worthShowing(checks);
   return shown.length > 0 && section("limits", "Limits", html`<div class="gauges">${shown.map(gauge)}</div>`);
 }
 
-/** What must be true of the users and groups that the run leaves. */
-function expectations({ expectations: checks, causes: all }: RunRecord): Html | false {
-  const lines = expectationLines(checks, { causes: all });
-  return (
-    lines.length > 0 &&
-    section(
-      "expectations",
-      "Expectations",
-      html`<ul class="causes">
-        ${lines.map(
-          ({ tone, text, details }) =>
-            html`<li>
-              <span class="${tone}">${text}</span> ${details.map((line) => html`<br /><small>${line}</small>`)}
-            </li>`,
-        )}
-      </ul>`,
-    )
-  );
-}
-
-function causes({ causes: all = [] }: RunRecord, changesOf: Parameters<typeof summary>[2]): Html | false {
+function causes({ causes: all = [] }: Judged, changesOf: Parameters<typeof summary>[2]): Html | false {
   if (all.every(({ kind }) => kind === "first")) return false;
   const [drift, others] = [all.filter(({ kind }) => kind === "drift"), all.filter(({ kind }) => kind !== "drift")];
   const list = (some: readonly Cause[]): Html =>

@@ -179,7 +179,8 @@ function unexplained({ sync, error }: Unexplained): Html {
 /** Without colours. */
 const plain = (_: unknown, text: string): string => text;
 
-function bySync({ sync, target, records, outcomes, foreign, nearest }: Explanation, called: string): Html {
+/** An explanation in words. */
+export function bySync({ sync, target, records, outcomes, foreign, nearest }: Explanation, called: string): Html {
   const parts = [
     ...outcomes.map((each) => lines(outcomeLines(each))),
     ...foreign.map((each) => lines(foreignLines(each))),

@@ -6,6 +6,7 @@ import type { Stage } from "#sync/sync.ts";
 import { pluralize } from "#text.ts";
 import { lasting } from "#times.ts";
 import { amount, facts, moment, name, notice, section, state, when } from "#console/components.ts";
+import { expectations } from "#console/expectations.ts";
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 
@@ -25,8 +26,8 @@ export function run(page: RunPage): Html {
   const { run: record, now } = page;
   const { id, sync, target } = record;
   return html`${heading(record, now)} ${tabs(record, "run")} ${problem(record)}
-    ${section("stages", "Stages", timeline(page))} ${section("about", "About this run", about(page, link))}
-    ${notes(record)}
+    ${section("stages", "Stages", timeline(page))} ${expectations(record)}
+    ${section("about", "About this run", about(page, link))} ${notes(record)}
     ${mayUndo(page) && html`<p><a class="button secondary" href="${at("/runs", id, "undo")}">Undo…</a></p>`}
     <p class="quiet">
       <small>${name(sync)} → ${name(target)}, run <code>${id}</code></small>
@@ -58,7 +59,8 @@ export function tabs({ id, digest, counts }: RunRecord, current: "run" | "plan")
   </nav>`;
 }
 
-const advice: Readonly<Record<string, string>> = {
+/** What to do about an error, by its advice. */
+export const advice: Readonly<Record<string, string>> = {
   retry: "Nothing needs to be done: the next attempt may succeed.",
   fix: "Change what is wrong first; then run it again.",
   stop: "A person has to look at this before it goes on.",

@@ -12,6 +12,8 @@ export interface RunsPage {
   /** There are earlier ones. */
   readonly more: boolean;
   readonly syncs: readonly string[];
+  /** Those of which whoever looks may begin a run. */
+  readonly runnable: readonly string[];
   readonly filter: {
     readonly sync?: string | undefined;
     readonly state?: string | undefined;
@@ -19,7 +21,7 @@ export interface RunsPage {
   };
 }
 
-export function runs({ now, runs: found, more, syncs, filter }: RunsPage): Html {
+export function runs({ now, runs: found, more, syncs, runnable, filter }: RunsPage): Html {
   const isFiltered = filter.sync !== undefined || filter.state !== undefined;
   return html`<h1>Runs</h1>
     <form method="get" action="/runs" class="filters">
@@ -40,6 +42,12 @@ export function runs({ now, runs: found, more, syncs, filter }: RunsPage): Html 
       <button type="submit" class="secondary">Filter</button>
       ${isFiltered && html`<a href="/runs">Show all</a>`}
     </form>
+    ${
+      runnable.length > 0 &&
+      html`<p class="buttons">
+        ${runnable.map((sync) => html`<a class="button secondary" href="${at("/syncs", sync, "run")}">Run ${name(sync)} now…</a>`)}
+      </p>`
+    }
     ${
       found.length === 0
         ? empty(

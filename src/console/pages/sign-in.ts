@@ -12,8 +12,11 @@ export interface SignInPage {
   readonly of: string;
   readonly username?: string | undefined;
   readonly target?: string | undefined;
-  /** Why the last attempt did not succeed; `retryAfter` in seconds. */
-  readonly problem?: "wrong" | { readonly retryAfter: number } | { readonly message: string } | undefined;
+  /**
+   * Why the last attempt did not succeed, `retryAfter` in seconds; or `ended`: what was to be done came after the end of the
+   * session.
+   */
+  readonly problem?: "wrong" | "ended" | { readonly retryAfter: number } | { readonly message: string } | undefined;
 }
 
 export function signIn({ next, targets, of, username = "", target, problem }: SignInPage): Html {
@@ -58,6 +61,7 @@ export function signIn({ next, targets, of, username = "", target, problem }: Si
 }
 
 function sentence(problem: NonNullable<SignInPage["problem"]>): string {
+  if (problem === "ended") return "Your session has ended, so nothing was done. Sign in, and do it again.";
   if (problem === "wrong") return "The name or the password is wrong.";
   if ("message" in problem) return problem.message;
   return `Too many sign-ins have failed. Try again in ${pluralize(problem.retryAfter, "second")}.`;

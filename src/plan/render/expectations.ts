@@ -15,23 +15,46 @@ export interface ExpectationLine {
   readonly details: readonly string[];
 }
 
-/**
- * Expectations for a person: the broken ones, and how many are met.
- * @param context the causes of the plan, if they are shown with it; `isPlan` is false where there is no plan
- */
+/** The causes of the plan, if they are shown with it; `isPlan` is false where there is no plan. */
+interface LineContext {
+  readonly causes?: readonly Cause[] | undefined;
+  readonly isPlan?: boolean;
+}
+
+/** Every expectation for a person, the met ones, too, in their order. */
+export function eachExpectation(
+  checks: readonly ExpectationCheck[] = [],
+  { causes, isPlan = true }: LineContext = {},
+): (ExpectationLine & { readonly check: ExpectationCheck })[] {
+  const ids = idsOf(causes);
+  return checks.map((check) => {
+    const line = lineOf(check, ids, isPlan);
+    return { ...line, check, details: [...line.details, ...neverSetLines(check)] };
+  });
+}
+
+function idsOf(causes: readonly Cause[] = []): ReadonlySet<string> {
+  return new Set(causes.filter(({ kind }) => kind !== "first").map(({ id }) => id));
+}
+
+function neverSetLines({ neverSet = [] }: ExpectationCheck): string[] {
+  return neverSet.map((attribute) => `entry.${visible(attribute)} is set in no record: is that the attribute's name?`);
+}
+
+/** Expectations for a person: the broken ones, and how many are met. */
 export function expectationLines(
   checks: readonly ExpectationCheck[] = [],
-  { causes = [], isPlan = true }: { readonly causes?: readonly Cause[] | undefined; readonly isPlan?: boolean } = {},
+  { causes, isPlan = true }: LineContext = {},
 ): ExpectationLine[] {
-  const ids = new Set(causes.filter(({ kind }) => kind !== "first").map(({ id }) => id));
+  const ids = idsOf(causes);
   const met = checks.filter(({ state }) => state === "met").length;
   return [
     ...checks.filter(({ state }) => state !== "met").map((check) => lineOf(check, ids, isPlan)),
     ...(met === 0 ? [] : [{ tone: "quiet" as const, text: `${pluralize(met, "expectation")} met`, details: [] }]),
-    ...checks.flatMap(({ name, neverSet = [] }) =>
-      neverSet.map((attribute) => ({
+    ...checks.flatMap((check) =>
+      neverSetLines(check).map((line) => ({
         tone: "waiting" as const,
-        text: `${quote(name)}: entry.${visible(attribute)} is set in no record: is that the attribute's name?`,
+        text: `${quote(check.name)}: ${line}`,
         details: [],
       })),
     ),
@@ -63,8 +86,9 @@ function lineOf(check: ExpectationCheck, causes: ReadonlySet<string>, isPlan: bo
   }
 }
 
-/** `2 users break it, 1 of them new, at most 0 may`. */
+/** `2 users break it, 1 of them new, at most 0 may`; `no user breaks it`. */
 function brokenBy({ over, expect, violations, already, most, numbers }: ExpectationCheck): string {
+  const isMet = violations === 0;
   if (over === undefined) {
     const kinds = (["users", "groups"] as const).filter((kind) => new RegExp(`\\b${kind}\\b`).test(expect));
     const moves = kinds.map((kind) => {
@@ -72,9 +96,11 @@ function brokenBy({ over, expect, violations, already, most, numbers }: Expectat
       const to = before === after ? "" : `${formatNumber(before)} → `;
       return `${to}${pluralize(after, kind.slice(0, -1))}`;
     });
-    return `${visible(expect)} is not true (${moves.join(", ")})`;
+    const figures = moves.length === 0 ? "" : ` (${moves.join(", ")})`;
+    return `${visible(expect)} is ${isMet ? "" : "not "}true${figures}`;
   }
   const one = over.slice(0, -1);
+  if (isMet) return `no ${one} breaks it`;
   const fresh = violations - already;
   const since = already === 0 ? "" : fresh === 0 ? ", in the target already" : `, ${formatNumber(fresh)} of them new`;
   const bound = most === 0 ? "" : `, at most ${formatNumber(most)} may`;

@@ -19,6 +19,7 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
   return {
     setUp: (administrator, hash) => setUp(lookups, administrator, hash),
     account: (name) => queue(() => findAccount(lookups, name)),
+    nameOf: (id) => queue(() => findName(lookups, id)),
     effectiveGroups: (name) => queue(() => findEffectiveGroups(lookups, name)),
     // This process is the only one, and has its own queue.
     inTurn: (work) => work(),
@@ -87,6 +88,13 @@ async function findAccount(connection: Connection, name: string): Promise<Accoun
     [name],
   );
   return account;
+}
+
+async function findName(connection: Connection, id: string): Promise<string | undefined> {
+  const [user] = await connection.rows<{ name: string }>("SELECT name FROM directory.users WHERE id::VARCHAR = $1", [
+    id,
+  ]);
+  return user?.name;
 }
 
 /** UNION meets no group twice. */

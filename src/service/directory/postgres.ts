@@ -102,6 +102,10 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
       );
       return account;
     },
+    nameOf: async (id) => {
+      const [user] = await postgres.rows<{ name: string }>("SELECT name FROM rollcall.users WHERE id::text = $1", [id]);
+      return user?.name;
+    },
     effectiveGroups: async (name) => {
       const rows = await postgres.rows<{ name: string }>(
         // UNION meets no group twice.

@@ -33,6 +33,8 @@ export interface DirectoryStore {
   setUp(administrator: string, hash: string | undefined): Promise<boolean>;
   /** The account of a user; undefined when there is none. */
   account(name: string): Promise<Account | undefined>;
+  /** The name of the user of an id; undefined when there is none any more. */
+  nameOf(id: string): Promise<string | undefined>;
   /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
   /** Runs what will write, after everybody else who asked before (B.8). Reading needs no turn. */

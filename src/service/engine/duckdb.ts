@@ -10,7 +10,7 @@ import { inTime } from "./engine.ts";
 import type { Engine, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { interruptible, meaningOf, readPage, soleStatement } from "./query.ts";
-import { define, findTable } from "./tables.ts";
+import { define, findTable, listTables } from "./tables.ts";
 import { writeTable } from "./write.ts";
 
 export interface DuckDbOptions {
@@ -110,6 +110,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
         ),
       );
     },
+    list: () => databases.use((connection) => connection.transaction(() => listTables(connection, databases.names()))),
     openStage: databases.openStage,
     write: async ({ connection }, table, writing, signal) => {
       await inTurn(table, async () => {

@@ -37,6 +37,21 @@ export interface Table {
   readonly primaryKey: readonly string[];
 }
 
+/** A table in a list. */
+export interface ListedTable {
+  readonly database: string;
+  readonly schema: string;
+  readonly name: string;
+  /** With their types as SQL has them: `BIGINT`, `DECIMAL(9,2)`. */
+  readonly columns: readonly { readonly name: string; readonly type: string; readonly nullable: boolean }[];
+  readonly primaryKey: readonly string[];
+  readonly rows: number;
+  /** Counting them would take long: `rows` is what the engine takes the number for. */
+  readonly isEstimated: boolean;
+  /** Why loads cannot write to it, for a person. */
+  readonly problem?: string | undefined;
+}
+
 /** The column that numbers staged rows: `row_number`, or another name if the table has a column of that name. */
 export function rowNumberOf(columns: readonly Pick<Column, "name">[]): string {
   const taken = new Set(columns.map(({ name }) => name.toLowerCase()));
@@ -150,6 +165,8 @@ export interface Engine {
   execute(database: string | undefined, sql: string, signal: AbortSignal, sink: RowSink): Promise<number>;
   /** The table of this name; undefined if there is none. */
   find(name: TableName): Promise<Table | undefined>;
+  /** All tables that loads may write to, by name. */
+  list(): Promise<readonly ListedTable[]>;
   /** Opens a stage for a load. */
   openStage(): Promise<Stage>;
   /**

@@ -1,8 +1,10 @@
+import { listValue } from "@duckdb/node-api";
 import type { Connection } from "#duckdb/database.ts";
 import { identifier } from "#duckdb/database.ts";
 import { firstLineOf, InputError } from "#errors.ts";
+import { ledgerName } from "./databases.ts";
 import type { Databases } from "./databases.ts";
-import type { Column, ColumnType, Table } from "./engine.ts";
+import type { Column, ColumnType, ListedTable, Table } from "./engine.ts";
 import { hasWords, nameAt, splitStatements } from "./statements.ts";
 import type { Statement } from "./statements.ts";
 
@@ -60,6 +62,67 @@ export async function findTable(
   };
 }
 
+/** Counting more rows than these takes longer than a person should wait. */
+const mostCounted = 200_000_000;
+
+/** The tables of databases, by name. */
+export async function listTables(connection: Connection, databases: readonly string[]): Promise<ListedTable[]> {
+  const tables = await connection.rows<ListedRow>(
+    `SELECT database_name AS database, schema_name AS schema, table_name AS name, estimated_size::DOUBLE AS estimated,
+       (SELECT list({name: column_name, type: data_type, nullable: is_nullable} ORDER BY column_index)
+        FROM duckdb_columns() c WHERE c.database_name = t.database_name AND c.table_oid = t.table_oid)::JSON::VARCHAR AS columns,
+       (SELECT any_value(constraint_column_names) FROM duckdb_constraints() k
+        WHERE k.database_name = t.database_name AND k.table_oid = t.table_oid AND constraint_type = 'PRIMARY KEY') AS key
+     FROM duckdb_tables() t
+     WHERE list_contains($1, database_name) AND NOT (schema_name = 'main' AND table_name = $2)
+     ORDER BY ALL`,
+    [listValue([...databases]), ledgerName],
+  );
+  const isCounted = tables.reduce((sum, { estimated }) => sum + estimated, 0) <= mostCounted;
+  const counts = isCounted && tables.length > 0 ? await countRows(connection, tables) : [];
+  return tables.map(({ database, schema, name: called, estimated, columns: json, key }, index) => {
+    const columns = JSON.parse(json) as ListedTable["columns"];
+    const problems = columns.flatMap(({ name, type }) => {
+      const problem = unsupported(name, type);
+      return problem === undefined ? [] : [problem];
+    });
+    return {
+      database,
+      schema,
+      name: called,
+      columns,
+      primaryKey: key ?? [],
+      rows: counts[index] ?? estimated,
+      isEstimated: !isCounted,
+      problem: problems.length === 0 ? undefined : problems.join("; "),
+    };
+  });
+}
+
+interface ListedRow extends Pick<ListedTable, "database" | "schema" | "name"> {
+  readonly estimated: number;
+  readonly columns: string;
+  readonly key: string[] | null;
+}
+
+async function countRows(connection: Connection, tables: readonly ListedRow[]): Promise<number[]> {
+  const counts = tables.map(
+    ({ database, schema, name }, index) =>
+      `SELECT ${index} AS position, count(*)::DOUBLE AS rows FROM ${[database, schema, name].map(identifier).join(".")}`,
+  );
+  const rows = await connection.rows<{ rows: number }>(`${counts.join(" UNION ALL ")} ORDER BY position`);
+  return rows.map(({ rows: count }) => count);
+}
+
+/** Why loads cannot write to a column; undefined: they can. */
+function unsupported(name: string, type: string): string | undefined {
+  return isColumnType(baseOf(type)) ? undefined : `column ${name} is of type ${type}; give it one of ${typeList}`;
+}
+
+function baseOf(type: string): string {
+  return type.startsWith("DECIMAL(") ? "DECIMAL" : type;
+}
+
 /** The columns of a table in order; for a type that loads cannot write, the problem instead. */
 async function columnsOf(
   connection: Connection,
@@ -79,8 +142,8 @@ async function columnsOf(
     [database, table],
   );
   return rows.map(({ name, type, nullable, width, scale }) => {
-    const base = type.startsWith("DECIMAL(") ? "DECIMAL" : type;
-    if (!isColumnType(base)) return { problem: `column ${name} is of type ${type}; give it one of ${typeList}` };
+    const base = baseOf(type);
+    if (!isColumnType(base)) return { problem: unsupported(name, type) ?? "" };
     if (base !== "DECIMAL") return { name, type: base, nullable };
     return { name, type: base, nullable, width: width ?? 18, scale: scale ?? 0 };
   });

@@ -15,17 +15,27 @@ export interface Cycle {
   readonly id: string;
   /** The id of the account that started it. */
   readonly owner: string;
-  readonly parameters: LoadParameters;
+  /** The name of the file that was dropped on the table; undefined: it was begun by a client. */
+  readonly file: string | undefined;
+  parameters(): LoadParameters;
   /** In epoch milliseconds. */
   readonly started: number;
   /** The file of the rejected rows (A.13), which need not exist. */
   readonly badRecords: string;
   isIngesting(): boolean;
+  /** Whether somebody still looks at how its file would be read. It ends sooner than others. */
+  isDraft(): boolean;
   /** How it ended; undefined while it goes on. */
   outcome(): Outcome | undefined;
   status(): LoadStatus;
   /** When anything happened last, in epoch milliseconds. Infinity while something does. */
   lastActive(): number;
+  /** Counts as use: whoever looks at a draft has not abandoned it. */
+  use(): void;
+  /** Changes what it is loaded with, as long as it takes chunks. Returns false when it does not. */
+  configure(parameters: LoadParameters): Promise<boolean>;
+  /** The files of the chunks that have arrived, in the order of their rows. */
+  arrived(): readonly string[];
   /** Begins a chunk. This decides its place among those without an id (A.8). */
   beginUpload(id: string | undefined): Upload;
   /**
@@ -63,6 +73,8 @@ export function chunkFolder(folder: string): string {
 export interface CycleSettings extends Limits {
   /** Takes the record of a cycle that has ended, which is no longer in its folder then. */
   readonly remember: (record: CycleRecord) => Promise<void>;
+  /** Is called when a chunk begins to arrive, and when it is there or given up. */
+  readonly changed?: (() => void) | undefined;
 }
 
 /** Creates a cycle on disk. `folder` must not be there yet. */
@@ -85,12 +97,14 @@ export function openCycle(
   arrived: readonly Chunk[],
   settings: CycleSettings,
 ): Cycle {
-  const { id, owner, parameters, started } = initial;
+  const { id, owner, file, started } = initial;
+  const { changed = () => undefined } = settings;
   const place = chunkFolder(folder);
   const badRecords = join(folder, "bad_records");
   let record = initial;
   const chunks = new Map(arrived.map((chunk) => [keyOf(chunk), chunk]));
   const arriving = new Set<Arriving>();
+  let used = 0;
   let arrivals = Math.max(0, ...arrived.map((chunk) => chunk.arrival));
   /** Changes of the cycle follow each other. */
   const alone = createQueue();
@@ -126,10 +140,12 @@ export function openCycle(
   return {
     id,
     owner,
-    parameters,
+    file,
+    parameters: () => record.parameters,
     started,
     badRecords,
     isIngesting,
+    isDraft: () => isIngesting() && file !== undefined,
     ended: ended.promise,
     outcome: () => record.outcome,
     status: () => {
@@ -138,8 +154,18 @@ export function openCycle(
     },
     lastActive: () => {
       if (record.outcome !== undefined) return record.outcome.ended;
-      return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : received().until;
+      return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : Math.max(received().until, used);
     },
+    use: () => {
+      used = Date.now();
+    },
+    configure: (parameters) =>
+      alone(async () => {
+        if (!isIngesting()) return false;
+        await save({ ...record, parameters });
+        return true;
+      }),
+    arrived: () => inOrder(chunks.values()).map((chunk) => join(place, chunk.file)),
     chunks: () => {
       return (record.chunks ?? []).map((file) => join(place, file));
     },
@@ -156,6 +182,7 @@ export function openCycle(
       };
       const upload = createArriving(place, hasRoom);
       arriving.add(upload);
+      changed();
       return {
         write: upload.write,
         publish: () =>
@@ -174,6 +201,7 @@ export function openCycle(
           }),
         end: async () => {
           arriving.delete(upload);
+          changed();
           await upload.discard();
         },
       };
@@ -214,6 +242,8 @@ export interface CycleRecord {
   readonly id: string;
   /** The id of the account that started it. */
   readonly owner: string;
+  /** The name of the file that was dropped on the table. */
+  readonly file?: string | undefined;
   readonly parameters: LoadParameters;
   readonly started: number;
   readonly stage: InternalStage;

@@ -10,6 +10,8 @@ export interface EndedCycles {
   find(id: string): Promise<CycleRecord | undefined>;
   /** Those that an account started and that ended after then, in epoch milliseconds. */
   of(owner: string, after: number): Promise<CycleRecord[]>;
+  /** The last ones to end that an account started, or anybody, and that ended after then, in epoch milliseconds. */
+  newest(owner: string | undefined, after: number, limit: number): Promise<CycleRecord[]>;
   /** The ids of all. */
   ids(): Promise<ReadonlySet<string>>;
   /** Forgets those that ended before then, in epoch milliseconds. @returns their ids */
@@ -37,6 +39,11 @@ export async function openEndedCycles(stored: Records): Promise<EndedCycles> {
       return record;
     },
     of: (owner, after) => records("owner = $1 AND ended > $2", owner, BigInt(Math.round(after))),
+    newest: (owner, after, limit) => {
+      const of = owner === undefined ? "" : "owner = $3 AND ";
+      const values = [BigInt(Math.round(after)), BigInt(limit), ...(owner === undefined ? [] : [owner])];
+      return records(`${of}ended > $1 ORDER BY ended DESC LIMIT $2`, ...values);
+    },
     ids: async () => {
       const rows = await stored.rows<{ id: string }>(`SELECT id FROM ${table}`);
       return new Set(rows.map(({ id }) => id));

@@ -40,17 +40,24 @@ export interface LoadOptions extends Limits {
 
 /** The load cycles of the service (specification 3). */
 export interface Loads {
-  start(owner: string, parameters: LoadParameters): Promise<Cycle>;
+  /** @param file the name of a file that was dropped on the table: the cycle is a draft until it is committed */
+  start(owner: string, parameters: LoadParameters, file?: string): Promise<Cycle>;
   /** The cycle of that id; undefined when there is none, or when it has expired. */
   find(id: string): Promise<Cycle | undefined>;
   /** The status of each that an account started, the oldest first. */
   statuses(owner: string): Promise<readonly LoadStatus[]>;
+  /** The newest that an account started, or anybody, the newest first. */
+  newest(owner: string | undefined, limit: number): Promise<readonly Cycle[]>;
   /** The table that the cycle is for, or undefined. */
   table(cycle: Cycle): Promise<Table | undefined>;
   /** Loads the cycle in the background, once. Returns the number of chunks if it is not the expected one. */
   commit(cycle: Cycle, expected: number | undefined): Promise<{ readonly arrived: number } | undefined>;
   /** Ends the cycle at any stage. When this returns, nothing is being written any more (A.9). */
   cancel(cycle: Cycle): Promise<void>;
+  /** @param listener is called whenever a cycle begins, takes a chunk, is committed or ends. @returns what stops that */
+  subscribe(listener: () => void): () => void;
+  /** Whether chunks are arriving or being loaded. */
+  isBusy(): boolean;
   /** How many cycles take chunks or are being loaded. */
   count(): number;
   /** Stops running loads; the next start repeats them. */
@@ -74,6 +81,9 @@ function patienceOf(bytes: number): number {
   return 10 * 60_000 + bytes / 1000;
 }
 
+/** How long a draft stays that nobody looks at, in milliseconds. */
+const draftLife = 3_600_000;
+
 type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Outcome, "ended">;
 
 /** Opens the cycles of a folder and repeats commits that were cut off (A.24). */
@@ -82,16 +92,20 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   /** Those that have not ended. */
   const cycles = new Map<string, Cycle>();
   const ended = await openEndedCycles(records);
-  const settings: CycleSettings = { ...options, remember: ended.add };
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const enqueue = createQueue(width);
   const stopping = new AbortController();
+  const listeners = new Set<() => void>();
+  const changed = (): void => {
+    for (const listener of listeners) listener();
+  };
+  const settings: CycleSettings = { ...options, remember: ended.add, changed };
 
   /** Its commit was acknowledged: while files cannot be opened, it waits instead of failing. */
   async function loadWithHandles(cycle: Cycle, signal: AbortSignal): Promise<Outcome> {
     const patience = patienceOf(Number(cycle.status().bytes_written));
-    const { id, parameters, badRecords } = cycle;
-    const job: LoadJob = { id, parameters, badRecords, chunks: cycle.chunks() };
+    const { id, badRecords } = cycle;
+    const job: LoadJob = { id, parameters: cycle.parameters(), badRecords, chunks: cycle.chunks() };
     for (;;) {
       try {
         return await progress.watch(`load ${id}`, patience, () => worker.load(job, signal));
@@ -130,10 +144,11 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   }
 
   function report(cycle: Cycle, { code, rowsWritten, ignoredRows, ended }: EndedAs): void {
-    const { target } = cycle.parameters;
+    const { target } = cycle.parameters();
     const bytes = Number(cycle.status().bytes_written);
     const seconds = (ended - cycle.started) / 1000;
     observe({ database: target.database.toLowerCase(), code, rowsWritten, ignoredRows, bytes, seconds });
+    changed();
   }
 
   /** Retries, so that a full disk does not leave a client polling forever. After a stop, the engine knows if it was written. */
@@ -155,7 +170,8 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
     loading.set(cycle, { controller, over });
   }
 
-  const hasExpired = (cycle: Cycle): boolean => Date.now() - cycle.lastActive() >= expireAfter;
+  const hasExpired = (cycle: Cycle): boolean =>
+    Date.now() - cycle.lastActive() >= (cycle.isDraft() ? Math.min(expireAfter, draftLife) : expireAfter);
 
   async function sweep(): Promise<void> {
     for (const cycle of cycles.values()) {
@@ -186,11 +202,12 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
   timer.unref();
 
   return {
-    start: async (owner, parameters) => {
+    start: async (owner, parameters, file) => {
       const id = randomUUID();
-      const record = { id, owner, parameters, started: Date.now(), stage: "INGESTING" } as const;
+      const record = { id, owner, file, parameters, started: Date.now(), stage: "INGESTING" } as const;
       const cycle = await createCycle(join(folder, id), record, settings);
       cycles.set(id, cycle);
+      changed();
       return cycle;
     },
     find: async (id) => {
@@ -209,11 +226,23 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       const statuses = [...over, ...active.map((cycle) => cycle.status()).filter((each) => !ids.has(each.cycle_id))];
       return statuses.sort((a, b) => Number(a.start_time) - Number(b.start_time));
     },
-    table: (cycle) => worker.find(targetOf(cycle.parameters)),
+    newest: async (owner, limit) => {
+      const active = [...cycles.values()].filter((cycle) => owner === undefined || cycle.owner === owner);
+      const known = new Set(active.map(({ id }) => id));
+      const records = await ended.newest(owner, Date.now() - expireAfter, limit);
+      const over = records
+        .filter(({ id }) => !known.has(id))
+        .map((record) => openCycle(join(folder, record.id), record, [], settings));
+      return [...active.filter((cycle) => !hasExpired(cycle)), ...over]
+        .sort((a, b) => b.started - a.started)
+        .slice(0, limit);
+    },
+    table: (cycle) => worker.find(targetOf(cycle.parameters())),
     commit: async (cycle, expected) => {
       const result = await cycle.commit(expected);
       if (typeof result === "object") return result;
       if (result) begin(cycle);
+      changed();
       return undefined;
     },
     cancel: async (cycle) => {
@@ -227,6 +256,11 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       job?.controller.abort(new UnavailableError("the load was cancelled"));
       await job?.over;
     },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    isBusy: () => [...cycles.values()].some((cycle) => cycle.lastActive() === Infinity),
     count: () => [...cycles.values()].filter((cycle) => cycle.outcome() === undefined && !hasExpired(cycle)).length,
     close: async () => {
       clearInterval(timer);
@@ -238,8 +272,8 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
 }
 
 /**
- * The cycles that an earlier process left in a folder (A.24). Incomplete cycles and chunks are removed, and of ended ones
- * all but their rejected rows.
+ * The cycles that an earlier process left in a folder (A.24). Incomplete cycles, drafts and incomplete chunks are removed,
+ * and of ended ones all but their rejected rows.
  */
 async function recoverCycles(
   folder: string,
@@ -258,7 +292,8 @@ async function recoverCycles(
       const isOld = record?.stage === "DONE" && !known.has(name);
       if (isOld) await ended.add(record);
       if (isOld || known.has(name)) await removeEnded(place);
-      else if (record === undefined) await rm(place, { recursive: true, force: true });
+      else if (record === undefined || (record.stage === "INGESTING" && record.file !== undefined))
+        await rm(place, { recursive: true, force: true });
       else cycles.push(openCycle(place, record, await recoverChunks(chunkFolder(place)), settings));
     } catch (error) {
       // It stays for a person to look at; the other cycles go on.

@@ -1,7 +1,7 @@
 import type { TableName } from "#service/engine/engine.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
-import { isUnderstood } from "./strptime.ts";
+import { isUnderstood, parseTime } from "./strptime.ts";
 
 /** The most errors that are described, whatever the client asks for: the status holds all of them. */
 const mostErrors = 10_000;
@@ -16,6 +16,12 @@ export function readStartRequest(body: string): LoadParameters | undefined {
   }
   const parsed = loadParameters.safeParse(value);
   return parsed.success && formatsOf(formatOf(parsed.data)).every(isUnderstood) ? parsed.data : undefined;
+}
+
+/** @throws {InputError} when a format of dates or times is not understood: which, and why */
+export function checkFormats(parameters: LoadParameters): void {
+  for (const format of formatsOf(formatOf(parameters)))
+    parseTime("''", { format, skipSecondFraction: false, secondFractionStart: "." });
 }
 
 /** The formats in effect, whatever columns the table has (A.18). */

@@ -19,9 +19,10 @@ export interface Caller {
 export interface Callers {
   /**
    * The user of the request's session; undefined without a session, or when the user has been deleted.
+   * @param isUse whether this counts as a use of the session; default: true
    * @throws {HttpError} 500 when the session store fails (A.25)
    */
-  find(request: FastifyRequest): Promise<Caller | undefined>;
+  find(request: FastifyRequest, isUse?: boolean): Promise<Caller | undefined>;
   /**
    * Who is calling, when they have one of the privileges.
    * @throws {HttpError} 401, 403, 500
@@ -49,9 +50,9 @@ export interface CallerOptions {
 }
 
 export function createCallers({ sessions, directory, administrator, privileges }: CallerOptions): Callers {
-  async function find(request: FastifyRequest): Promise<Caller | undefined> {
+  async function find(request: FastifyRequest, isUse = true): Promise<Caller | undefined> {
     const token = request.cookies[sessionCookie];
-    const user = token === undefined ? undefined : await sessions.find(token);
+    const user = token === undefined ? undefined : await sessions.find(token, isUse);
     if (token === undefined || user === undefined) return undefined;
     if (sessions.isLocal(token)) request.exchange.isOwn = true;
     const account = await directory.account(user.name);
@@ -67,7 +68,7 @@ export function createCallers({ sessions, directory, administrator, privileges }
   }
 
   return {
-    find: (request) => authenticating(() => find(request)),
+    find: (request, isUse) => authenticating(() => find(request, isUse)),
     require: (request, ...required) =>
       authenticating(async () => {
         const caller = await find(request);

@@ -4,6 +4,7 @@ import { addAbortSignal } from "node:stream";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { readMultipart } from "#http/multipart.ts";
 import { CapacityError } from "#service/loads/capacity.ts";
 import { longestId } from "#service/loads/chunks.ts";
 import type { Cycle } from "#service/loads/cycle.ts";
@@ -19,7 +20,6 @@ import type { Route } from "#wire/routes.ts";
 import { HttpError, text, unverified } from "./answers.ts";
 import { openSession } from "./callers.ts";
 import type { Caller, Callers, LoginSettings } from "./callers.ts";
-import { readMultipart } from "./form.ts";
 import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "./request.ts";
 
 /** Family A (specification 4.1). */
@@ -166,8 +166,8 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
   });
 
   add(loadRoutes.inputSummary, async (request) => {
-    const { parameters } = await get(request);
-    return JSON.stringify({ load_params: parameters });
+    const cycle = await get(request);
+    return JSON.stringify({ load_params: cycle.parameters() });
   });
 
   refuseOtherMethods(app, familyA, loadRoutes);

@@ -28,8 +28,11 @@ export interface Sessions {
   openLocal(user: SessionUser): string;
   /** Whether it was opened with `openLocal`. */
   isLocal(token: string): boolean;
-  /** The user of the session with this token; undefined when it has ended or never existed. Counts as a use. */
-  find(token: string): Promise<SessionUser | undefined>;
+  /**
+   * The user of the session with this token; undefined when it has ended or never existed.
+   * @param isUse whether this counts as a use, from which the idle time begins anew; default: true
+   */
+  find(token: string, isUse?: boolean): Promise<SessionUser | undefined>;
   end(token: string): Promise<void>;
   /** The number of open sessions that this process knows: all of them, unless several share the records. */
   count(): number;
@@ -171,11 +174,12 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
       return token;
     },
     isLocal: (token) => sessions.get(digestOf(token))?.kind === "local",
-    find: async (token) => {
+    find: async (token, isUse = true) => {
       const digest = digestOf(token);
       const session = await current(digest);
       const now = records.now();
       if (session === undefined || hasEnded(session, now)) return undefined;
+      if (!isUse) return session.user;
       session.lastUsed = now;
       if (session.kind !== "local") used.add(digest);
       return session.user;

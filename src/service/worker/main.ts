@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
+import { preview } from "#service/loads/preview.ts";
 import type { Format } from "#service/pinboards/request.ts";
 import { createAnswerWriter } from "./answer-writer.ts";
 import { received, sent } from "./messages.ts";
@@ -116,6 +117,8 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
     return null;
   }
   if (kind === "find") return open.find(task.name);
+  if (kind === "tables") return open.list();
+  if (kind === "preview") return preview(task.job, open, signal);
   if (kind === "load") return load(task.job, open, signal);
   return kind === "execute"
     ? written(id, state, task.file, "COMPACT", (sink) => open.execute(task.database, task.sql, signal, sink))

@@ -1,7 +1,8 @@
 import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
-import type { Query, Table, TableName } from "#service/engine/engine.ts";
+import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
+import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/request.ts";
 
@@ -9,6 +10,8 @@ import type { Format } from "#service/pinboards/request.ts";
 export type Task =
   | { readonly kind: "define"; readonly sql: string; readonly origin: string }
   | { readonly kind: "find"; readonly name: TableName }
+  | { readonly kind: "tables" }
+  | { readonly kind: "preview"; readonly job: PreviewJob }
   | { readonly kind: "load"; readonly job: LoadJob }
   | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
   | { readonly kind: "query"; readonly query: Query; readonly format: Format; readonly file: string };
@@ -17,6 +20,8 @@ export type Task =
 export interface Results {
   readonly define: null;
   readonly find: Table | undefined;
+  readonly tables: readonly ListedTable[];
+  readonly preview: Preview;
   readonly load: Outcome;
   readonly execute: WrittenRows;
   readonly query: WrittenRows;

@@ -7,10 +7,11 @@ import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import { queriesOf, tookTooLong } from "#service/engine/engine.ts";
-import type { Query, Table, TableName } from "#service/engine/engine.ts";
+import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import { isOutOfMemory, outOfMemory } from "#service/loads/capacity.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
+import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/request.ts";
 import type { Task, WrittenRows } from "./messages.ts";
@@ -40,6 +41,10 @@ export interface Worker {
   define(sql: string, origin: string): Promise<void>;
   /** As `Engine.find`. */
   find(name: TableName): Promise<Table | undefined>;
+  /** As `Engine.list`. */
+  tables(): Promise<readonly ListedTable[]>;
+  /** The first rows of a file as a load would read them. @throws {InputError} when it cannot be read like this */
+  preview(job: PreviewJob, signal: AbortSignal): Promise<Preview>;
   /** Loads a committed cycle. It begins again when the process ends meanwhile: a load is written once (A.24). */
   load(job: LoadJob, signal: AbortSignal): Promise<Outcome>;
   /** As `Engine.execute`. The answer has to be released. @throws {UnavailableError} when it took too much memory */
@@ -194,6 +199,14 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
     find: (name) => {
       const task = { kind: "find", name } as const;
       return repeated(task, () => worker.run(task, none));
+    },
+    tables: () => {
+      const task = { kind: "tables" } as const;
+      return repeated(task, () => worker.run(task, none));
+    },
+    preview: (job, signal) => {
+      const task = { kind: "preview", job } as const;
+      return repeated(task, () => worker.run(task, signal));
     },
     load: async (job, signal) => {
       const task = { kind: "load", job } as const;

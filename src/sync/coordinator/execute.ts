@@ -1,6 +1,7 @@
+import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
-import { hasSucceeded, isOpen } from "#sync/record.ts";
+import { hasReadAll, hasSucceeded, isOpen } from "#sync/record.ts";
 import type { RunRecord, StageRecord } from "#sync/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
@@ -120,7 +121,7 @@ async function execute(
         watcher.warn?.(message);
       },
       report: async (report) => {
-        const { plan, limits, waiting, subjects, departures, quarantined, causes, expectations } = report;
+        const { plan, limits, waiting, subjects, departures, quarantined, causes, expectations, sources } = report;
         const leaving = departures === undefined ? run.leaving : leavingCounts(departures);
         const notes = [...report.notes, ...remarks];
         update({
@@ -134,6 +135,7 @@ async function execute(
           causes,
           expectations,
           quarantined: quarantined ?? run.quarantined,
+          sources: sources ?? run.sources,
         });
         await watcher.report?.({ ...report, notes });
       },
@@ -144,6 +146,13 @@ async function execute(
               await store.save(storeAs, connection, planned);
               update({ kept: true });
             },
+      storeQuarantined: async ({ connection }) => {
+        if (!hasReadAll(run)) return;
+        // Without them the notes still have the most frequent causes.
+        await store.saveQuarantined(run.id, connection).catch((error: unknown) => {
+          warnings.push(`the quarantined records cannot be stored: ${messageOf(error)}`);
+        });
+      },
       applying: async () => {
         update({ sentAt: timestamp(context) });
         await journal.put(run);

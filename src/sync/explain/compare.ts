@@ -9,6 +9,7 @@ import { createPlan } from "#plan/diff.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { loadBaseline } from "#sync/planning/baseline.ts";
+import type { Kind } from "#principals/principal.ts";
 import { makeDesired } from "#sync/planning/desired.ts";
 import type { Desired } from "#sync/planning/desired.ts";
 import { watch } from "#sync/interruption.ts";
@@ -50,16 +51,10 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     const { place, name } = after;
     await openLedger(connection, { folder: join(options.folder, "ledgers"), place, sync: name, mode: "read", signal });
     const baseline = after.causes ? await loadBaseline(connection, options.folder, name) : undefined;
-    const target = listedOnce(after.target, workbench);
-    const required = after.sources.length === 1 ? after.rules.required() : undefined;
-    const remember = rememberingSources({ attributes: wantedByBoth(before, after), required }, workbench);
-    const make = (sync: Sync): Promise<Desired> => {
-      const sources = sync.sources.map(({ source, ...rest }) => Object.assign(rest, { source: remember(source) }));
-      return makeDesired({ ...sync, sources, target }, workbench, { ...options, baseline, signal });
-    };
-    await make(before);
+    const [first, second] = readOnce(before, after, workbench);
+    await makeDesired(first, workbench, { ...options, baseline, signal });
     await connection.run("ALTER TABLE desired RENAME TO desired_before");
-    const desired = await make(after);
+    const desired = await makeDesired(second, workbench, { ...options, baseline, signal });
     await connection.run("DROP TABLE actual; ALTER TABLE desired_before RENAME TO actual");
     await options.report({ plan: await createPlan(connection), desired });
   } catch (error) {
@@ -68,6 +63,29 @@ export async function compare(before: Sync, after: Sync, options: CompareOptions
     watching.end();
     await workbench.close();
   }
+}
+
+/**
+ * Two syncs to one target that see the same: a source that both have (the same `Source`) is read once, and the target is
+ * listed once.
+ * @param workbench has the files with what was read
+ * @param leavesOut says which attributes are not read, whatever the rules want
+ */
+export function readOnce(
+  before: Sync,
+  after: Sync,
+  workbench: Workbench,
+  leavesOut?: LeavesOut,
+): readonly [before: Sync, after: Sync] {
+  const target = listedOnce(after.target, workbench);
+  const required = after.sources.length === 1 ? after.rules.required() : undefined;
+  const attributes = wantedByBoth(before, after, leavesOut);
+  const remember = rememberingSources({ attributes, required }, workbench, leavesOut);
+  const share = (sync: Sync): Sync => {
+    const sources = sync.sources.map(({ source, ...rest }) => ({ ...rest, source: remember(source) }));
+    return { ...sync, sources, target };
+  };
+  return [share(before), share(after)];
 }
 
 /** The target, listed once: later lists are copies of the first. */
@@ -84,36 +102,60 @@ function listedOnce(target: Target, workbench: Workbench): Target {
   };
 }
 
-function wantedByBoth(before: Sync, after: Sync): WantedAttributes | undefined {
+/** Whether an attribute of records of a kind is not read. */
+type LeavesOut = (kind: Kind, attribute: string) => boolean;
+
+function wantedByBoth(before: Sync, after: Sync, leavesOut?: LeavesOut): WantedAttributes | undefined {
   const [one, other] = [before.rules.attributes(), after.rules.attributes()];
   if (one === undefined || other === undefined) return undefined;
-  return { users: [...one.users, ...other.users], groups: [...one.groups, ...other.groups] };
+  const wanted = (kind: Kind): string[] =>
+    [...one[`${kind}s`], ...other[`${kind}s`]].filter((name) => leavesOut?.(kind, name) !== true);
+  return { users: wanted("user"), groups: wanted("group") };
+}
+
+/** Batches of records without the attributes that are left out. */
+async function* without(
+  records: AsyncIterable<readonly SourceRecord[]>,
+  leavesOut: LeavesOut,
+): AsyncGenerator<readonly SourceRecord[]> {
+  const lessen = (record: SourceRecord): SourceRecord => {
+    if (record.kind === "membership") return record;
+    const names = Object.keys(record.attributes);
+    if (!names.some((name) => leavesOut(record.kind, name))) return record;
+    const rest = Object.entries(record.attributes).filter(([name]) => !leavesOut(record.kind, name));
+    return { ...record, attributes: Object.fromEntries(rest) };
+  };
+  for await (const batch of records) yield batch.map(lessen);
 }
 
 /** Makes a source that is read once: later reads yield the same records again. */
 function rememberingSources(
   wanted: Pick<ReadContext, "attributes" | "required">,
   workbench: Workbench,
+  leavesOut?: LeavesOut,
 ): (source: Source) => Source {
   const remembered = new Map<Source, Source>();
   return (source) => {
     const known = remembered.get(source);
     if (known !== undefined) return known;
-    const made = remembering(source, wanted, workbench.file(`source-${remembered.size}.ndjson`));
+    const read = (context: ReadContext): AsyncIterable<readonly SourceRecord[]> => {
+      const records = source.read({ ...context, ...wanted });
+      return leavesOut === undefined ? records : without(records, leavesOut);
+    };
+    const made = remembering({ ...source, read }, workbench.file(`source-${remembered.size}.ndjson`));
     remembered.set(source, made);
     return made;
   };
 }
 
-function remembering(source: Source, wanted: Pick<ReadContext, "attributes" | "required">, file: string): Source {
+function remembering(source: Pick<Source, "uniqueIds" | "read">, file: string): Source {
   /** Throws what the first read threw. */
   let ended: (() => void) | undefined;
   return {
     uniqueIds: source.uniqueIds,
     read: (context) => {
       if (ended !== undefined) return readAgain(file, ended, context);
-      const records = source.read({ ...context, ...wanted });
-      return write(records, file, (end) => {
+      return write(source.read(context), file, (end) => {
         ended = end;
       });
     },

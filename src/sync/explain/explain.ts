@@ -67,6 +67,8 @@ export interface ExplainOptions {
   readonly interruption: Interruption;
   /** The sync's policy. */
   readonly approval: ApprovalPolicy;
+  /** True: waits for a run to the same target that is under way. */
+  readonly waits?: boolean | undefined;
   readonly progress?: (stage: Stage, records?: number) => void;
   readonly warn: (message: string) => void;
 }
@@ -90,6 +92,7 @@ export async function explain(sync: Sync, wanted: string, options: ExplainOption
       sync: sync.name,
       mode: "read",
       signal: watching.signal(),
+      waits: options.waits,
     });
     // A name may be another than the rule gives.
     const owners = await workbench.connection.rows<{ source: string; id: string }>(

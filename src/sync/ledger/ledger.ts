@@ -43,6 +43,8 @@ export interface LedgerOptions {
   /** `read` for a dry run: the file is not created or changed. */
   readonly mode: "read" | "write";
   readonly signal: AbortSignal;
+  /** True: waits for another run to the same target, however long that takes. */
+  readonly waits?: boolean | undefined;
   /** The time, in epoch milliseconds; default: now. */
   readonly now?: number;
 }
@@ -208,8 +210,12 @@ export async function readOthers(connection: Connection, options: LedgerOptions)
   }
 }
 
-async function attach(connection: Connection, file: string, { mode, signal }: LedgerOptions): Promise<void> {
-  const patienceEnds = performance.now() + patience.limit;
+async function attach(
+  connection: Connection,
+  file: string,
+  { mode, signal, waits = false }: LedgerOptions,
+): Promise<void> {
+  const patienceEnds = waits ? Number.POSITIVE_INFINITY : performance.now() + patience.limit;
   for (;;) {
     signal.throwIfAborted();
     try {

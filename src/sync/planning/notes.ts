@@ -182,6 +182,11 @@ export interface Doubt {
   readonly causes: readonly { readonly text: string; readonly kind?: Kind; readonly names: readonly string[] }[];
 }
 
+/** What is in doubt of quarantined records. */
+export function doubtOfQuarantined(quarantined: Quarantined): Doubt | undefined {
+  return doubtsOf(withSubjects(quarantineNotes(quarantined)))[0];
+}
+
 /** What a run was not sure of, by its notes. */
 export function doubtsOf({ notes, subjects = [] }: Pick<RunRecord, "notes" | "subjects">): Doubt[] {
   return doubtKinds.flatMap((what) => {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { IncompleteReadError } from "#errors.ts";
+import { errorDocument, IncompleteReadError } from "#errors.ts";
 import { findCauses } from "#plan/causes.ts";
 import type { Cause } from "#plan/causes.ts";
 import { createPlan } from "#plan/diff.ts";
@@ -11,13 +11,13 @@ import { changes } from "#plan/change.ts";
 import type { Departures } from "#plan/departures.ts";
 import type { History, Overridable, SourceCounts } from "#plan/limits.ts";
 import { readSyncAnswer } from "#plan/lists.ts";
-import type { NoteSubject } from "#sync/record.ts";
+import type { NoteSubject, SourceRead } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
 import { makeDesired } from "./desired.ts";
-import type { DesiredOptions } from "./desired.ts";
+import type { Desired, DesiredOptions } from "./desired.ts";
 import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
-import type { ExpectedPlan } from "./limits.ts";
+import type { ExpectedPlan, Scope } from "./limits.ts";
 import { notesAbout, notesOf, withSubjects } from "./notes.ts";
 import { findPeople, peopleNotes } from "./people.ts";
 import { refuseTorn } from "./torn.ts";
@@ -38,6 +38,8 @@ export interface Planned extends ExpectedPlan {
   readonly counts?: readonly SourceCounts[] | undefined;
   /** How many records are quarantined. Absent for a stored plan. */
   readonly quarantined?: number | undefined;
+  /** What was found in each source. Absent for a stored plan. */
+  readonly sources?: readonly SourceRead[] | undefined;
 }
 
 /**
@@ -54,6 +56,8 @@ export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observe
   readonly overrides?: readonly Overridable[] | undefined;
   /** Names of users and groups: only these change, everything else stays as it is in the target. */
   readonly for?: readonly string[] | undefined;
+  /** Called once `desired` is there, before limits take changes out of it. */
+  readonly made?: (() => Promise<void>) | undefined;
 }
 
 /** Plans from the sources and the rules. Sources that change while they are read are read again, once. */
@@ -81,6 +85,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
     // Who is meant is found while records are read.
     mustRead: options.mustRead === true || people !== undefined,
   });
+  await options.made?.();
   const unread = desired.assembly.unread.map(({ name }) => name);
   const scope = await scopeOfSources(connection, sync, unread);
   const explain = async (): Promise<readonly Cause[]> =>
@@ -125,8 +130,30 @@ const planOnce: Planner = async (sync, workbench, options) => {
     departures: chosen === undefined ? desired.departures : undefined,
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
+    sources: sourceReads(sync, desired, scope),
   };
 };
+
+/** What a read found in each source. */
+function sourceReads(
+  { sources }: Pick<Sync, "sources">,
+  { assembly, unchangedSince }: Pick<Desired, "assembly" | "unchangedSince">,
+  { sizes }: Pick<Scope, "sizes">,
+): SourceRead[] {
+  return sources.map(({ name: source }) => {
+    const of = sizes.filter((each) => each.source === source);
+    const sizeOf = (kind: "user" | "group"): number => of.find((each) => each.kind === kind)?.size ?? 0;
+    const failed = assembly.unread.find(({ name }) => name === source);
+    return {
+      source,
+      users: sizeOf("user"),
+      groups: sizeOf("group"),
+      quarantined: of.reduce((sum, { quarantined = 0 }) => sum + quarantined, 0),
+      unchangedSince: unchangedSince?.toISOString(),
+      error: failed && errorDocument(failed.error),
+    };
+  });
+}
 
 /** What is done about drift before the limits are checked. */
 interface DriftFound extends DriftLeft {

@@ -26,6 +26,7 @@ import { formatName, visible } from "#text.ts";
  *   `before` is NULL for a create, `after` for a delete. `fields` are the target's own, as in `actual_extra`; `sources` are those
  *   whose records make the principal, or made it. The list that is sent is the target as it is then, with these changes.
  * - `owned (kind, name, source, source_id)`: what the sync owned before.
+ * - `quarantined`: the records in doubt, for whoever keeps the source. Of a run without a plan it is the only one.
  * - the rest: what the ledger is written from after the apply.
  */
 const tables = {
@@ -51,6 +52,7 @@ const tables = {
   renamed: "SELECT kind, was, becomes FROM renamed",
   left_out: "FROM left_out",
   kept_by_hand: "FROM kept_by_hand",
+  quarantined: "SELECT kind, name, source, source_id, origin, reason FROM quarantined",
 } as const;
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
@@ -66,6 +68,7 @@ const explaining = [
   "renamed",
   "left_out",
   "kept_by_hand",
+  "quarantined",
 ] as const;
 
 /** The part of a plan that is in no table. */
@@ -78,6 +81,8 @@ interface StoredPlan extends Omit<LimitedPlan, "plan"> {
 export interface Store {
   /** Stores the plan of a workbench, all of it or nothing. */
   save(id: string, connection: Connection, planned: LimitedPlan): Promise<void>;
+  /** Stores the quarantined records alone, of a run that has no plan to store. */
+  saveQuarantined(id: string, connection: Connection): Promise<void>;
   /**
    * Makes the tables of a stored plan in a workbench, without `actual` and `ledger`: `shown` has its changes, for
    * `carryOver`.
@@ -90,7 +95,7 @@ export interface Store {
   replaceByPart(id: string): Promise<void>;
   /** Moves a plan to the place of another one with the same changes: it knows more of the sources. */
   renew(id: string, newer: string): Promise<void>;
-  /** Removes the plans of all other runs; of runs that have ended, also unfinished ones and selected parts. */
+  /** Removes what is stored of all other runs; of runs that have ended, also unfinished plans and selected parts. */
   prune(runs: { readonly ended: readonly string[]; readonly underWay: readonly string[] }): Promise<void>;
 }
 
@@ -113,30 +118,43 @@ export async function setPlansAside(daemonFolder: string, suffix: string): Promi
 export function openStore(daemonFolder: string): Store {
   const folder = join(daemonFolder, "runs");
   const file = (id: string, table: string): string => join(folder, id, `${table}.parquet`);
-  return {
-    save: async (id, connection, { plan, checks, waiting, amounts, scope }) => {
-      const partial = join(folder, partialOf(id));
-      await rm(partial, { recursive: true, force: true });
-      await makeFolder(partial, "the folder of a run");
-      try {
-        for (const [table, query] of Object.entries(tables)) {
-          const path = join(partial, `${table}.parquet`);
-          await connection.run(`COPY (${query}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);
-          await syncFile(path);
-        }
-        await writeDurably(
-          join(partial, "plan.json"),
-          JSON.stringify({ version: 1, digest: plan.digest, checks, waiting, amounts, scope } satisfies StoredPlan),
-        );
-      } catch (error) {
-        // On a full disk it would leave no room to write down how the run ended.
-        await rm(partial, { recursive: true, force: true });
-        throw error;
+  /** Writes tables of a workbench for a run, and what is in none, all of it or nothing. */
+  const write = async (
+    id: string,
+    connection: Connection,
+    some: readonly (keyof typeof tables)[],
+    document?: StoredPlan,
+  ): Promise<void> => {
+    const partial = join(folder, partialOf(id));
+    await rm(partial, { recursive: true, force: true });
+    await makeFolder(partial, "the folder of a run");
+    try {
+      for (const table of some) {
+        const path = join(partial, `${table}.parquet`);
+        await connection.run(`COPY (${tables[table]}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);
+        await syncFile(path);
       }
-      await rm(join(folder, id), { recursive: true, force: true });
-      await rename(partial, join(folder, id));
-      for (const changed of [folder, daemonFolder]) await syncFolder(changed);
-    },
+      if (document !== undefined) await writeDurably(join(partial, "plan.json"), JSON.stringify(document));
+    } catch (error) {
+      // On a full disk it would leave no room to write down how the run ended.
+      await rm(partial, { recursive: true, force: true });
+      throw error;
+    }
+    await rm(join(folder, id), { recursive: true, force: true });
+    await rename(partial, join(folder, id));
+    for (const changed of [folder, daemonFolder]) await syncFolder(changed);
+  };
+  return {
+    save: (id, connection, { plan: { digest }, checks, waiting, amounts, scope }) =>
+      write(id, connection, Object.keys(tables) as (keyof typeof tables)[], {
+        version: 1,
+        digest,
+        checks,
+        waiting,
+        amounts,
+        scope,
+      }),
+    saveQuarantined: (id, connection) => write(id, connection, ["quarantined"]),
     load: async (id, connection) => {
       try {
         const kept = JSON.parse(await readFile(join(folder, id, "plan.json"), "utf8")) as StoredPlan;

@@ -55,7 +55,7 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     const none = { count: 0, examples: [] };
     const { create } = limited.plan.counts.users;
     const notes: Note[] = departureNotes(
-      { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0 } },
+      { ...departures, renames: none, reused: none, leaving: { ...none, groups: 0, days: [] } },
       sync.name,
     );
     if (create > 0)

@@ -88,7 +88,7 @@ test("A.7 sources mean the same in chunks as they do whole: whatever the chunk b
         expect(await rowsOf(await chunk(sources, parameters, size), parameters)).toEqual(expected);
       },
     ),
-    { numRuns: cases(500) },
+    { numRuns: cases(200) },
   );
 });
 

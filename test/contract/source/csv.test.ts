@@ -128,7 +128,7 @@ const inPairs: readonly Fault<CsvProvision>[] = [
 
 const faults = { before, during };
 
-const large = { users: 40_000, heap: 24 };
+const large = { users: 20_000, heap: 24 };
 
 sourceSuite(csvMedium(memberOfColumns, faults, large));
 sourceSuite(csvMedium(membersColumn, faults, large));

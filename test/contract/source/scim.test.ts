@@ -119,7 +119,7 @@ sourceSuite(
     faults: { before, during },
     // Three pages and more; the servers take their time for each user.
     many: 1_500,
-    large: { users: 14_000, heap: 24 },
+    large: { users: 10_000, heap: 24 },
   }),
 );
 
@@ -135,7 +135,7 @@ sourceSuite(
     },
     // Three pages and more; the servers take their time for each user.
     many: 1_500,
-    large: { users: 14_000, heap: 24 },
+    large: { users: 10_000, heap: 24 },
   }),
 );
 
@@ -232,7 +232,7 @@ sourceSuite(
       ],
       during: [...changing("users.json"), ...changing("groups.json").slice(0, 1)],
     },
-    { users: 40_000, heap: 24 },
+    { users: 20_000, heap: 24 },
   ),
 );
 
@@ -284,7 +284,7 @@ sourceSuite(
       ],
       during: changing("1.ndjson.gz").slice(0, 2),
     },
-    { users: 40_000, heap: 24 },
+    { users: 20_000, heap: 24 },
   ),
 );
 
@@ -314,6 +314,6 @@ sourceSuite(
       ],
       during: changing("users-1.json").slice(0, 1),
     },
-    { users: 40_000, heap: 24 },
+    { users: 20_000, heap: 24 },
   ),
 );

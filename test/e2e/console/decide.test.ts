@@ -1,26 +1,17 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { expectNoProblems, openBrowser } from "../../support/browser.ts";
-import type { TestBrowser } from "../../support/browser.ts";
+import { expect, test } from "vitest";
+import { expectNoProblems, useBrowser } from "../../support/browser.ts";
 import { careful, forget, hostile, signedIn, startDaemon } from "../../support/console.ts";
 import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
 
 const company = companyOfEachTest();
-let browser: TestBrowser;
-
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-});
+const browser = useBrowser();
 
 test("a plan is looked at, approved and watched; another browser that decides too late is told", async () => {
   await company.configure(careful);
   await company.write("people.csv", people + hostile);
   const daemon = await startDaemon(company, "waits for approval");
-  const [one, two] = [await signedIn(browser, daemon.url), await signedIn(browser, daemon.url)];
+  const [one, two] = [await signedIn(browser(), daemon.url), await signedIn(browser(), daemon.url)];
   const { page } = one;
   expect(await page.locator("main").textContent()).toMatch(/staff waits for approval[^]*4 users and 2 groups created/);
   await page.getByRole("link", { name: "Look at the plan" }).click();

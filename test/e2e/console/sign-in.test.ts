@@ -1,8 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { expectNoProblems, openBrowser } from "../../support/browser.ts";
-import type { TestBrowser } from "../../support/browser.ts";
+import { expect, test } from "vitest";
+import { expectNoProblems, useBrowser } from "../../support/browser.ts";
 import { companyOfEachTest, people } from "../../support/rollcall/company.ts";
 import type { Running } from "../../support/rollcall/rollcall.ts";
 import { stopRollcall } from "../../support/rollcall/rollcall.ts";
@@ -10,15 +9,7 @@ import { startService } from "../../support/rollcall/service.ts";
 
 const company = companyOfEachTest();
 const admin = { username: "admin", password: "administrator-secret" };
-let browser: TestBrowser;
-
-beforeAll(async () => {
-  browser = await openBrowser();
-});
-
-afterAll(async () => {
-  await browser[Symbol.asyncDispose]();
-});
+const browser = useBrowser();
 
 /** Where a process listens, from its log. */
 async function urlOf(running: Running, of: "service" | "daemon"): Promise<string> {
@@ -46,7 +37,7 @@ test("an administrator signs in, sees the overview, and signs out: then the sess
   const running = company.start();
   const url = await urlOf(running, "service");
   await running.wrote("applied and verified");
-  const window = await browser.window(url);
+  const window = await browser().window(url);
   const { page } = window;
   await page.goto("/runs?state=applied");
   expect(await page.title()).toBe("Sign in · Rollcall");
@@ -142,7 +133,7 @@ test("viewers may look where the configuration says so; `console: false` turns i
   ]);
 
   // What the run was not sure of, with lists for whoever keeps the source.
-  const window = await browser.window(url);
+  const window = await browser().window(url);
   const audit = window.page;
   await audit.goto("/doubt");
   await window.signIn("ada", "initial-user-secret");
@@ -158,7 +149,9 @@ test("viewers may look where the configuration says so; `console: false` turns i
     ),
   );
   expect(texts).toEqual([
-    expect.stringMatching(/^"sync",[^\n]*\n"staff",[^\n]*"twin <b>",[^\n]*\n$/),
+    expect.stringMatching(
+      /^"sync",[^\n]*\n(?:"staff",[^\n]*"twin <b>","company","\d+","people\.csv:\d+",[^\n]*\n){2}$/,
+    ),
     expect.stringMatching(/^"sync",[^\n]*\n"staff",[^\n]*nowhere[^\n]*\n$/),
   ]);
 
@@ -213,7 +206,7 @@ test("a daemon alone has the console on its own listener, for the accounts of it
   ]);
   const user = await post(`${url}/sign-in`, { username: "ada", password: "initial-user-secret" });
   expect((await fetch(url, { headers: { cookie: cookieOf(user) } })).status).toBe(403);
-  const window = await browser.window(url);
+  const window = await browser().window(url);
   await window.page.goto("/");
   expect(await window.page.getByText("With an account of the target").count()).toBe(1);
   await window.signIn(name, password);

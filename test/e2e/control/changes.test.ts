@@ -31,7 +31,8 @@ beforeAll(async () => {
     INSERT INTO desired SELECT 'user', 'u' || i, 'User ' || i, NULL, NULL, [] FROM range(${many}) r(i)`);
   const { digest, counts } = await createPlan(connection);
   const file = join(folder, "changes.parquet");
-  await connection.run(`COPY (FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);
+  const sources = "CASE WHEN kind = 'group' THEN ['projects'] WHEN action = 'update' THEN ['hr', 'projects'] END";
+  await connection.run(`COPY (SELECT *, ${sources} AS sources FROM change_sides) TO ${literal(file)} (FORMAT parquet)`);
   close();
   const kept = pendingRun(run, { digest, counts });
   server = await startControl(openManualCoordinator([kept, pendingRun(unkept, { kept: false })]), {
@@ -74,6 +75,8 @@ test("the changes of a run as one array, filtered by kind, action, name and attr
   expect(await names("?kind=group")).toEqual(["zoë"]);
   expect(await names("?action=update&action=delete")).toEqual(["kept", "gone"]);
   expect(await names("?name=k*&name=zo%C3%AB")).toEqual(["zoë", "kept"]);
+  expect(await names("?source=projects")).toEqual(["zoë", "kept"]);
+  expect(await names("?source=hr&source=nobody")).toEqual(["kept"]);
   expect(await names("?attribute=mail")).toEqual([]);
   expect(await names("?attribute=groups")).toEqual(["gone"]);
   expect(await names("?attribute=mail&name=nobody")).toEqual([]);

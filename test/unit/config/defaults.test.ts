@@ -32,6 +32,7 @@ test.each([
     const { configuration, folder } = await load(text);
     expect(configuration).toEqual({
       file: join(folder, "rollcall.yaml"),
+      text,
       folder,
       settings: configuration.settings,
       data: join(folder, "data"),

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { doubtsAsCsv } from "#console/doubt-routes.ts";
+import { membershipsAsCsv, quarantinedAsCsv } from "#console/doubt-routes.ts";
 import { layout } from "#console/layout.ts";
 import { doubt } from "#console/pages/doubt.ts";
 import type { SyncInDoubt } from "#console/pages/doubt.ts";
@@ -36,8 +36,14 @@ function inDoubt(name: string, sync = "staff"): SyncInDoubt {
       }),
     ]),
   });
-  return { sync, run, doubts: doubtsOf(run) };
+  return { sync, run, doubts: doubtsOf(run), hasRecords: false };
 }
+
+async function joined(pieces: AsyncIterable<string>): Promise<string> {
+  return (await Array.fromAsync(pieces)).join("");
+}
+
+const notStored = async (): Promise<undefined> => undefined;
 
 test("doubts are read back from the notes: by cause, with whom they are about", () => {
   const origin = "people.csv, line 7 kim";
@@ -64,7 +70,7 @@ test("doubts are read back from the notes: by cause, with whom they are about", 
   expect(doubtsOf(appliedRun({ notes: ["nothing of the kind", "  indented"] }))).toEqual([]);
 });
 
-test("text from outside is harmless in the page of what is in doubt, and in its lists", () => {
+test("text from outside is harmless in the page of what is in doubt, and in its lists", async () => {
   for (const text of [...hostile, "  x", "1 record quarantined: what the target has of them stays as it is"]) {
     const syncs = [inDoubt(text, text)];
     expect(syncs[0]!.doubts.map(({ causes }) => causes.length)).toEqual([3, 1]);
@@ -73,23 +79,39 @@ test("text from outside is harmless in the page of what is in doubt, and in its 
     expect(page).not.toMatch(/[\u202E\u200B]/);
     expect(page.match(/<\/html>/g)).toHaveLength(1);
     expect(page).not.toMatch(/ style=| on[a-z]+="/);
-    const csv = doubtsAsCsv("quarantined", syncs);
+    const csv = await joined(quarantinedAsCsv(syncs, notStored));
     expect(csv).not.toMatch(/[\u202E\u200B]/);
     // The header, a row for each cause, and what follows the last line end.
     expect(csv.split("\n")).toHaveLength(5);
+    const record = { kind: "user", name: text, source: text, id: text, origin: text, reason: text } as const;
+    const stored = {
+      all: async function* () {
+        yield [record, { ...record, name: null }];
+      },
+    };
+    const records = await joined(quarantinedAsCsv(syncs, async () => stored));
+    expect(records).not.toMatch(/[\u202E\u200B]/);
+    expect(records.split("\n")).toHaveLength(4);
   }
 });
 
-test("the lists are no formulas to a spreadsheet", () => {
-  const csv = doubtsAsCsv("memberships", [inDoubt("kim", "=1+1")]);
+test("the lists are no formulas to a spreadsheet", async () => {
+  const csv = await joined(membershipsAsCsv([inDoubt("kim", "=1+1")]));
   expect(csv.split("\n")[1]).toMatch(/^"'=1\+1","[^"]+",,,"the group ""kim"" does not exist: 4 memberships/);
-  expect(doubtsAsCsv("quarantined", [inDoubt("@SUM(A1)")])).toContain(`"'@SUM(A1)`);
+  expect(await joined(quarantinedAsCsv([inDoubt("@SUM(A1)")], notStored))).toContain(`"'@SUM(A1)`);
 });
 
 test("a sync without doubts is told, and one that has read nothing is none of them", () => {
-  const nothing = doubt({ now, syncs: [{ sync: "staff", doubts: [] }] }).toString();
+  const nothing = doubt({ now, syncs: [{ sync: "staff", doubts: [], hasRecords: false }] }).toString();
   expect(textOf(nothing)).toContain("No sync has read its sources yet.");
   const run = appliedRun({ startedAt: "2026-11-21T10:00:00.000Z" });
-  const sure = textOf(doubt({ now, syncs: [{ sync: "staff", run, doubts: [] }] }).toString());
+  const sure = textOf(doubt({ now, syncs: [{ sync: "staff", run, doubts: [], hasRecords: false }] }).toString());
   expect(sure).toMatch(/Nothing is in doubt in staff ?\(read 2 hours ago ?\)\./);
+});
+
+test("the page says what the list has: each record, or the causes that the notes name", () => {
+  const said = (hasRecords: boolean): string =>
+    textOf(doubt({ now, syncs: [{ ...inDoubt("kim"), hasRecords }] }).toString());
+  expect(said(true)).toContain("Quarantined records as CSV a row for each record");
+  expect(said(false)).toContain("a row for each cause above: the records of this run are not stored");
 });

@@ -16,7 +16,10 @@ const status = { target: "analytics", overdue: false, skipped: [] } as const;
 
 function overviewOf(records: readonly RunRecord[], more: object = {}): string {
   const syncs = standingsOf([{ sync: "staff", ...status, ...more }], records);
-  return overview({ now, syncs: syncs.map((each) => ({ ...each, days: daysOf(records, now) })) }).toString();
+  return overview({
+    now,
+    syncs: syncs.map((each) => ({ ...each, days: daysOf(records, now), mayRun: true })),
+  }).toString();
 }
 
 test("text from outside is harmless wherever a page has it", () => {
@@ -49,11 +52,12 @@ test("text from outside is harmless wherever a page has it", () => {
             waiting: [record],
             lastRun: record,
             days: [],
+            mayRun: true,
             caution: { since: record.startedAt, reason: text },
           },
         ],
       }),
-      runs({ now, runs: [record], more: true, syncs: [text], filter: { sync: text } }),
+      runs({ now, runs: [record], more: true, syncs: [text], runnable: [text], filter: { sync: text } }),
       run({ now, run: record, undoneBy: [record], mayDecide: true }),
       signIn({ next: text, targets: [text], of: text, username: text, target: text, problem: { message: text } }),
       message({ title: text, message: text, problems: [text], next: { href: "/", label: text } }),
@@ -110,6 +114,76 @@ test("with nothing to do, the overview says what happens next by itself", () => 
   expect(textOf(overview({ now, syncs: [] }).toString())).toContain("There are no syncs yet.");
 });
 
+test("a card has who leaves on which day, every limit that came near, and the expectations", () => {
+  const check = { over: "users", expect: "name != ''", otherwise: "warn", most: 0, already: 0, examples: [] } as const;
+  const lastRun = appliedRun({
+    leaving: {
+      users: 42,
+      groups: 1,
+      first: "2026-11-22T08:00:00.000Z",
+      days: [
+        { day: "2026-11-22", users: 40, groups: 1 },
+        { day: "2026-12-02", users: 2, groups: 0 },
+      ],
+    },
+    limits: [
+      trippedLimit({ value: 9, bound: 10, tripped: false }),
+      trippedLimit({ limit: "updates", value: 1, bound: 10, tripped: false }),
+      trippedLimit({ limit: "creates", value: 0, bound: 10, tripped: false }),
+    ],
+    expectations: [
+      { ...check, name: "badges", state: "broken", violations: 3 },
+      { ...check, name: "names", state: "met", violations: 0 },
+    ],
+  });
+  const page = overviewOf([lastRun], { overdue: true, lastSuccessAt: "2026-11-19T12:00:00.000Z" });
+  const text = textOf(page);
+  expect(text).toContain("42 users and 1 group are leaving, the first on 2026-11-22");
+  expect(text).toContain("2 days, until 2026-12-02 2026-11-22: 40 users and 1 group 2026-12-02: 2 users");
+  // Of thirty days, the second and the twelfth.
+  expect(page).toMatch(/<rect\s+x="5"\s+y="0\.0"/);
+  expect(page).toMatch(/<rect\s+x="55"\s+y="17\.0"/);
+  expect(text).toContain("deletes: 9 users, at most 10 (as configured) 1 further limit updates: 1 user, at most 10");
+  expect(text).not.toContain("creates");
+  expect(text).toContain("staff 1 expectation is broken: badges. Look at them");
+  expect(text).toContain("expectations 1 kept, 1 broken");
+  expect(text).toMatch(/overdue: no success since 2 days ago.*last success no success since 2 days ago/);
+  expect(page).toContain('href="/syncs/staff/run"');
+});
+
+test("expectations are kept or broken, each with its figures", () => {
+  const check = { expect: "x", otherwise: "hold", most: 0, already: 0, violations: 0, examples: [] } as const;
+  const numbers = { users: { before: 5, after: 4 }, groups: { before: 1, after: 1 } };
+  const record = pendingRun("x", {
+    expectations: [
+      { ...check, name: "enough", expect: "users.size() > 3", state: "met", numbers },
+      { ...check, name: "badges", over: "users", expect: "badge != null", state: "met", neverSet: ["badge"] },
+      { ...check, name: "few", over: "groups", state: "accepted", violations: 2, most: 3 },
+      {
+        ...check,
+        name: "Finance",
+        over: "users",
+        state: "tripped",
+        violations: 2,
+        already: 1,
+        examples: [
+          { kind: "user", name: "mallory", isNew: true },
+          { kind: "user", name: "bob", isNew: false },
+        ],
+      },
+      { ...check, name: "undone", over: "users", state: "unknown" },
+    ],
+  });
+  const text = textOf(run({ now, run: record, undoneBy: [], mayDecide: true }).toString());
+  expect(text).toContain("Expectations 3 kept, 1 broken, 1 not checked");
+  expect(text).toContain('✓ kept "enough": users.size() > 3 is true (5 → 4 users)'.replace(">", "&gt;"));
+  expect(text).toContain('✓ kept "badges": no user breaks it badge != null entry.badge is set in no record');
+  expect(text).toContain('✓ kept "few": 2 groups break it, at most 3 may');
+  expect(text).toContain('✕ broken "Finance": 2 users break it, 1 of them new: holds the plan');
+  expect(text).toMatch(/new mallory.*already bob/);
+  expect(text).toContain('? not checked "undone": not evaluated');
+});
+
 test("changes are added up by day, for a month until today", () => {
   const days = daysOf(
     [
@@ -150,11 +224,18 @@ test("what failed comes with what to do", () => {
 
 test("runs can be filtered and paged; an empty list says why it is empty", () => {
   const many = ["20261121-110000-000003", "20261121-100000-000002"].map((id) => pendingRun(id));
-  const page = runs({ now, runs: many, more: true, syncs: ["staff"], filter: { state: "pending" } }).toString();
+  const page = runs({
+    now,
+    runs: many,
+    more: true,
+    syncs: ["staff"],
+    runnable: ["staff"],
+    filter: { state: "pending" },
+  }).toString();
   expect(page).toContain('href="/runs?state=pending&amp;before=20261121-100000-000002"');
   expect(page).toContain("<option selected>pending</option>");
   const nothing = (filter: object): string =>
-    textOf(runs({ now, runs: [], more: false, syncs: [], filter }).toString());
+    textOf(runs({ now, runs: [], more: false, syncs: [], runnable: [], filter }).toString());
   expect(nothing({ state: "failed" })).toContain("No run matches.");
   expect(nothing({})).toContain("No run yet.");
 });

@@ -75,7 +75,7 @@ test("who is in which group, and how deep, is what a naive search finds; every p
         ),
       );
     }),
-    { numRuns: cases(60) },
+    { numRuns: cases(25) },
   );
 });
 

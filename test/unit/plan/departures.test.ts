@@ -88,10 +88,15 @@ describe("the grace period", () => {
       leavingSince: [["user", "bob", now - 6 * day]],
     });
     expect(desired).toEqual(["group local", "group staff", "user ada", "user bob local staff"]);
-    expect(leavingCounts(departures)).toEqual({ users: 1, groups: 1, first: "2026-06-02T00:00:00.000Z" });
+    const days = [
+      { day: "2026-06-02", users: 1, groups: 0 },
+      { day: "2026-06-08", users: 0, groups: 1 },
+    ];
+    expect(leavingCounts(departures)).toEqual({ users: 1, groups: 1, first: "2026-06-02T00:00:00.000Z", days });
     expect(departures.leaving).toEqual({
       count: 2,
       groups: 1,
+      days,
       examples: [
         { kind: "user", name: "bob", on: "2026-06-02T00:00:00.000Z" },
         { kind: "group", name: "staff", on: "2026-06-08T00:00:00.000Z" },

@@ -76,7 +76,7 @@ describe("for any two directories", () => {
         expect(counts.membershipsAdded).toBe(list.reduce((sum, change) => sum + change.groupsAdded.length, 0));
         expect(counts.membershipsRemoved).toBe(list.reduce((sum, change) => sum + change.groupsRemoved.length, 0));
       }),
-      { numRuns: cases(60) },
+      { numRuns: cases(20) },
     );
   });
 
@@ -98,7 +98,7 @@ describe("for any two directories", () => {
         expect(digest).toMatch(/^[0-9a-f]{64}$/);
         expect((await planOf(shuffled(actual, random), shuffled(desired, random))).digest).toBe(digest);
       }),
-      { numRuns: cases(30) },
+      { numRuns: cases(15) },
     );
   });
 

@@ -170,7 +170,7 @@ test("violations, and those that the target has already, are what the expression
         }
       },
     ),
-    { numRuns: cases(50) },
+    { numRuns: cases(20) },
   );
 });
 

@@ -207,7 +207,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
         const names = new Set((await desiredNow()).map(({ kind, name }) => `${kind}:${name}`));
         for (const { kind, name } of [...actual, ...desired]) expect(names).toContain(`${kind}:${name}`);
       }),
-      { numRuns: cases(10) },
+      { numRuns: cases(5) },
     );
   });
 
@@ -219,7 +219,7 @@ describe("apply-the-rest, for any two directories and any limits", () => {
         await createPlan(connection());
         expect((await measure(connection())).filter(({ amount }) => amount > 0)).toEqual([]);
       }),
-      { numRuns: cases(10) },
+      { numRuns: cases(5) },
     );
   });
 });

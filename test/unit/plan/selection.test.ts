@@ -81,7 +81,7 @@ test("a selection is a part of the plan, leaves the rest unchanged, and its resu
             expect(part.map(({ kind, name }) => `${kind}:${name}`)).toContain(`${change.kind}:${change.name}`);
       },
     ),
-    { numRuns: cases(50) },
+    { numRuns: cases(20) },
   );
 });
 
@@ -165,7 +165,7 @@ test("a plan for some changes them, the members of chosen groups, and nothing el
         );
       },
     ),
-    { numRuns: cases(40) },
+    { numRuns: cases(15) },
   );
 });
 

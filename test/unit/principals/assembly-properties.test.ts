@@ -70,6 +70,6 @@ test.each([
       expect(assembly.users + assembly.groups + assembly.excluded + assembly.quarantined.count).toBe(entries);
       expect(new Set(rows.map((row) => JSON.stringify([row.kind, row.name]))).size).toBe(rows.length);
     }),
-    { numRuns: cases(rules === plainRules ? 40 : 10) },
+    { numRuns: cases(rules === plainRules ? 15 : 5) },
   );
 });

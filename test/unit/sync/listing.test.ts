@@ -72,8 +72,8 @@ test("search and members are what a simple reading of the list says, page by pag
           .toSorted(
             (a, b) =>
               (sought === "" ? 0 : rankOf(a.key, sought) - rankOf(b.key, sought)) ||
-              inOrder(a.key, b.key) ||
               inOrder(a.kind, b.kind) ||
+              inOrder(a.key, b.key) ||
               inOrder(a.name, b.name),
           );
         const page = await listing.search(text, undefined, window);

@@ -19,7 +19,7 @@ import { execute } from "./execute.ts";
 import { meant, readNamespaces, schemasOf, usualNaming } from "./names.ts";
 import type { Naming } from "./names.ts";
 import { readPage } from "./query.ts";
-import { findTable } from "./tables.ts";
+import { findTable, listTables } from "./tables.ts";
 import { textSettings } from "./values.ts";
 import { writeTable } from "./write.ts";
 
@@ -104,6 +104,7 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
         { timeout: 0, signal, settings: textSettings },
       ),
     find: async (name) => (await findTable(postgres, name, naming))?.table,
+    list: () => postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true }),
     openStage: createStages(instance),
     write: (stage, table, writing, signal) =>
       tables([table.database, table.schema, table.name].join("\0").toLowerCase(), async () => {

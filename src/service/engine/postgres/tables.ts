@@ -1,7 +1,7 @@
 import { InputError } from "#errors.ts";
 import type { Transaction } from "#postgres/database.ts";
-import type { Column, ColumnType, Table, TableName } from "#service/engine/engine.ts";
-import { fold, meant, placeOf, readNamespaces } from "./names.ts";
+import type { Column, ColumnType, ListedTable, Table, TableName } from "#service/engine/engine.ts";
+import { fold, meant, placeOf, qualified, readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
 
 /** PostgreSQL's types that loads write, and what a load converts fields to. `varchar(n)` is checked by PostgreSQL. */
@@ -63,6 +63,47 @@ export async function findTable(
   const database = namespace.slice(0, place.database.length);
   if (problems.length > 0) throw new InputError(`table ${database}.${schema}.${table}: ${problems.join("; ")}`);
   return { namespace, table: { database, schema, name: table, columns, primaryKey: await keyOf(transaction, oid) } };
+}
+
+/** Counting more than these bytes takes longer than a person should wait. */
+const mostCounted = 2 ** 30;
+
+/** The tables of all databases, by name. */
+export async function listTables(transaction: Pick<Transaction, "rows">, naming: Naming): Promise<ListedTable[]> {
+  const namespaces = await readNamespaces(transaction);
+  const tables = await transaction.rows<{ oid: number; namespace: string; name: string; size: number; rows: number }>(
+    `SELECT c.oid, n.nspname::text AS namespace, c.relname::text AS name,
+       pg_relation_size(c.oid)::float8 AS size, greatest(c.reltuples, 0)::float8 AS rows
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = ANY($1) AND c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition
+       AND has_table_privilege(c.oid, 'SELECT')
+     ORDER BY n.nspname, c.relname`,
+    [namespaces],
+  );
+  const isEstimated = tables.reduce((sum, { size }) => sum + size, 0) > mostCounted;
+  const listed: ListedTable[] = [];
+  for (const { oid, namespace, name, rows: estimated } of tables) {
+    const [count] = isEstimated
+      ? [{ rows: estimated }]
+      : await transaction.rows<{ rows: number }>(`SELECT count(*)::float8 AS rows FROM ${qualified(namespace, name)}`);
+    const { columns, problems } = await columnsOf(transaction, oid);
+    const [database = "", ...schema] = namespace.split(".");
+    listed.push({
+      database,
+      schema: schema.length === 0 ? naming.defaultSchema : schema.join("."),
+      name,
+      columns: columns.map(({ name: column, type, width, scale, nullable }) => ({
+        name: column,
+        type: type === "DECIMAL" ? `DECIMAL(${width ?? 18},${scale ?? 0})` : type,
+        nullable,
+      })),
+      primaryKey: await keyOf(transaction, oid),
+      rows: count?.rows ?? estimated,
+      isEstimated,
+      problem: problems.length === 0 ? undefined : problems.join("; "),
+    });
+  }
+  return listed;
 }
 
 /** The columns of a table in order, and what keeps loads from writing to them. */

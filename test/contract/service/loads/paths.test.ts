@@ -128,10 +128,7 @@ const plainFormat: fc.Arbitrary<Partial<LoadFormat>> = fc.record({
 
 /** Rows in the format, some of them odd where it may be, cut into chunks at any bytes. */
 const input: fc.Arbitrary<Case> = fc
-  .oneof(
-    { weight: 3, arbitrary: fc.tuple(format, kinds, fc.constant(true)) },
-    { weight: 1, arbitrary: fc.tuple(plainFormat, kinds, fc.boolean()) },
-  )
+  .oneof(fc.tuple(format, kinds, fc.constant(true)), fc.tuple(plainFormat, kinds, fc.boolean()))
   .chain(([format, kinds, mayBeOdd]) => {
     const { fieldSeparator = "", enclosingCharacter = "", escapeCharacter = "", nullValue = "" } = format;
     const special = fc.constantFrom(fieldSeparator, enclosingCharacter, escapeCharacter, nullValue, "\n", "\r", "\r\n");
@@ -238,10 +235,10 @@ test("A.7 A.13 A.15 A.16 A.17 A.23 in any format, in chunks cut at any byte, bot
       if (loaded.isDirect) direct++;
       if (rejected > 0) rejecting++;
     }),
-    { numRuns: cases(500) },
+    { numRuns: cases(200) },
   );
-  expect(rejecting).toBeGreaterThan(20);
-  // About one in fifty.
+  expect(rejecting).toBeGreaterThan(8);
+  // About one in twenty-five.
   expect(direct).toBeGreaterThan(0);
 });
 
@@ -260,7 +257,7 @@ test("A.7 A.13 the same across the blocks in which chunks are read", async () =>
       expect(loaded.bad === bad || (loaded.bad === undefined && bad === "")).toBe(true);
       expect(JSON.stringify(loaded.rows) === JSON.stringify(rows)).toBe(true);
     }),
-    { numRuns: cases(5) },
+    { numRuns: cases(2) },
   );
 });
 
@@ -283,7 +280,7 @@ test("A.7 rows have the same fate in one chunk and in several, wherever these ar
       expect(other).toEqual(one);
       if (parts.length > 1) several++;
     }),
-    { numRuns: cases(100) },
+    { numRuns: cases(40) },
   );
-  expect(several).toBeGreaterThan(20);
+  expect(several).toBeGreaterThan(8);
 });

@@ -131,7 +131,7 @@ function written(input: Case): { lines: string[]; isBroken: boolean[]; header: s
   return { lines, isBroken, header: `${columns.map((_, i) => `h${i}`).join(separator)}\n` };
 }
 
-const runs = { numRuns: cases(200) };
+const runs = { numRuns: cases(80) };
 
 test("A.7 A.15 A.17 A.19 A.23 rows written in a format are loaded as they were, and broken ones come back (A.13)", async () => {
   await fc.assert(

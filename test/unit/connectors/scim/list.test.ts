@@ -77,10 +77,10 @@ test("delivers everybody who was present throughout, once, whatever changes mean
         expect(found).toEqual(expect.arrayContaining(before.filter((id) => ids.includes(id))));
       },
     ),
-    { numRuns: cases(2_000) },
+    { numRuns: cases(800) },
   );
   // It is no proof when hardly any read succeeds.
-  expect(proven).toBeGreaterThan(500);
+  expect(proven).toBeGreaterThan(200);
 });
 
 test("tells known resources from new ones, even as the set grows", () => {

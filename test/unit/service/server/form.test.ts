@@ -2,7 +2,8 @@ import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createUrlencodedParser, readForm, readMultipart } from "#service/server/form.ts";
+import { readMultipart } from "#http/multipart.ts";
+import { createUrlencodedParser, readForm } from "#service/server/form.ts";
 import { cases } from "../../../support/random.ts";
 
 /** Reads a body that arrives in the given pieces, as [name, value] pairs. */

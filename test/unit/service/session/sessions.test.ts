@@ -41,6 +41,19 @@ describe("0.5", () => {
     await sessions.close();
   });
 
+  test("a page that asks by itself sees the session, and does not prolong it", async () => {
+    const sessions = await open();
+    const token = await sessions.open(ada, { remembered: false });
+    for (let asked = 0; asked < 3; asked++) {
+      vi.setSystemTime(Date.now() + hour - 1);
+      expect(sessions.find(token, false)).toEqual(ada);
+    }
+    vi.setSystemTime(Date.now() + 3);
+    expect(sessions.find(token, false)).toBeUndefined();
+    expect(sessions.find(token)).toBeUndefined();
+    await sessions.close();
+  });
+
   test("a remembered session ends seven days after the login", async () => {
     const sessions = await open();
     const token = await sessions.open(ada, { remembered: true });

@@ -132,7 +132,7 @@ test("undoing any part of a run restores the previous state and keeps what other
         if (others === undefined) expect(becomes).toEqual(sorted(before));
       },
     ),
-    { numRuns: cases(25) },
+    { numRuns: cases(10) },
   );
 });
 

@@ -76,7 +76,7 @@ test("the last slot before a time is the one from which the next comes after it"
       expect(last).toBeLessThanOrEqual(now);
       expect(nextSlot(slots, last)).toBeGreaterThan(now);
     }),
-    { numRuns: cases(300) },
+    { numRuns: cases(100) },
   );
 });
 
@@ -88,7 +88,7 @@ test("a slot is its own last slot, so that none is kept twice", () => {
       expect(lastSlot(slots, slot)).toBe(slot);
       expect(lastSlot(slots, slot - 1)).toBeLessThan(slot);
     }),
-    { numRuns: cases(300) },
+    { numRuns: cases(100) },
   );
 });
 

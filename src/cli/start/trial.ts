@@ -1,0 +1,115 @@
+import type { Composition } from "#cli/composition.ts";
+import { openBoth } from "#cli/compare.ts";
+import { daemonFolder } from "#cli/data-folder.ts";
+import { openEmbedded } from "#cli/embedded.ts";
+import { openLog } from "#cli/log.ts";
+import { syncOf } from "#cli/wiring.ts";
+import { loadConfiguration } from "#config/load.ts";
+import { changeRules } from "#config/rules.ts";
+import type { Trial, TrialOrder } from "#console/context.ts";
+import { errorDocument, UnavailableError } from "#errors.ts";
+import { redactor } from "#http/redact.ts";
+import { explainTwice, planTwice } from "#sync/explain/try.ts";
+import type { Side } from "#sync/explain/try.ts";
+import type { Stage } from "#sync/sync.ts";
+
+/*
+ * A process that tries rules: an expression of somebody who does not own the machine may take any time and memory, and
+ * cannot be interrupted, so that only a process can be stopped. `trials.ts` starts it, one for each trial, and kills it.
+ */
+
+/** What the process is sent: the configuration as the daemon read it, and what to try. */
+export interface TrialTask extends TrialOrder {
+  readonly file: string;
+  readonly configuration: string;
+}
+
+/** What the process sends. `result` is its last word. */
+export type TrialMessage =
+  | { readonly type: "progress"; readonly side: Side; readonly stage?: Stage; readonly records?: number }
+  | { readonly type: "warning"; readonly message: string }
+  | { readonly type: "result"; readonly result: Pick<Trial, "explained" | "planned" | "error"> };
+
+/** How many changes of each action and kind are shown. */
+const shown = 20;
+
+/** Waits for a task, does it, and ends. */
+export async function serveTrial(composition: Composition): Promise<number> {
+  // When the daemon is gone, nobody asks for the result.
+  process.once("disconnect", () => process.kill(process.pid, "SIGKILL"));
+  const stop = new AbortController();
+  // A terminal tells every process of a group. The daemon says when to stop.
+  for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => undefined);
+  process.on("SIGTERM", () => {
+    stop.abort(new UnavailableError("stopped"));
+  });
+  const { promise, resolve } = Promise.withResolvers<TrialTask>();
+  process.once("message", resolve);
+  let conceal = redactor([]);
+  const send = (message: TrialMessage): Promise<void> =>
+    new Promise((sent) => {
+      process.send?.(JSON.parse(conceal(JSON.stringify(message))), () => {
+        sent();
+      });
+    });
+  const result = await attempt(await promise, composition, {
+    signal: stop.signal,
+    send: (message) => void send(message),
+    conceal: (secrets) => {
+      conceal = redactor(secrets);
+    },
+  }).catch((error: unknown) => ({ error: errorDocument(error) }));
+  await send({ type: "result", result });
+  process.removeAllListeners("disconnect");
+  process.disconnect?.();
+  return 0;
+}
+
+async function attempt(
+  { file, configuration: text, sync: name, text: rules, name: wanted }: TrialTask,
+  composition: Composition,
+  {
+    signal,
+    send,
+    conceal,
+  }: {
+    readonly signal: AbortSignal;
+    readonly send: (message: TrialMessage) => void;
+    readonly conceal: (secrets: readonly string[]) => void;
+  },
+): Promise<Pick<Trial, "explained" | "planned">> {
+  const { connectors, readTable } = composition;
+  const load = (path: string, folder: string) => composition.loadConnector(path, folder);
+  const configuration = await loadConfiguration(file, { connectors, load, readTable, text });
+  conceal(configuration.secrets);
+  const changed = await changeRules(configuration, name, rules);
+  const { logger: log } = await openLog({ level: "silent", destination: 2 });
+  const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
+  const { before, after } = await openBoth(configuration, changed, name, embedded);
+  let side: Side = "before";
+  const options = {
+    folder: daemonFolder(configuration),
+    memory: configuration.memory,
+    interruption: { stop: signal, abandon: signal },
+    approval: syncOf(configuration, name).approval,
+    waits: true,
+    shown,
+    begin: (next: Side) => {
+      side = next;
+      send({ type: "progress", side });
+    },
+    progress: (stage: Stage, records?: number) => {
+      send({ type: "progress", side, stage, ...(records === undefined ? {} : { records }) });
+    },
+    warn: (message: string) => {
+      send({ type: "warning", message });
+    },
+  };
+  try {
+    return wanted === undefined
+      ? { planned: await planTwice(before, after, options) }
+      : { explained: await explainTwice(before, after, wanted, options) };
+  } finally {
+    await after.target.close();
+  }
+}

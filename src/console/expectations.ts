@@ -1,0 +1,67 @@
+import { eachExpectation } from "#plan/render/expectations.ts";
+import type { ExpectationCheck } from "#plan/expectations.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { pluralize } from "#text.ts";
+import { section } from "./components.ts";
+import { html } from "./html.ts";
+import type { Html } from "./html.ts";
+
+type State = ExpectationCheck["state"];
+
+const verdicts: Readonly<Record<State, readonly [sign: string, word: string, tone: string]>> = {
+  met: ["✓", "kept", "good"],
+  accepted: ["✓", "kept", "good"],
+  broken: ["!", "broken", "waiting"],
+  tripped: ["✕", "broken", "bad"],
+  overridden: ["–", "overridden", "waiting"],
+  unknown: ["?", "not checked", "quiet"],
+};
+
+/** What must be true of the users and groups that a run leaves: kept or broken, each with its figures. */
+export function expectations({
+  expectations: checks,
+  causes,
+}: Pick<RunRecord, "expectations" | "causes">): Html | false {
+  const lines = eachExpectation(checks, { causes });
+  return (
+    lines.length > 0 &&
+    section(
+      "expectations",
+      html`Expectations <small class="quiet">${keptAndBroken(checks)}</small>`,
+      html`<ul class="causes">
+        ${lines.map(({ check, text, details }) => {
+          const [sign, word, tone] = verdicts[check.state];
+          return html`<li>
+            <span class="state ${tone}"><span aria-hidden="true">${sign}</span> ${word}</span> ${text}
+            ${check.over !== undefined && html`<small><code>${check.expect}</code></small>`}
+            ${details.map((line) => html`<br /><small>${line}</small>`)}
+          </li>`;
+        })}
+      </ul>`,
+    )
+  );
+}
+
+/** `4 kept, 1 broken`. Undefined: nothing is expected. */
+export function keptAndBroken(checks: readonly ExpectationCheck[] = []): string | undefined {
+  if (checks.length === 0) return undefined;
+  const count = (...states: readonly State[]): number => checks.filter(({ state }) => states.includes(state)).length;
+  const parts = [
+    [count("met", "accepted"), "kept"],
+    [count("broken", "tripped"), "broken"],
+    [count("overridden"), "overridden"],
+    [count("unknown"), "not checked"],
+  ] as const;
+  return parts.flatMap(([many, word]) => (many === 0 ? [] : [`${many} ${word}`])).join(", ");
+}
+
+/** Those that are broken, whether that holds the plan or not. */
+export function brokenExpectations(checks: readonly ExpectationCheck[] = []): readonly ExpectationCheck[] {
+  return checks.filter(({ state }) => state === "broken" || state === "tripped");
+}
+
+/** `2 expectations are broken: "badges", "managers"`. */
+export function brokenWords(broken: readonly ExpectationCheck[]): Html {
+  return html`${pluralize(broken.length, "expectation is", "expectations are")} broken:
+  ${broken.map(({ name }, index) => html`${index > 0 && ", "}<q>${name}</q>`)}`;
+}

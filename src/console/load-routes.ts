@@ -1,0 +1,240 @@
+import { text } from "node:stream/consumers";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { Refusal } from "#control/answers.ts";
+import { errorDocument, InputError, RollcallError } from "#errors.ts";
+import type { ErrorDocument } from "#errors.ts";
+import { readMultipart } from "#http/multipart.ts";
+import type { CallersLoads, HostedCycle, HostedTable, Preview, TableName } from "#service/hosted-loads.ts";
+import { inBytes } from "#text.ts";
+import { loadParameters } from "#wire/loads.ts";
+import { checkToken } from "./accounts.ts";
+import { formOf, untilLeft, visitorOf } from "./context.ts";
+import type { AppOptions, FormatGuess, Send } from "./context.ts";
+import { at } from "./html.ts";
+import type { Frame } from "./layout.ts";
+import { tokenField } from "./layout.ts";
+import { fieldsOf, labels, readFields, requestOf } from "./load-form.ts";
+import type { FieldName, LoadFields } from "./load-form.ts";
+import { cycle, draft } from "#console/pages/load.ts";
+import { elsewhere, loads as loadsPage, table as tablePage, tableAddress } from "#console/pages/loads.ts";
+import { filled } from "./selection.ts";
+
+const route = { config: { forLoads: true } } as const;
+
+/** Adds the pages of tables and loads. */
+export function addLoadPages(scope: FastifyInstance, options: AppOptions, send: Send): void {
+  const { loads: hosted, formats } = options;
+  if (hosted === undefined) {
+    scope.get("/loads", route, async (request, reply) =>
+      send(request, reply, frame("Loads"), elsewhere({ target: visitorOf(request).target })),
+    );
+    return;
+  }
+  const largest = inBytes(hosted.largest);
+  const size = { largest: hosted.largest, text: largest };
+
+  scope.get("/loads", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const [tables, cycles] = await Promise.all([mine.tables(), mine.cycles()]);
+    const page = loadsPage({ now: Date.now(), tables, cycles, size });
+    return send(request, reply, { ...frame("Loads"), live: "/loads", liveBy: "loads" }, page);
+  });
+
+  scope.get("/loads/table", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const table = await tableOf(request, mine);
+    const cycles = (await mine.cycles()).filter((each) => isInto(each, table));
+    const token = tokenField(visitorOf(request));
+    return send(
+      request,
+      reply,
+      frame(table.name),
+      tablePage({ now: Date.now(), table, cycles: cycles.slice(0, 10), size, token }),
+    );
+  });
+
+  scope.post("/loads/upload", { config: { forLoads: true, takesFile: true } }, async (request, reply) => {
+    const visitor = visitorOf(request);
+    const mine = await loadsOf(request);
+    const into = tableNameOf(request);
+    const { "content-length": length, "content-type": type = "" } = request.headers;
+    if (Number(length ?? 0) > hosted.largest) throw new Refusal(413, `The file is too large: it may have ${largest}.`);
+    const left = untilLeft(reply);
+    let token: string | undefined;
+    let id: string | undefined;
+    const reading = readMultipart(request.raw, type, {
+      take: async ({ name, filename = "", content }) => {
+        if (name === "token") {
+          token = (await text(content)).slice(0, 200);
+          return;
+        }
+        if (name !== "file" || id !== undefined) {
+          content.resume();
+          return;
+        }
+        // The form has it before the file: nothing of a forged one is written.
+        checkToken(visitor, token);
+        if (filename === "") throw new Refusal(400, "Choose a file first.");
+        id = await mine.receive(into, { name: filename, content: formats.unpacked(filename, content) }, left);
+      },
+      malformed: (cause) => new InputError("the form did not arrive as a whole: send it again", { cause }),
+    });
+    await reading.catch((error: unknown) => {
+      // Nobody waits for what went wrong then.
+      throw left.aborted ? left.reason : error;
+    });
+    checkToken(visitor, token);
+    if (id === undefined) throw new Refusal(400, "Choose a file first.");
+    return reply.redirect(at("/loads", id), 303);
+  });
+
+  scope.get("/loads/:id", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const found = await cycleOf(request, mine);
+    if (found.isDraft) {
+      const { guess, problem } = await guessed(mine, found);
+      const fields = fieldsOf(loadParameters.parse({ target: found.parameters.target, format: guess?.format }));
+      return shownDraft(request, reply, mine, found, { fields, guess, problem });
+    }
+    const page = cycle({ now: Date.now(), cycle: found, token: tokenField(visitorOf(request)) });
+    return send(request, reply, { ...frame(titleOf(found)), live: at("/loads", found.id), liveBy: "loads" }, page);
+  });
+
+  // Shows the draft as it would be read with other values, and changes nothing.
+  scope.post("/loads/:id/preview", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const found = await cycleOf(request, mine);
+    if (!found.isDraft) return reply.redirect(at("/loads", found.id), 303);
+    const { guess } = await guessed(mine, found);
+    return shownDraft(request, reply, mine, found, { fields: readFields(formOf(request)), guess });
+  });
+
+  scope.post("/loads/:id/load", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const found = await cycleOf(request, mine);
+    const fields = readFields(formOf(request));
+    try {
+      await mine.load(found.id, requestOf(fields));
+    } catch (error) {
+      const problem = problemOf(error);
+      const { guess } = await guessed(mine, found);
+      return await shownDraft(request, reply.code(400), mine, found, { fields, guess, problem });
+    }
+    return reply.redirect(at("/loads", found.id), 303);
+  });
+
+  scope.post("/loads/:id/cancel", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const found = await cycleOf(request, mine);
+    await mine.cancel(found.id);
+    return reply.redirect(found.isDraft ? tableAddress(found.table) : at("/loads", found.id), 303);
+  });
+
+  scope.get("/loads/:id/bad-records", route, async (request, reply) => {
+    const mine = await loadsOf(request);
+    const found = await cycleOf(request, mine);
+    const rejected = await mine.badRecords(found.id);
+    if (rejected === undefined) throw new Refusal(404, "this load has no bad records");
+    return reply
+      .type("text/plain; charset=utf-8")
+      .header("content-disposition", `attachment; filename="bad-records-${found.id}.csv"`)
+      .send(rejected);
+  });
+
+  async function loadsOf(request: FastifyRequest): Promise<CallersLoads> {
+    const mine = await hosted?.of(request);
+    if (mine !== undefined) return mine;
+    throw new Refusal(
+      403,
+      `the account ${visitorOf(request).name} lacks the data management privilege: \`service.privileges\` says which groups have it`,
+    );
+  }
+
+  async function shownDraft(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    mine: CallersLoads,
+    found: HostedCycle,
+    { fields, guess, problem: known }: Omit<ShownDraft, "table">,
+  ): Promise<FastifyReply> {
+    const table = await mine.table(found.table);
+    let problem = known;
+    let preview: Preview | undefined;
+    try {
+      preview = await mine.preview(found.id, requestOf(fields), untilLeft(reply));
+    } catch (error) {
+      problem ??= problemOf(error);
+    }
+    const token = tokenField(visitorOf(request));
+    const page = draft({ now: Date.now(), cycle: found, table, fields, guess, preview, problem, token });
+    return send(request, reply, frame(titleOf(found)), page);
+  }
+
+  async function guessed(
+    mine: CallersLoads,
+    { id, table: into }: HostedCycle,
+  ): Promise<Pick<ShownDraft, "guess" | "problem">> {
+    try {
+      const [sample, table] = await Promise.all([mine.sample(id), mine.table(into)]);
+      return { guess: await formats.guess(sample, table?.columns ?? [], labelOf) };
+    } catch (error) {
+      return { problem: problemOf(error) };
+    }
+  }
+}
+
+interface ShownDraft {
+  readonly fields: LoadFields;
+  readonly guess?: FormatGuess | undefined;
+  readonly problem?: ErrorDocument | undefined;
+}
+
+/** What a person should know of an error. @throws the error, if that is for the log */
+function problemOf(error: unknown): ErrorDocument {
+  if (error instanceof Refusal) return { message: error.message, problems: [...error.problems], advice: "fix" };
+  if (error instanceof RollcallError) return errorDocument(error);
+  throw error;
+}
+
+async function cycleOf(request: FastifyRequest, mine: CallersLoads): Promise<HostedCycle> {
+  const { id = "" } = request.params as { id?: string };
+  const found = await mine.cycle(id);
+  if (found === undefined)
+    throw new Refusal(404, "there is no such load, or it is forgotten: `service.loads.expireAfter` says when");
+  return found;
+}
+
+function tableNameOf(request: FastifyRequest): TableName {
+  const { database, schema, table } = filled(request.query);
+  if (typeof database !== "string" || typeof schema !== "string" || typeof table !== "string")
+    throw new Refusal(400, "the address names no table: it needs `database`, `schema` and `table`");
+  return { database, schema, table };
+}
+
+async function tableOf(request: FastifyRequest, mine: CallersLoads): Promise<HostedTable> {
+  const name = tableNameOf(request);
+  const found = await mine.table(name);
+  if (found === undefined) throw new Refusal(404, `there is no table ${name.database}.${name.schema}.${name.table}`);
+  return found;
+}
+
+function isInto({ table: { database, schema, table } }: HostedCycle, other: HostedTable): boolean {
+  const [one, two] = [
+    [database, schema, table],
+    [other.database, other.schema, other.name],
+  ].map((parts) => JSON.stringify(parts).toLowerCase());
+  return one === two;
+}
+
+/** An option of the format in a message, as its field is labelled. */
+function labelOf(option: string): string {
+  return `“${labels[option as FieldName] ?? option}”`;
+}
+
+function titleOf({ file, table }: HostedCycle): string {
+  return file === undefined ? `Load into ${table.table}` : `${file} into ${table.table}`;
+}
+
+function frame(title: string): Pick<Frame, "title" | "section"> {
+  return { title, section: "loads" };
+}

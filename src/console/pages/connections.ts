@@ -1,0 +1,399 @@
+import { advice } from "#console/pages/run.ts";
+import { empty, facts, gauge, name, notice, when } from "#console/components.ts";
+import type { Check, Checked, CheckFinding, ConfiguredSync } from "#console/context.ts";
+import { at, exactValue, html } from "#console/html.ts";
+import type { Html, Part } from "#console/html.ts";
+import type { ErrorDocument } from "#errors.ts";
+import { isExpectation } from "#plan/limits.ts";
+import type { RunRecord, SourceRead } from "#sync/record.ts";
+import type { Standing } from "#sync/standing.ts";
+import type { Stage } from "#sync/sync.ts";
+import { formatSizes, pluralize } from "#text.ts";
+import { lasting } from "#times.ts";
+
+export interface ConnectionsPage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly syncs: readonly ConnectedSync[];
+  /** Sources and targets that no sync has. */
+  readonly others: readonly Connection[];
+  /** The hidden field that proves where a form comes from. */
+  readonly token: Html;
+}
+
+/** A sync with its sources and its target, and what its runs reached. */
+export interface ConnectedSync extends ConfiguredSync {
+  readonly standing: Standing;
+  /** Its newest run that has read the sources of everybody. */
+  readonly lastRead?: RunRecord | undefined;
+  /** In the order of `sources`. */
+  readonly connections: readonly Connection[];
+  readonly to: Connection;
+  readonly check?: Check | undefined;
+  /** Whether whoever looks may check it. */
+  readonly mayCheck: boolean;
+}
+
+/** A source or a target. */
+export interface Connection {
+  readonly what: "source" | "target";
+  readonly name: string;
+  /** The connector of a source, the address of a target. */
+  readonly kind: string;
+  readonly check?: Check | undefined;
+  /** Whether whoever looks may check it. */
+  readonly mayCheck: boolean;
+}
+
+/** What the runs reached, what is configured, and `rollcall check` on demand. */
+export function connections(page: ConnectionsPage): Html {
+  const { syncs, others } = page;
+  return html`<h1>Sources and targets</h1>
+    <p class="quiet">
+      What the runs reached last, and by what rules they run. A check does what <code>rollcall check</code> does: it
+      reads the sources and logs in to the target for real, and changes nothing.
+    </p>
+    ${
+      syncs.length + others.length === 0 &&
+      empty(
+        html`<p>There are no sources and targets yet.</p>
+          <p>
+            Add <code>sources:</code>, <code>targets:</code> and <code>syncs:</code> to the configuration, then
+            <code>rollcall reload</code>.
+          </p>`,
+      )
+    }
+    ${syncs.map((sync) => syncSection(sync, page))}
+    ${
+      others.length > 0 &&
+      html`<section aria-labelledby="others">
+        <h2 id="others">In no sync</h2>
+        <div class="cards">${others.map((each) => card(each, [checkedFacts(each, page), checkOf(each, page)]))}</div>
+      </section>`
+    }`;
+}
+
+function syncSection(sync: ConnectedSync, page: ConnectionsPage): Html {
+  const { sources, target, connections, to, check, mayCheck, standing } = sync;
+  const id = anchorOf("sync", sync.sync);
+  const form = mayCheck && checkForm("sync", sync.sync, "Check the sources and rules", check, page);
+  // Where there is one source, its card has the button.
+  const isOnly = connections.length === 1;
+  const sourceCards = connections.map((each) =>
+    card(each, [readFacts(sync, each, page.now), checkedFacts(each, page, check), isOnly && form]),
+  );
+  return html`<section aria-labelledby="${id}">
+    <h2 id="${id}">
+      ${name(sync.sync)}
+      <small class="quiet"
+        >${sources.map((each, index) => html`${index > 0 && ", "}${name(each.name)}`)} → ${name(target)}</small
+      >
+    </h2>
+    ${problemOf(standing, page.now)}
+    <div class="cards">
+      ${sourceCards} ${card(to, [listedFacts(sync, page.now), checkedFacts(to, page), checkOf(to, page)])}
+      ${scheduleCard(sync, page.now)}
+    </div>
+    ${!isOnly && form} ${rules(sync, page)}
+  </section>`;
+}
+
+/** Why the last run failed, with what to do about it. */
+function problemOf({ lastRun, failures, overdue, lastSuccessAt }: Standing, now: number): Html {
+  const late =
+    overdue &&
+    notice(
+      "bad",
+      html`<p>
+        <b>Overdue</b>:
+        ${lastSuccessAt === undefined ? "no run has ever succeeded" : html`no success since ${when(lastSuccessAt, now)}`}.
+      </p>`,
+    );
+  if (lastRun?.state !== "failed" || lastRun.error === undefined) return html`${late}`;
+  const often =
+    failures === undefined
+      ? ""
+      : html` ${pluralize(failures.count, "time")} in a row, since ${when(failures.since, now)}`;
+  return html`${late}
+  ${notice(
+    "bad",
+    html`<p><b>Failed</b>${often}: ${lastRun.error.message}</p>
+      ${problemList(lastRun.error.problems)}
+      <p>${advice[lastRun.error.advice]} <a href="${at("/runs", lastRun.id)}">Look at the run</a></p>`,
+  )}`;
+}
+
+function problemList(problems: readonly string[]): Html | false {
+  return (
+    problems.length > 0 &&
+    html`<ul>
+      ${problems.map((each) => html`<li ${each.startsWith("  ") && html`class="deep"`}>${each.trim()}</li>`)}
+    </ul>`
+  );
+}
+
+type Row = readonly [label: string, value: Part];
+
+function card({ what, name: called, kind }: Connection, parts: Part): Html {
+  return html`<article
+    class="card"
+    data-row
+    id="${anchorOf(what, called)}"
+    aria-label="${what} ${called}"
+    tabindex="-1"
+  >
+    <header>
+      <h3>${name(called)}</h3>
+      <small class="quiet">${what} · ${kind}</small>
+    </header>
+    ${parts}
+  </article>`;
+}
+
+function checkOf({ what, name: called, check, mayCheck }: Connection, page: ConnectionsPage): Html | false {
+  return mayCheck && checkForm(what, called, `Check the ${what}`, check, page);
+}
+
+/** What the last read found in a source of a sync. */
+function readFacts({ sources, lastRead }: ConnectedSync, { name: called }: Connection, now: number): Html {
+  const read = lastRead?.sources?.find(({ source }) => source === called);
+  const isOptional = sources.some((each) => each.name === called && each.optional);
+  const rows: Row[] = [
+    [
+      read?.error === undefined ? "last read" : "last tried",
+      lastRead === undefined || read === undefined
+        ? "never, as far as is known"
+        : by(lastRead, startOf(lastRead, "read"), now),
+    ],
+    ...(read === undefined || read.error !== undefined ? [] : foundRows(read, now)),
+    ["took", sources.length === 1 && tookIn(lastRead, "read")],
+    ["optional", isOptional && "without it, what came from it stays as it is"],
+  ];
+  return html`${facts(rows)}
+  ${
+    read?.error !== undefined &&
+    notice(
+      "bad",
+      html`<p><b>Not read</b>: ${read.error.message}</p>
+        ${problemList(read.error.problems)}
+        <p>What came from it stays as it is. ${advice[read.error.advice]}</p>`,
+    )
+  }`;
+}
+
+function foundRows({ users, groups, quarantined, unchangedSince }: SourceRead, now: number): Row[] {
+  return [
+    ["found", formatSizes(users, groups)],
+    ["quarantined", quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")}</a>`],
+    ["unchanged", unchangedSince !== undefined && html`since ${when(unchangedSince, now)}, and not read again`],
+  ];
+}
+
+/** When a run did something, as a link to it. */
+function by({ id }: RunRecord, moment: string, now: number): Html {
+  return html`<a href="${at("/runs", id)}">${when(moment, now)}</a>`;
+}
+
+/** When a run began a stage. */
+function startOf({ stages, startedAt }: RunRecord, stage: Stage): string {
+  return stages.findLast((each) => each.stage === stage)?.startedAt ?? startedAt;
+}
+
+/** How long the last run spent in a stage. */
+function tookIn(run: RunRecord | undefined, stage: Stage): string | undefined {
+  const milliseconds = run?.stages.findLast((each) => each.stage === stage)?.milliseconds;
+  return milliseconds === undefined ? undefined : lasting(milliseconds);
+}
+
+/** What the last run found in the target. */
+function listedFacts({ lastRead, target }: ConnectedSync, now: number): Html {
+  const { counts } = lastRead ?? {};
+  const side = lastRead?.state === "applied" ? "after" : "before";
+  return facts([
+    [
+      "last listed",
+      lastRead === undefined || counts === undefined
+        ? "never, as far as is known"
+        : by(lastRead, startOf(lastRead, "list"), now),
+    ],
+    [
+      "has",
+      counts !== undefined &&
+        html`<a href="/people?${new URLSearchParams({ target }).toString()}"
+          >${formatSizes(counts.users[side], counts.groups[side])}</a
+        >`,
+    ],
+    ["took", tookIn(lastRead, "list")],
+  ]);
+}
+
+/** What the last check said of a source or a target: of its own, or of that of its sync. */
+function checkedFacts(
+  { what, name: called, check }: Connection,
+  { now }: ConnectionsPage,
+  ofSync?: Check,
+): Html | false {
+  const of = check ?? ofSync;
+  const finding = of?.findings?.find((each) => each.what === what && each.name === called);
+  return of !== undefined && finding !== undefined && found(of, finding, now);
+}
+
+function found(check: Check, { headline, reached, problems, error }: CheckFinding, now: number): Html {
+  return html`<div class="checked">
+    <p>
+      ${
+        error === undefined
+          ? html`<span class="state good"><span aria-hidden="true">✓</span> checked</span>`
+          : html`<span class="state bad"><span aria-hidden="true">✕</span> check failed</span>`
+      }
+      ${when(check.startedAt, now)} by ${name(check.by)}${headline !== undefined && html`: <b>${headline}</b>`}
+    </p>
+    ${error !== undefined && failure(error)}
+    ${
+      reached.length > 0 &&
+      html`<ul>
+        ${reached.map((line) => html`<li>${line}</li>`)}
+      </ul>`
+    }
+    ${problems.length > 0 && notice("waiting", problemList(problems))}
+  </div>`;
+}
+
+function failure({ message, problems, advice: to }: ErrorDocument): Html {
+  return notice(
+    "bad",
+    html`<p>${message}</p>
+      ${problemList(problems)} ${advice[to] !== undefined && html`<p>${advice[to]}</p>`}`,
+  );
+}
+
+/** The button that begins a check, or how far the one under way has got. */
+function checkForm(
+  what: Checked,
+  called: string,
+  label: string,
+  check: Check | undefined,
+  { token, now }: ConnectionsPage,
+): Html {
+  if (check !== undefined && check.findings === undefined)
+    return html`<p class="checking" role="status">
+      <span class="state waiting"><span aria-hidden="true">▸</span> checking</span>
+      ${check.progress ?? "waits for another check"}
+      <small class="quiet">begun ${when(check.startedAt, now)} by ${name(check.by)}</small>
+    </p>`;
+  return html`<form method="post" action="/connections/check" class="buttons">
+    ${token}<input type="hidden" name="what" value="${what}" /><input
+      type="hidden"
+      name="name"
+      value="${exactValue(called)}"
+    />
+    <button type="submit" class="secondary">${label}</button>
+  </form>`;
+}
+
+/** Where on the page something is. */
+export function anchorOf(what: Checked, called: string): string {
+  return `${what}-${encodeURIComponent(called)}`;
+}
+
+const approvals: Readonly<Record<ConfiguredSync["approval"], string>> = {
+  required: "every plan waits for a person",
+  automatic: "none; a plan beyond a limit is held",
+  "automatic-within-limits": "only of plans beyond a limit",
+};
+
+/** When a sync runs, and by what rules. */
+function scheduleCard(sync: ConnectedSync, now: number): Html {
+  const { schedule: cron, timezone, retries, overdueAfter, approval, grace, beyondLimits, standing, exports } = sync;
+  const { nextSlotAt, lastSuccessAt } = standing;
+  return html`<article class="card" aria-label="schedule and limits of ${sync.sync}">
+    <header><h3>Schedule and limits</h3></header>
+    ${facts([
+      [
+        "schedule",
+        cron === undefined ? "on demand" : html`<code>${cron}</code>${timezone !== undefined && ` (${timezone})`}`,
+      ],
+      ["next run", nextSlotAt !== undefined && when(nextSlotAt, now)],
+      [
+        "last success",
+        html`${lastSuccessAt === undefined ? "never" : when(lastSuccessAt, now)}${overdueAfter !== undefined && html` <span class="quiet">(overdue after ${duration(overdueAfter)})</span>`}`,
+      ],
+      ["retries", retries === 0 ? "none" : `up to ${retries}`],
+      ["approval", approvals[approval]],
+      ["beyond a limit", beyondLimits === "hold" ? "nothing is applied" : "what it counts waits, the rest is applied"],
+      ["who has left", grace === 0 ? "is deleted at once" : `is deleted after ${duration(grace)}`],
+      ["export", exports && "after each success"],
+    ])}
+    ${limits(standing.lastRun)}
+  </article>`;
+}
+
+const units = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+  ["second", 1000],
+] as const;
+
+/** `30 days`. @param milliseconds as configured, so in whole units */
+function duration(milliseconds: number): string {
+  const [unit, size] = units.find(([, size]) => milliseconds >= size && milliseconds % size === 0) ?? ["second", 1000];
+  return pluralize(milliseconds / size, unit);
+}
+
+/** What each limit allowed the last plan, and how much of that it took. */
+function limits(run: RunRecord | undefined): Html | false {
+  const checks = (run?.limits ?? []).filter(({ limit }) => !isExpectation(limit));
+  return (
+    run !== undefined &&
+    checks.length > 0 &&
+    html`<details class="more">
+      <summary>${pluralize(checks.length, "limit")}, and how close the last plan came</summary>
+      ${checks.map(gauge)}
+    </details>`
+  );
+}
+
+/** What the rules made of the records when the sync was checked. */
+function rules({ sync, check }: ConnectedSync, { now }: ConnectionsPage): Html | false {
+  const finding = check?.findings?.find(({ what }) => what === "sync");
+  if (check === undefined || finding === undefined) return false;
+  const { principals } = finding;
+  return html`<h3>What the rules make of the records</h3>
+    ${found(check, finding, now)}
+    ${
+      principals.length > 0 &&
+      html`<div class="scroll" tabindex="0" role="region" aria-label="The first principals of ${sync}">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Kind</th>
+              <th scope="col">Display name</th>
+              <th scope="col">Mail</th>
+              <th scope="col">Groups</th>
+            </tr>
+          </thead>
+          <tbody>
+            ${principals.map(sample)}
+          </tbody>
+        </table>
+      </div>`
+    }`;
+}
+
+function sample(principal: Readonly<Record<string, unknown>>): Html {
+  const { kind, name: called, displayName, mail, groups } = principal;
+  const names = Array.isArray(groups) ? groups.map(String) : [];
+  return html`<tr>
+    <th scope="row">${name(text(called))}</th>
+    <td>${text(kind)}</td>
+    <td>${name(text(displayName))}</td>
+    <td>${name(text(mail))}</td>
+    <td>${names.map((each, index) => html`${index > 0 && ", "}${name(each)}`)}</td>
+  </tr>`;
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

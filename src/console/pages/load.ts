@@ -1,0 +1,358 @@
+import type { ErrorDocument } from "#errors.ts";
+import type { HostedCycle, HostedTable, Preview, PreviewRow } from "#service/hosted-loads.ts";
+import { formatNumber, inBytes, pluralize } from "#text.ts";
+import { lasting } from "#times.ts";
+import { facts, moment, name, notice, when } from "#console/components.ts";
+import type { FormatGuess } from "#console/context.ts";
+import { at, exactValue, html } from "#console/html.ts";
+import type { Html } from "#console/html.ts";
+import { fieldsOf, labels } from "#console/load-form.ts";
+import type { FieldName, LoadFields } from "#console/load-form.ts";
+import { beganAt, cycleState, sizeOf, tableName } from "#console/pages/loads.ts";
+
+export interface DraftPage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly cycle: HostedCycle;
+  /** Undefined: it is gone. */
+  readonly table: HostedTable | undefined;
+  readonly fields: LoadFields;
+  readonly guess?: FormatGuess | undefined;
+  readonly preview?: Preview | undefined;
+  readonly problem?: ErrorDocument | undefined;
+  /** The hidden field that proves where the form comes from. */
+  readonly token: Html;
+}
+
+/** How a file would be read, before anything of it is loaded. */
+export function draft(page: DraftPage): Html {
+  const { now, cycle: of, table, fields, guess, token } = page;
+  return html`${heading(of, now)}
+    ${(guess?.doubts ?? []).map((doubt) => notice("waiting", html`<p>${sentence(doubt)}</p>`))}
+    ${
+      guess !== undefined &&
+      guess.notes.length > 0 &&
+      html`<ul class="notes">
+        ${guess.notes.map((note) => html`<li>${sentence(note)}</li>`)}
+      </ul>`
+    }
+    <form method="post" action="${at("/loads", of.id, "load")}" class="format">
+      ${token} ${reading(page)}
+      <h2>How it is read</h2>
+      <p class="quiet">Guessed from the beginning of the file. Change what is wrong.</p>
+      <div
+        hx-post="${at("/loads", of.id, "preview")}"
+        hx-trigger="input delay:400ms"
+        hx-include="closest form"
+        hx-select="#preview"
+        hx-target="#preview"
+        hx-swap="outerHTML"
+      >
+        ${formatFields(fields, table)}
+      </div>
+      <h2>Loading it</h2>
+      <div class="fields">${ticked("empty_target", fields)} ${textField("max_ignored_rows", fields, "number")}</div>
+      <p class="quiet">
+        All or nothing: with more rejected rows than that, nothing is loaded and the table stays as it
+        is.${
+          table !== undefined &&
+          table.rows > 0 &&
+          html` It has ${pluralize(table.rows, "row")} now; replacing them happens in the same moment.`
+        }
+      </p>
+      <div class="bar">
+        <span class="quiet wide"
+          >The file is removed when it is loaded or discarded, when the service restarts, and after an hour.</span
+        >
+        <p class="buttons">
+          <button type="submit">Load into ${name(of.table.table)}</button>
+          <button type="submit" class="secondary" formaction="${at("/loads", of.id, "preview")}">Read it again</button>
+          <button type="submit" class="danger" formaction="${at("/loads", of.id, "cancel")}" formnovalidate>
+            Discard the file
+          </button>
+        </p>
+      </div>
+    </form>`;
+}
+
+function heading(of: HostedCycle, now: number): Html {
+  const { file, id, table: into, status } = of;
+  return html`<hgroup>
+    <h1>
+      ${file === undefined ? html`Load <code>${id.slice(0, 8)}</code>` : name(file)} <small>→ ${tableName(into)}</small>
+    </h1>
+    <p>${cycleState(of)} <span class="quiet">${inBytes(sizeOf(status))}, began ${when(beganAt(status), now)}</span></p>
+  </hgroup>`;
+}
+
+/** The part of the page that follows what is entered. */
+function reading({ table, guess, preview, problem, fields }: DraftPage): Html {
+  return html`<section id="preview" aria-labelledby="reading" aria-live="polite">
+    <h2 id="reading">As it would be read</h2>
+    ${
+      problem !== undefined &&
+      notice(
+        "bad",
+        html`<p>${sentence(problem.message)}</p>
+          ${
+            problem.problems.length > 0 &&
+            html`<ul>
+              ${problem.problems.map((each) => html`<li>${each}</li>`)}
+            </ul>`
+          }`,
+        true,
+      )
+    }
+    ${preview !== undefined && html`${verdict(preview)} ${rowsOf(preview, table, fields.has_header_row === "" ? [] : (guess?.header ?? []))}`}
+  </section>`;
+}
+
+function verdict({ accepted, rejected, errors, isWhole }: Preview): Html {
+  const all = accepted + rejected;
+  const what = isWhole ? "the file" : `the first ${pluralize(all, "row")}; the rest is read when it is loaded`;
+  if (all === 0) return notice("waiting", html`<p>There are no rows to load.</p>`);
+  if (rejected === 0)
+    return notice(
+      "good",
+      html`<p>
+        <b>${pluralize(accepted, "row")}</b> ${isWhole ? "in the file, and none" : html`looked at, and none of them`}
+        would be rejected.
+      </p>`,
+    );
+  return notice(
+    "bad",
+    html`<p><b>${pluralize(rejected, "row")}</b> of ${formatNumber(all)} would be rejected in ${what}:</p>
+      <ul>
+        ${errors.map((each) => html`<li>${each}</li>`)}
+      </ul>
+      ${rejected > errors.length && html`<p>… and ${formatNumber(rejected - errors.length)} more.</p>`}
+      <p>To load the others, set “${labels.max_ignored_rows}” below.</p>`,
+  );
+}
+
+function rowsOf({ rows }: Preview, table: HostedTable | undefined, header: readonly string[]): Html | false {
+  if (rows.length === 0 || table === undefined) return false;
+  const { columns } = table;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="The first rows">
+    <table class="previewed">
+      <thead>
+        <tr>
+          <th scope="col" class="number"><span class="aloud">Row</span></th>
+          ${columns.map(({ name: called, type }) => html`<th scope="col">${name(called)} <small>${type}</small></th>`)}
+        </tr>
+        ${
+          header.length > 0 &&
+          html`<tr class="header">
+            <td><small>header</small></td>
+            ${columns.map((_, index) => html`<td>${header[index] === undefined ? "–" : name(header[index])}</td>`)}
+          </tr>`
+        }
+      </thead>
+      <tbody>
+        ${rows.map((row) => previewRow(row, columns.length))}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+function previewRow(row: PreviewRow, width: number): Html {
+  const number = html`<td class="number quiet">${formatNumber(row.number)}</td>`;
+  if ("flaw" in row)
+    return html`<tr>
+      ${number}
+      <td colspan="${width}" class="bad"><span aria-hidden="true">✕</span> rejected: <bdi>${row.flaw}</bdi></td>
+    </tr>`;
+  return html`<tr>
+    ${number}
+    ${row.values.map((value) => html`<td>${value === null ? html`<span class="quiet">null</span>` : value === "" ? html`<span class="quiet">empty</span>` : name(value)}</td>`)}
+  </tr>`;
+}
+
+/** What has to be said of the format, for the types that the table has. */
+function formatFields(fields: LoadFields, table: HostedTable | undefined): Html {
+  const has = (...types: readonly string[]): boolean =>
+    table === undefined || table.columns.some(({ type }) => types.some((each) => type.startsWith(each)));
+  const dates = has("DATE");
+  const datetimes = has("TIMESTAMP");
+  const times = has("TIME") && (table === undefined || table.columns.some(({ type }) => type === "TIME"));
+  const booleans = has("BOOLEAN");
+  // What the table has no column for is sent as it is.
+  const hidden = (...names: readonly FieldName[]): Html =>
+    html`${names.map((each) => html`<input type="hidden" name="${each}" value="${exactValue(fields[each])}" />`)}`;
+  return html`<div class="fields">
+      ${ticked("has_header_row", fields)} ${textField("field_separator", fields, "short")}
+      ${textField("enclosing_character", fields, "short")} ${textField("null_value", fields)}
+      ${dates ? textField("date_format", fields) : hidden("date_format")}
+      ${datetimes ? textField("date_time_format", fields) : hidden("date_time_format")}
+      ${times ? textField("time_format", fields) : hidden("time_format")}
+      ${dates || datetimes ? ticked("converted_to_epoch", fields) : hidden("converted_to_epoch")}
+      ${booleans ? html`${textField("true_format", fields)} ${textField("false_format", fields)}` : hidden("true_format", "false_format")}
+    </div>
+    <details ${hasUnusual(fields) && html`open`}>
+      <summary>More</summary>
+      <div class="fields">
+        <label
+          >${labels.type}
+          <select name="type">
+            ${(["csv", "delimited"] as const).map((each) => html`<option value="${each}" ${each === fields.type && html`selected`}>${each === "csv" ? "CSV: quotes, doubled inside" : "delimited: escape character, no quotes"}</option>`)}
+          </select></label
+        >
+        ${textField("escape_character", fields, "short")} ${ticked("trailing_field_separator", fields)}
+        ${ticked("flexible", fields)}
+        ${datetimes || times ? ticked("skip_second_fraction", fields) : hidden("skip_second_fraction")}
+        ${booleans ? ticked("use_bit_values", fields) : hidden("use_bit_values")}
+      </div>
+      ${
+        (dates || datetimes || times) &&
+        html`<p class="quiet">
+          Formats are those of strptime: <code>%Y</code> year, <code>%m</code> month, <code>%d</code> day,
+          <code>%H</code> <code>%M</code> <code>%S</code> hour, minute, second.
+        </p>`
+      }
+    </details>`;
+}
+
+/** Whether something is set that is folded away. */
+function hasUnusual(fields: LoadFields): boolean {
+  const {
+    type,
+    escape_character: escape,
+    flexible,
+    trailing_field_separator: trailing,
+    skip_second_fraction: skips,
+  } = fields;
+  return type !== "csv" || [escape, flexible, trailing, skips, fields.use_bit_values].some((each) => each !== "");
+}
+
+function ticked(field: FieldName, fields: LoadFields): Html {
+  return html`<label class="tick"
+    ><input type="checkbox" name="${field}" ${fields[field] !== "" && html`checked`} /> ${labels[field]}</label
+  >`;
+}
+
+function textField(field: FieldName, fields: LoadFields, kind: "short" | "number" | "text" = "text"): Html {
+  return html`<label
+    >${labels[field]}
+    <input
+      name="${field}"
+      value="${exactValue(fields[field])}"
+      ${kind === "short" && html`size="4" maxlength="4"`}
+      ${kind === "number" && html`inputmode="numeric" size="8"`}
+      autocomplete="off"
+      spellcheck="false"
+  /></label>`;
+}
+
+/** Of a message: they begin small, as parts of longer ones. */
+function sentence(message: string): string {
+  const first = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.?!]$/.test(first) ? first : `${first}.`;
+}
+
+export interface CyclePage {
+  /** In epoch milliseconds. */
+  readonly now: number;
+  readonly cycle: HostedCycle;
+  readonly token: Html;
+}
+
+/** How many errors are shown; the download has all rows. */
+const shownErrors = 100;
+
+/** A load under way, or how it ended. */
+export function cycle({ now, cycle: of, token }: CyclePage): Html {
+  const { id, status, badRecords, by } = of;
+  const { internal_stage: stage, status: end, end_time: ended, parsing_errors: errors = [] } = status;
+  const isOver = stage === "DONE";
+  const bad = Number(status.ignored_row_count);
+  const began = beganAt(status);
+  const endedAt = ended === undefined ? undefined : new Date(Number(ended) / 1000).toISOString();
+  const lasted = (endedAt === undefined ? now : Date.parse(endedAt)) - Date.parse(began);
+  return html`${heading(of, now)} ${outcome(of)}
+    ${facts([
+      ["rows loaded", isOver && formatNumber(Number(status.rows_written))],
+      ["rows rejected", isOver && (bad > 0 ? html`<span class="bad">${formatNumber(bad)}</span>` : "0")],
+      ["data", inBytes(sizeOf(status))],
+      ["began", moment(began)],
+      ["ended", endedAt !== undefined && moment(endedAt)],
+      [isOver ? "took" : "so far", lasting(Math.max(0, lasted))],
+      ["by", by !== undefined && name(by)],
+      ["load", html`<code>${id}</code>`],
+    ])}
+    ${
+      !isOver &&
+      html`<form method="post" action="${at("/loads", id, "cancel")}">
+        ${token}
+        <p class="buttons"><button type="submit" class="danger">Cancel it</button></p>
+        <p class="quiet">Nothing of it is loaded then; the table stays as it is.</p>
+      </form>`
+    }
+    ${
+      errors.length > 0 &&
+      html`<section aria-labelledby="bad">
+        <h2 id="bad">Bad records</h2>
+        ${
+          badRecords !== undefined &&
+          html`<p>
+              <a class="button secondary" href="${at("/loads", id, "bad-records")}" download
+                >Download them (${inBytes(badRecords)})</a
+              >
+            </p>
+            <p class="quiet">
+              The rejected rows exactly as they were, without the header: mend them, and load that file.
+            </p>`
+        }
+        <ol class="causes">
+          ${errors.slice(0, shownErrors).map((each) => html`<li data-row><bdi>${each}</bdi></li>`)}
+        </ol>
+        ${bad > Math.min(errors.length, shownErrors) && html`<p class="quiet">… and ${formatNumber(bad - Math.min(errors.length, shownErrors))} more, in the download.</p>`}
+      </section>`
+    }
+    ${end.code !== "CANCELLED" && readAs(of)}
+    <p><a href="/loads">All tables and loads</a></p>`;
+}
+
+function outcome({ status }: HostedCycle): Html | false {
+  const { internal_stage: stage, status: end, rows_written: written, ignored_row_count: ignored } = status;
+  if (stage !== "DONE") return false;
+  if (end.code === "OK")
+    return ignored === "0"
+      ? notice("good", html`<p><b>${pluralize(Number(written), "row")} loaded.</b></p>`)
+      : notice(
+          "waiting",
+          html`<p>
+            <b>${pluralize(Number(written), "row")} loaded</b>, ${pluralize(Number(ignored), "row")} rejected.
+          </p>`,
+        );
+  const text = sentence(end.message ?? "");
+  return notice(
+    end.code === "CANCELLED" ? "waiting" : "bad",
+    html`<p>${text === "." ? "" : `${text} `}Nothing was loaded; the table is unchanged.</p>`,
+  );
+}
+
+/** What the rows were read with. */
+function readAs({ parameters }: HostedCycle): Html {
+  const fields = fieldsOf(parameters);
+  const rows = (Object.keys(labels) as FieldName[]).map((field) => [labels[field], shownValue(field, fields)] as const);
+  return html`<details>
+    <summary>How it was read</summary>
+    ${facts(rows)}
+  </details>`;
+}
+
+const boxes: ReadonlySet<FieldName> = new Set([
+  "has_header_row",
+  "flexible",
+  "trailing_field_separator",
+  "converted_to_epoch",
+  "skip_second_fraction",
+  "use_bit_values",
+  "empty_target",
+]);
+
+function shownValue(field: FieldName, fields: LoadFields): Html | string {
+  const value = fields[field];
+  if (boxes.has(field)) return value === "" ? "no" : "yes";
+  return value === "" ? html`<span class="quiet">none</span>` : html`<code>${value}</code>`;
+}

@@ -1,0 +1,43 @@
+import { BaseSequencer } from "vitest/node";
+import type { TestSpecification } from "vitest/node";
+
+/**
+ * The files that take longest, so that none of them is still running when all others have ended. `.ci/run` prints the
+ * slowest files: what should be here is named there.
+ */
+const longest = [
+  "test/slow/crash/runs.test.ts",
+  "test/slow/crash/decisions.test.ts",
+  "test/slow/loads-faults.test.ts",
+  "test/slow/queries-worker.test.ts",
+  "test/slow/drill.test.ts",
+  "test/slow/remote.test.ts",
+  "test/slow/approvals.test.ts",
+  "test/slow/causes.test.ts",
+  "test/slow/schedule.test.ts",
+  "test/slow/torn.test.ts",
+  "test/contract/service/loads/paths.test.ts",
+  "test/contract/service/loads/direct.test.ts",
+  "test/contract/service/loads/roundtrip.test.ts",
+  "test/contract/source/scim.test.ts",
+  "test/contract/source/ldap.test.ts",
+  "test/e2e/sync/limits.test.ts",
+  "test/e2e/cli/export.test.ts",
+  "test/e2e/cli/explain.test.ts",
+  "test/e2e/cli/load.test.ts",
+  "test/e2e/cli/one-shot.test.ts",
+  "test/e2e/cli/signals.test.ts",
+  "test/e2e/cli/start.test.ts",
+];
+
+/** Runs the longest files first, of all projects; then the others as vitest sorts them. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const place = ({ moduleId }: TestSpecification): number => {
+      const found = longest.findIndex((path) => moduleId.endsWith(path));
+      return found === -1 ? longest.length : found;
+    };
+    return sorted.toSorted((a, b) => place(a) - place(b));
+  }
+}

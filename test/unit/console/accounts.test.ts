@@ -1,0 +1,41 @@
+import type { FastifyRequest } from "fastify";
+import { expect, test } from "vitest";
+import { targetAccounts } from "#console/accounts.ts";
+import { layout } from "#console/layout.ts";
+import { html } from "#console/html.ts";
+
+const hour = 3_600_000;
+
+function requestWith(cookies: Readonly<Record<string, string>>): FastifyRequest {
+  return { cookies, raw: { socket: { remoteAddress: "::ffff:192.0.2.7" } } } as unknown as FastifyRequest;
+}
+
+test("a session of a daemon alone ends after three hours without a use: what a page asks by itself is none", async () => {
+  let now = 0;
+  const accounts = targetAccounts({
+    targets: () => ["analytics"],
+    verify: async () => "administrator",
+    now: () => now,
+  });
+  const signIn = async (): Promise<FastifyRequest> => {
+    const opened = await accounts.signIn(requestWith({}), { username: "ada", password: "secret", target: "" });
+    return requestWith({ [accounts.cookie]: opened.outcome === "opened" ? opened.token : "" });
+  };
+  const left = await signIn();
+  const used = await signIn();
+  for (const hours of [1, 2, 2.9]) {
+    now = hours * hour;
+    expect(await accounts.find(left, false)).toMatchObject({ name: "ada", address: "192.0.2.7" });
+    expect(await accounts.find(used, true)).toMatchObject({ name: "ada" });
+  }
+  now = 3 * hour;
+  expect(await accounts.find(left, false)).toBeUndefined();
+  expect(await accounts.find(used, false)).toMatchObject({ name: "ada", isAdministrator: true });
+  // It is gone, whoever asks now.
+  expect(await accounts.find(left, true)).toBeUndefined();
+});
+
+test("a live page says that it asks by itself", () => {
+  const page = layout({ title: "t", version: "1", live: "/runs" }, html`<p></p>`).toString();
+  expect(page).toContain('hx-headers="{&quot;x-rollcall-by-itself&quot;:&quot;1&quot;}"');
+});
