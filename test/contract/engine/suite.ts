@@ -235,6 +235,30 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
       expect(await rowsOf("SELECT * FROM plain")).toEqual([[1, "once"]]);
     });
 
+    test("lists tables with their columns as DuckDB has them, their keys and rows", async () => {
+      await load("people", "SELECT unnest([1, 2]) AS id, 'x' AS name", { empty: true });
+      const listed = await engine.list();
+      expect(listed.map(({ name }) => name)).toEqual(expect.arrayContaining(["everything", "Orders", "t"]));
+      expect(listed.filter(({ name }) => name === "people")).toEqual([
+        {
+          database: "shop",
+          schema: "core_default_schema",
+          name: "people",
+          columns: [
+            { name: "id", type: "INTEGER", nullable: false },
+            { name: "name", type: "VARCHAR", nullable: true },
+          ],
+          primaryKey: ["id"],
+          rows: 2,
+          isEstimated: false,
+          problem: undefined,
+        },
+      ]);
+      const orders = listed.find(({ name }) => name === "Orders");
+      expect(orders).toMatchObject({ schema: "Second Schema", primaryKey: ["Customer", "no"] });
+      expect(orders?.columns.map(({ type }) => type)).toEqual(["VARCHAR", "INTEGER", "DECIMAL(10,2)"]);
+    });
+
     test("stages do not see each other, and `accepted` may be a view", async () => {
       const names = ["one", "two", "three"];
       await load("plain", "SELECT 0 AS a, 'zero' AS b", { empty: true });
