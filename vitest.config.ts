@@ -28,7 +28,8 @@ function propertiesIn(folder: string): string[] {
 /**
  * Four tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
  * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs the fourth, `slow`, and tries the properties
- * of the first two with ten times as many cases.
+ * of the first two with ten times as many cases. `npm run test:postgres` runs the tests of the interface with everything stored
+ * in PostgreSQL.
  */
 export default defineConfig({
   test: {
@@ -51,6 +52,8 @@ export default defineConfig({
         test: {
           name: "postgres",
           include: ["test/e2e/interface/**/*.test.ts"],
+          // Pinboards with DuckDB's own SQL, and disks that are full of the embedded engine's files.
+          exclude: ["test/e2e/interface/{pinboards,loads-disk,user-sync-disk}.test.ts"],
           globalSetup: "test/support/postgres-for-all.ts",
           ...minutes(10),
         },
