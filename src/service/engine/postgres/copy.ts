@@ -32,9 +32,10 @@ export async function* copyOf(result: DuckDBResult, columns: readonly Column[]):
   const width = columns.reduce((sum, column) => sum + 4 + sizeOf(column), 2);
   for (;;) {
     const chunk = await result.fetchChunk();
-    if (chunk === null || chunk.rowCount === 0) break;
+    const rows = chunk?.rowCount ?? 0;
+    if (chunk === null || rows === 0) break;
     const fields = columns.map((column, index) => fieldOf(chunk, index, column));
-    for (let row = 0; row < chunk.rowCount; row++) {
+    for (let row = 0; row < rows; row++) {
       reserve(output, width);
       output.view.setInt16(output.at, columns.length);
       output.at += 2;
