@@ -26,9 +26,10 @@ function propertiesIn(folder: string): string[] {
 }
 
 /**
- * Four tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
- * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs the fourth, `slow`, and tries the properties
- * of the first two with five times as many cases, or as ROLLCALL_TEST_RUNS says.
+ * Five tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
+ * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs the other two: `slow`, which also tries the properties
+ * of the first two with five times as many cases, or as ROLLCALL_TEST_RUNS says; and the tests of the interface again, with
+ * everything stored in PostgreSQL.
  */
 export default defineConfig({
   test: {
@@ -46,6 +47,17 @@ export default defineConfig({
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...minutes(1) } },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], ...minutes(2) } },
       { extends: true, test: { name: "slow", include: ["test/slow/**/*.test.ts"], ...minutes(10) } },
+      {
+        extends: true,
+        test: {
+          name: "postgres",
+          include: ["test/e2e/interface/**/*.test.ts"],
+          // Pinboards with DuckDB's own SQL, and disks that are full of the embedded engine's files.
+          exclude: ["test/e2e/interface/{pinboards,loads-disk,user-sync-disk}.test.ts"],
+          globalSetup: "test/support/postgres-for-all.ts",
+          ...minutes(10),
+        },
+      },
       {
         extends: true,
         test: {

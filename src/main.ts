@@ -13,6 +13,10 @@ const composition: Composition = {
   connectors,
   loadConnector,
   readTable,
+  copyEngine: async ({ data, memory }, { url, sslrootcert, ...rest }) => {
+    const { copyToPostgres, readTarget } = await import("./service/copy.ts");
+    await copyToPostgres({ data, memory, postgres: readTarget({ postgres: url, sslrootcert }), ...rest });
+  },
   startService: async (configuration, { private: alone, ...rest }) => {
     if (configuration.service === undefined) throw new Error("the configuration has no service");
     // Only when it is needed: a command beside a running service has no use for a server.

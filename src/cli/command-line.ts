@@ -31,6 +31,7 @@ import { addLoadOptions } from "#cli/load/options.ts";
 import type { LoadOptions } from "#cli/load/options.ts";
 import type { LogOptions } from "./log.ts";
 import { addCompletion } from "./completion.ts";
+import type { EngineCopyOptions } from "./engine-copy.ts";
 import type { DrillOptions } from "./drill.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -334,7 +335,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     });
 }
 
-function addTables(program: Command, { runWithContext }: Runner): void {
+function addTables(program: Command, { composition, runWithContext }: Runner): void {
   common(program.command("export"))
     .argument("[sync]", "the sync (default: all that have an `export:`)")
     .description("export the users, groups and memberships of a sync's target to tables or CSV files")
@@ -368,6 +369,18 @@ function addTables(program: Command, { runWithContext }: Runner): void {
         options,
         async (context) => (await import("./sql.ts")).sql(context, statements, options),
         interruptMessages.sql,
+      ),
+    );
+  const engine = program.command("engine").description("move what the service has stored to another engine");
+  common(engine.command("copy"))
+    .description("copy users, groups, sessions and tables into a PostgreSQL database, and compare what arrived")
+    .requiredOption("--to <url>", "postgres://user@host/database; the password may be in PGPASSWORD")
+    .option("--sslrootcert <file>", "a PEM file with the authorities that may have issued the server's certificate")
+    .action((options: CommonOptions & EngineCopyOptions) =>
+      runWithContext(
+        options,
+        async (context) => (await import("./engine-copy.ts")).engineCopy(context, composition, options),
+        interruptMessages.copy,
       ),
     );
 }

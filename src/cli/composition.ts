@@ -16,8 +16,20 @@ export interface Composition {
   loadConnector(path: string, folder: string): Promise<Connector>;
   /** Reads a table that rules look values up in. */
   readonly readTable: TableReader;
+  /** As `copyToPostgres`: copies what the embedded service of a configuration has stored. */
+  copyEngine(configuration: Configuration, copy: EngineCopy): Promise<void>;
   /** Starts the embedded service of a configuration that has one. */
   startService(configuration: Configuration, options: ServiceStart): Promise<RunningService>;
+}
+
+export interface EngineCopy {
+  /** The database, as `service.engine.postgres`. */
+  readonly url: string;
+  /** A file of certificates, as `service.engine.sslrootcert`. */
+  readonly sslrootcert?: string | undefined;
+  /** Gets each part as soon as it is copied and compared. */
+  readonly copied: (part: { readonly what: string; readonly rows: number; readonly digest: string }) => Promise<void>;
+  readonly signal: AbortSignal;
 }
 
 export interface ServiceStart {

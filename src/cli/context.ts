@@ -131,6 +131,7 @@ export const interruptMessages = {
   load: { notice: `cancelling the load ${notToWait}`, result: "Cancelled. Nothing was loaded." },
   sql: { notice: `cancelling ${notToWait}`, result: "Cancelled. The running statement was rolled back." },
   read: { notice: `cancelling ${notToWait}`, result: "Cancelled." },
+  copy: { notice: `cancelling ${notToWait}`, result: "Cancelled. Copy again: it begins anew." },
 } as const satisfies Record<string, InterruptMessages>;
 
 /** How long a command may take to stop after the second signal, in milliseconds. */

@@ -33,12 +33,13 @@ export function build(
     console,
   };
   if (service === undefined) return configuration;
-  const { data: _data, memory: _memory, administrator, tls, tables, pinboards, ...rest } = service;
+  const { data: _data, memory: _memory, administrator, engine, tls, tables, pinboards, ...rest } = service;
   const inFolder = (path: string | undefined) => (path === undefined ? undefined : resolve(folder, path));
   return {
     ...configuration,
     service: {
       ...rest,
+      engine: engine === "duckdb" ? engine : { ...engine, sslrootcert: inFolder(engine.sslrootcert) },
       administrator: { ...administrator, password: administrator.password || undefined },
       tls: tls && { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) },
       tables: inFolder(tables),

@@ -39,6 +39,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
       ["service", "tls", "cert"],
       ["service", "tls", "key"],
       ["service", "tables"],
+      ["service", "engine", "sslrootcert"],
       ...targets.map((name): Path => ["targets", name, "ca"]),
       ...channels.map((name): Path => ["notifications", name, "ca"]),
     ])),

@@ -156,9 +156,12 @@ export function isSecretPath(path: Path): boolean {
   return isHeader || keys.some((step) => typeof step === "string" && secretKey.test(step));
 }
 
-/** The user and the password of a proxy, as written, decoded and in base64; none without a password. */
+/** Keys of URLs that may hold a password. */
+const withCredentials: ReadonlySet<unknown> = new Set(["proxy", "postgres"]);
+
+/** The user and the password of a proxy or a database, as written, decoded and in base64; none without a password. */
 function credentialsIn(value: unknown, path: Path): string[] {
-  if (path.at(-1) !== "proxy" || typeof value !== "string") return [];
+  if (!withCredentials.has(path.at(-1)) || typeof value !== "string") return [];
   // The scheme may have been forgotten.
   const written = /^(?:.*?:\/\/)?(.*:.*)@/s.exec(value)?.[1];
   if (written === undefined) return [];

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { postgres } from "#postgres/options.ts";
 import * as values from "#values.ts";
 
 const groupNames = z.array(values.principalName, { error: "expected a list of group names" });
@@ -18,6 +19,12 @@ export const memory = values.memory
 export const service = z.strictObject({
   listen: values.listen.prefault("127.0.0.1:8442").describe("The service's address: host:port. Port 0: any free port."),
   data,
+  engine: z
+    .union([z.literal("duckdb"), postgres], { error: "expected duckdb, or { postgres: URL }" })
+    .prefault("duckdb")
+    .describe(
+      "Where users, groups, sessions and tables are stored. duckdb: in the data folder. Otherwise in a PostgreSQL database.",
+    ),
   administrator: values
     .section({
       name: values.principalName.prefault("admin").describe("The user who always has every privilege."),

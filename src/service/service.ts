@@ -6,8 +6,8 @@ import type { Logger } from "pino";
 import { InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import { addressToListenOn, checkIsFree, listenError, localUrl, readCertificate } from "#http/listening.ts";
-import type { Account } from "#service/directory/directory.ts";
 import { openDirectory } from "#service/directory/directory.ts";
+import type { Account } from "#service/directory/store.ts";
 import { hashOfNobody, verifyPassword } from "#service/directory/passwords.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import type { Pinboard, Pinboards } from "#service/pinboards/pinboards.ts";
@@ -30,7 +30,7 @@ import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
 import { createProgress } from "./progress.ts";
 import type { ServiceSettings } from "./options.ts";
-import { openStorage } from "./storage.ts";
+import { openStorage, openStores } from "./storage.ts";
 
 /** The service's settings and what else it needs. */
 export interface ServiceOptions extends ServiceSettings {
@@ -82,12 +82,17 @@ async function open(options: ServiceOptions): Promise<Service> {
   const certificate = options.tls === undefined ? undefined : await readCertificate(options.tls);
   const progress = createProgress();
   await using opening = new AsyncDisposableStack();
-  const { database, folder, uploads, isInPlace } = await openStorage(options.data, options.memory);
+  const storage = await openStorage(options.data, options.memory);
+  const { database, folder, uploads, isInPlace } = storage;
   opening.defer(() => {
     database.close();
   });
+  const stores = await openStores(storage, options.engine);
+  opening.defer(() => stores.close());
+  const { records } = stores;
   const loadFolder = join(folder, "loads");
   const worker = await openWorker({
+    engine: options.engine,
     folder: join(folder, "databases"),
     answers: join(folder, "answers"),
     memory: options.memory,
@@ -101,17 +106,14 @@ async function open(options: ServiceOptions): Promise<Service> {
   const pinboards = await openPinboards({ ...options.queries, worker, read });
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(worker, options.tables);
-  const directory = await openDirectory({ database, folder, administrator, progress });
+  const directory = await openDirectory({ store: stores.directory, database, folder, administrator, progress });
   opening.defer(() => directory.close());
-  const sessions = await openSessions({ database, ...lifetimes, log });
+  const sessions = await openSessions({ records, ...lifetimes, log });
   opening.defer(() => sessions.close());
-  const known = await openKnownAddresses(database, log);
-  opening.defer(() => {
-    known.close();
-  });
+  const known = await openKnownAddresses(records, log);
   const loads = await openLoads({
     ...options.loads,
-    database,
+    records,
     folder: loadFolder,
     worker,
     log,

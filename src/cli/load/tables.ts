@@ -15,19 +15,34 @@ export interface TableColumn {
 /** The schema of `database.table`. */
 const usualSchema = "core_default_schema";
 
-const query = `SELECT table_catalog, table_schema, table_name, column_name, data_type
-  FROM information_schema.columns WHERE table_schema <> 'main' ORDER BY ordinal_position`;
+/** Database, schema and table as the interface names them, the column, and its type as DuckDB has it. */
+const queries = {
+  duckdb: `SELECT table_catalog, table_schema, table_name, column_name, data_type
+    FROM information_schema.columns WHERE table_schema <> 'main' ORDER BY ordinal_position`,
+  postgres: `SELECT split_part(nspname, '.', 1),
+      coalesce(nullif(substr(nspname, strpos(nspname || '.', '.') + 1), ''), '${usualSchema}'), relname, attname,
+      CASE typname WHEN 'text' THEN 'VARCHAR' WHEN 'varchar' THEN 'VARCHAR' WHEN 'int8' THEN 'BIGINT'
+        WHEN 'int4' THEN 'INTEGER' WHEN 'int2' THEN 'SMALLINT' WHEN 'float8' THEN 'DOUBLE' WHEN 'float4' THEN 'FLOAT'
+        WHEN 'bool' THEN 'BOOLEAN' WHEN 'numeric' THEN replace(format_type(atttypid, atttypmod), 'numeric', 'DECIMAL')
+        ELSE upper(typname) END
+    FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid JOIN pg_namespace n ON n.oid = relnamespace
+      JOIN pg_type t ON t.oid = atttypid
+    WHERE attnum > 0 AND NOT attisdropped AND relkind IN ('r', 'p', 'f')
+      AND nspname NOT IN ('information_schema', 'rollcall') AND nspname NOT LIKE 'pg\\_%'
+    ORDER BY attnum`,
+};
 
 /**
  * The columns of a table of the configuration's own service.
  * @throws {InputError} when there is none, with those that have nearly its name
  */
 export async function columnsOfTable(
-  { embedded, interruption }: Pick<Context, "embedded" | "interruption">,
+  { configuration, embedded, interruption }: Pick<Context, "configuration" | "embedded" | "interruption">,
   { database, schema = usualSchema, table }: Load["into"],
 ): Promise<readonly TableColumn[]> {
   const options = await embeddedOptions("embedded", embedded);
-  const { rows } = await runSql(options, { sql: query }, interruption.stop);
+  const engine = configuration.service?.engine === "duckdb" ? "duckdb" : "postgres";
+  const { rows } = await runSql(options, { sql: queries[engine] }, interruption.stop);
   const all = rows.map(([inDatabase, inSchema, inTable, name, type]) => ({
     path: [inDatabase, inSchema, inTable].map(String) as [string, string, string],
     name: String(name),

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -6,19 +7,14 @@ import type { Connection, Database, Parameter } from "#duckdb/database.ts";
 import { createQueue } from "#queue.ts";
 import type { Progress } from "#service/progress.ts";
 import { listAnswer, openAnswers } from "./list.ts";
-import { bootstrap, createTables, lookupOf } from "./schema.ts";
-import type { Administrator } from "./schema.ts";
+import { hashPassword, verifyPassword } from "./passwords.ts";
+import { DirectoryChangedError } from "./store.ts";
+import type { DirectoryStore } from "./store.ts";
 import { sync } from "./sync.ts";
 import type { SyncRequest } from "./sync.ts";
 
-/** The users and groups of the service, in its database. */
-export interface Directory {
-  /** The account of a user; undefined when there is none. `id` is never reused, not even for the same name. */
-  account(name: string): Promise<Account | undefined>;
-  /** The name of the user of an id; undefined when there is none any more. */
-  nameOf(id: string): Promise<string | undefined>;
-  /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
-  effectiveGroups(name: string): Promise<ReadonlySet<string>>;
+/** The users and groups of the service. */
+export interface Directory extends Pick<DirectoryStore, "account" | "nameOf" | "effectiveGroups"> {
   /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. */
   list(): Promise<Readable>;
   /**
@@ -29,14 +25,15 @@ export interface Directory {
   sync(request: SyncRequest, signal: AbortSignal): Promise<Readable>;
 }
 
-export interface Account {
-  readonly id: string;
+/** The configured bootstrap administrator. */
+export interface Administrator {
   readonly name: string;
-  /** An argon2id hash in PHC form. */
-  readonly passwordHash: string;
+  readonly password?: string;
 }
 
 export interface DirectoryOptions {
+  readonly store: DirectoryStore;
+  /** Where lists are read, compared and written out. */
   readonly database: Database;
   /** The service's folder. Answers on their way out are in `answers` below it, which is emptied now. */
   readonly folder: string;
@@ -51,10 +48,10 @@ export interface OpenedDirectory extends Directory {
 }
 
 /**
- * Opens the directory in the service's database. At the first start,
- * it creates the administrator and the built-in groups (0.7).
+ * Opens the directory. At the first start, it creates the administrator and the built-in groups (0.7).
  */
 export async function openDirectory({
+  store,
   database,
   folder,
   administrator,
@@ -63,13 +60,10 @@ export async function openDirectory({
   // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
   await rm(join(folder, "list"), { recursive: true, force: true });
   const answers = await openAnswers(join(folder, "answers"));
-  const lookups = await database.connect();
-  await createTables(lookups);
-  const generatedPassword = await bootstrap(lookups, administrator);
+  const generatedPassword = await setUp(store, administrator);
 
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too: one of each
   // at a time.
-  const lookupQueue = createQueue();
   const listQueue = createQueue();
   const syncQueue = createQueue();
 
@@ -85,37 +79,73 @@ export async function openDirectory({
     });
   }
 
+  /** Begins again when somebody else was faster. */
+  async function syncOnce(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await withConnection("a call of user/sync", (connection) => interruptible(connection, request, signal));
+      } catch (error) {
+        if (!(error instanceof DirectoryChangedError) || attempt === attempts) throw error;
+      }
+    }
+  }
+
+  async function interruptible(connection: Connection, request: SyncRequest, signal: AbortSignal): Promise<Readable> {
+    const interrupt = (): void => {
+      connection.interrupt();
+    };
+    signal.addEventListener("abort", interrupt);
+    try {
+      return await sync(connection, request, { store, administrator: administrator.name, answers, signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", interrupt);
+    }
+  }
+
   return {
     generatedPassword,
-    account: (name) => lookupQueue(() => findAccount(lookups, name)),
-    nameOf: (id) => lookupQueue(() => findName(lookups, id)),
-    effectiveGroups: (name) => lookupQueue(() => findEffectiveGroups(lookups, name)),
+    account: store.account,
+    nameOf: store.nameOf,
+    effectiveGroups: store.effectiveGroups,
     list: () =>
-      listQueue(() => withConnection("a call of user/list", (connection) => answers.compute(connection, listAnswer))),
-    sync: (request, signal) =>
-      syncQueue(
-        () =>
-          withConnection("a call of user/sync", async (connection) => {
-            const interrupt = (): void => {
-              connection.interrupt();
-            };
-            signal.addEventListener("abort", interrupt);
-            try {
-              return await sync(connection, request, { administrator: administrator.name, answers, signal });
-            } catch (error) {
-              signal.throwIfAborted();
-              throw error;
-            } finally {
-              signal.removeEventListener("abort", interrupt);
-            }
-          }),
-        signal,
+      listQueue(() =>
+        withConnection("a call of user/list", async (connection) => {
+          await store.read(connection);
+          return answers.compute(connection, listAnswer);
+        }),
       ),
+    sync: (request, signal) =>
+      syncQueue(() => {
+        const once = (): Promise<Readable> => syncOnce(request, signal);
+        return request.apply ? store.inTurn(once, signal) : once();
+      }, signal),
     close: async () => {
-      await Promise.all([lookupQueue, listQueue, syncQueue].map((queue) => queue.idle()));
-      lookups.close();
+      await Promise.all([listQueue, syncQueue].map((queue) => queue.idle()));
+      await store.close();
     },
   };
+}
+
+/** How often a call of `user/sync` begins when the directory is changed meanwhile, in spite of its turn. */
+const attempts = 3;
+
+/**
+ * Creates the administrator and the lasting groups, and sets the configured password of the administrator, if any (0.7).
+ * @returns the administrator's password when it was generated now
+ */
+async function setUp(store: DirectoryStore, { name, password }: Administrator): Promise<string | undefined> {
+  const user = await store.account(name);
+  const generated = user === undefined && password === undefined ? randomBytes(18).toString("base64url") : undefined;
+  const valid = password ?? generated;
+  const isCurrent =
+    user !== undefined && (password === undefined || (await verifyPassword(user.passwordHash, password)));
+  const hash = valid === undefined || isCurrent ? undefined : await hashPassword(valid);
+  // Another process may have created the administrator meanwhile, with a password of its own.
+  const isCreated = await store.setUp(name, hash);
+  return isCreated ? generated : undefined;
 }
 
 /** How long one statement may take, in milliseconds: those on a million principals take less than a minute. */
@@ -129,35 +159,4 @@ function reporting(connection: Connection, moved: () => void): Connection {
     rows: <Row extends object>(sql: string, parameters?: readonly Parameter[]) =>
       connection.rows<Row>(sql, parameters).finally(moved),
   };
-}
-
-/** The account of a user; undefined when there is none. */
-async function findAccount(connection: Connection, name: string): Promise<Account | undefined> {
-  const [account] = await connection.rows<Account>(
-    `SELECT id::VARCHAR AS id, name, password_hash AS "passwordHash"
-     FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1`,
-    [name],
-  );
-  return account;
-}
-
-async function findName(connection: Connection, id: string): Promise<string | undefined> {
-  const [user] = await connection.rows<{ name: string }>("SELECT name FROM directory.users WHERE id::VARCHAR = $1", [
-    id,
-  ]);
-  return user?.name;
-}
-
-/** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe: UNION meets no group twice. */
-async function findEffectiveGroups(connection: Connection, name: string): Promise<ReadonlySet<string>> {
-  const rows = await connection.rows<{ name: string }>(
-    `WITH RECURSIVE member_of(name) AS (
-       SELECT unnest(group_names) FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1
-       UNION
-       SELECT unnest(g.group_names) FROM directory.groups g JOIN member_of USING (name)
-     )
-     SELECT name FROM member_of`,
-    [name],
-  );
-  return new Set(rows.map((row) => row.name));
 }

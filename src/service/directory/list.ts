@@ -20,8 +20,11 @@ export interface Answers {
   compute(connection: Connection, query: string): Promise<Readable>;
 }
 
-/** DuckDB would quote a line that holds the delimiter; JSON escapes control characters, so no line does. */
-const format = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER e'\x1F')`;
+/**
+ * How DuckDB's COPY writes one column of JSON as lines. It would quote a line that holds the delimiter; JSON escapes control
+ * characters, so no line does.
+ */
+export const lines = String.raw`(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER e'\x1F')`;
 
 const chunk = 128 * 1024;
 
@@ -33,7 +36,7 @@ export async function openAnswers(folder: string): Promise<Answers> {
     compute: async (connection, query) => {
       const path = join(folder, randomUUID());
       try {
-        await connection.run(`COPY (${query}) TO ${literal(path)} ${format}`);
+        await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
         const file = await open(path, "r");
         return file.createReadStream({ highWaterMark: chunk });
       } finally {
@@ -60,16 +63,17 @@ function element(type: string, hasMail: boolean): string {
 }
 
 /**
- * The answer of `user/list` (B.9), as a query of lines: users first, then groups, each by name.
+ * The answer of `user/list` (B.9), as a query of lines over `actual_users` and `actual_groups`: users first, then groups,
+ * each by name.
  * The first line is always a user: the administrator exists (0.7).
  */
 export const listAnswer = `
   SELECT mark || line FROM (
     SELECT 1 AS part, name, ${element(principalTypes.user, true)} AS line,
-      CASE WHEN name = (SELECT min(name) FROM directory.users) THEN '[' ELSE ',' END AS mark
-    FROM directory.users
+      CASE WHEN name = (SELECT min(name) FROM actual_users) THEN '[' ELSE ',' END AS mark
+    FROM actual_users
     UNION ALL
-    SELECT 2, name, ${element(principalTypes.group, false)}, ',' FROM directory.groups
+    SELECT 2, name, ${element(principalTypes.group, false)}, ',' FROM actual_groups
     UNION ALL
     SELECT 3, '', ']', ''
   ) ORDER BY part, name`;

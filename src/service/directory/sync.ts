@@ -2,13 +2,14 @@ import type { Readable } from "node:stream";
 import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { createChanges } from "#plan/diff.ts";
-import { comparedColumns, principalColumns } from "#principals/tables.ts";
+import { principalColumns } from "#principals/tables.ts";
 import { checkList, loadList } from "./check.ts";
 import type { Answers } from "./list.ts";
 import { syncAnswer } from "./list.ts";
 import { hashPassword } from "./passwords.ts";
 import type { SyncParameters } from "./receive.ts";
-import { everything, lastingGroups, lookupOf } from "./schema.ts";
+import { lastingGroups } from "./store.ts";
+import type { DirectoryStore } from "./store.ts";
 
 /** A call of `user/sync`, and what it may touch. */
 export interface SyncRequest extends SyncParameters {
@@ -19,6 +20,7 @@ export interface SyncRequest extends SyncParameters {
 }
 
 export interface SyncContext {
+  readonly store: DirectoryStore;
   /** The name of the bootstrap administrator. */
   readonly administrator: string;
   readonly answers: Answers;
@@ -31,14 +33,16 @@ const columns = principalColumns.join(", ");
  * Makes the users and groups match the list (specification 4.2), or computes what that would change. Leaves temporary
  * tables behind: the connection must be used for this call only.
  * @returns the JSON answer of specification 2.8
- * @throws {InputError} B.5
+ * @throws {InputError} B.5; {DirectoryChangedError} when it can be repeated on another connection
  */
 export async function sync(connection: Connection, request: SyncRequest, context: SyncContext): Promise<Readable> {
-  const { answers, signal } = context;
+  const { store, answers, signal } = context;
   const { apply, defaultPassword } = request;
   await loadList(connection, request.list);
   signal.throwIfAborted();
-  await connection.run(`CREATE TEMP VIEW actual AS ${everything}`);
+  const snapshot = await store.read(connection);
+  await connection.run(`
+    CREATE TEMP VIEW actual AS SELECT ${columns} FROM actual_users UNION ALL SELECT ${columns} FROM actual_groups`);
   await createDesired(connection, request, context);
   await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
   await checkList(connection, {
@@ -50,7 +54,10 @@ export async function sync(connection: Connection, request: SyncRequest, context
   // Computed before anything is applied: once applied, nothing can keep the answer from being sent.
   const answer = await answers.compute(connection, syncAnswer("changes"));
   try {
-    if (apply) await applyChanges(connection, defaultPassword, signal);
+    if (apply) {
+      await hashPasswords(connection, defaultPassword, signal);
+      await snapshot.write(signal);
+    }
     return answer;
   } catch (error) {
     answer.destroy();
@@ -85,10 +92,10 @@ async function createDesired(
 }
 
 /**
- * Applies `changes` in one transaction (B.8). Passwords are hashed before it: the default one once for all created
- * users, own ones each (B.7).
+ * Makes `hashes`, before the changes are written: the default password is hashed once for all created users, own ones each
+ * (B.7).
  */
-async function applyChanges(
+async function hashPasswords(
   connection: Connection,
   defaultPassword: string | undefined,
   signal: AbortSignal,
@@ -96,34 +103,7 @@ async function applyChanges(
   await connection.run("CREATE TEMP TABLE hashes (name VARCHAR NOT NULL, hash VARCHAR NOT NULL)");
   if (defaultPassword === undefined) await hashOwnPasswords(connection, signal);
   else await hashOnce(connection, defaultPassword, signal);
-
-  const now = Date.now();
-  const assigned = comparedColumns.map((column) => `${column} = d.${column}`).join(", ");
-  const values = principalColumns.map((column) => `d.${column}`).join(", ");
-  await connection.transaction(async () => {
-    for (const [table, kind] of [
-      ["directory.users", "user"],
-      ["directory.groups", "group"],
-    ] as const) {
-      await connection.run(`
-        DELETE FROM ${table} WHERE name IN (SELECT name FROM changes c WHERE ${which("delete", kind)});
-        UPDATE ${table} t SET ${assigned}, modified = ${now}
-        FROM desired d JOIN changes c USING (kind, name) WHERE t.name = d.name AND ${which("update", kind)};`);
-    }
-    await connection.run(`
-      INSERT INTO directory.users BY NAME
-      SELECT ${lookupOf("d.name")} AS lookup, uuid() AS id, h.hash AS password_hash, ${values},
-        ${now} AS created, ${now} AS modified
-      FROM desired d JOIN changes c USING (kind, name) JOIN hashes h ON h.name = d.name
-      WHERE ${which("create", "user")};
-      INSERT INTO directory.groups BY NAME
-      SELECT ${values}, ${now} AS created, ${now} AS modified
-      FROM desired d JOIN changes c USING (kind, name) WHERE ${which("create", "group")};`);
-    signal.throwIfAborted();
-  });
 }
-
-const which = (action: string, kind: string): string => `c.action = '${action}' AND c.kind = '${kind}'`;
 
 async function hashOnce(connection: Connection, password: string, signal: AbortSignal): Promise<void> {
   const created = "FROM changes WHERE action = 'create' AND kind = 'user'";

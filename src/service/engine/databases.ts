@@ -7,6 +7,7 @@ import { createQueue } from "#queue.ts";
 import { identifier, literal, openDatabase } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Stage } from "./engine.ts";
+import { createStages, stagePrefix } from "./stage.ts";
 
 /** The database files of a folder, attached to one DuckDB instance. */
 export interface Databases {
@@ -31,7 +32,6 @@ export const ledgerName = "rollcall loads";
 
 const suffix = ".duckdb";
 const halfMade = ".new";
-const stagePrefix = "rollcall stage ";
 /** Names that DuckDB reserves: a database attached under one of them would be mistaken for DuckDB's own. */
 const reserved = new Set(["main", "memory", "system", "temp", "pg_catalog", "information_schema"]);
 
@@ -63,7 +63,6 @@ export async function openDatabases(options: {
     folders: [folder, ...options.files.map((path) => resolve(path))],
     attached: () => [...byName.values()].map((name) => join(folder, fileName(name))),
   });
-  let stages = 0;
   const making = createQueue();
 
   const use = async <Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> => {
@@ -117,20 +116,7 @@ export async function openDatabases(options: {
     throw error;
   }
   return {
-    openStage: async () => {
-      stages += 1;
-      const name = identifier(`${stagePrefix}${stages}`);
-      const connection = await instance.connect();
-      await connection.run(`ATTACH ':memory:' AS ${name}`);
-      await connection.run(`USE ${name}`);
-      return {
-        connection,
-        close: async () => {
-          connection.close();
-          await use(async (other) => other.run(`DETACH ${name}`));
-        },
-      };
-    },
+    openStage: createStages(instance),
     use,
     find: (name) => byName.get(name.toLowerCase()),
     names: () => [...byName.values()],

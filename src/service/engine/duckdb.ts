@@ -1,13 +1,13 @@
 import { availableParallelism } from "node:os";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { InputError, UnavailableError } from "#errors.ts";
+import { InputError } from "#errors.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
 import { checkQuery, readVocabulary } from "./confine.ts";
 import type { Holdings, Vocabulary } from "./confine.ts";
 import { ledgerName, openDatabases } from "./databases.ts";
-import { tookTooLong } from "./engine.ts";
-import type { Engine, Query, Table } from "./engine.ts";
+import { inTime } from "./engine.ts";
+import type { Engine, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
 import { interruptible, meaningOf, readPage, soleStatement } from "./query.ts";
 import { define, findTable, listTables } from "./tables.ts";
@@ -152,28 +152,6 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
 
 function useOf(database: string, schema: string): string {
   return `USE ${identifier(database)}.${identifier(schema)}`;
-}
-
-/** In milliseconds (24 days). A longer timer would fire at once. */
-const longestTimer = 2 ** 31 - 1;
-
-async function inTime<Result>(
-  query: Query,
-  signal: AbortSignal,
-  work: (limited: AbortSignal) => Promise<Result>,
-): Promise<Result> {
-  const limit = new AbortController();
-  const timer = setTimeout(
-    () => {
-      limit.abort(new UnavailableError(tookTooLong(query.timeout)));
-    },
-    Math.min(query.timeout, longestTimer),
-  );
-  try {
-    return await work(AbortSignal.any([signal, limit.signal]));
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 async function readHoldings(connection: Connection, database: string, defaultSchema: string): Promise<Holdings> {

@@ -95,9 +95,40 @@ export interface Query {
   readonly timeout: number;
 }
 
+/** How many queries run at once in a pool of connections, so that some are left for loads. */
+export function queriesOf(poolSize: number): number {
+  return Math.max(1, poolSize - 2);
+}
+
 /** @param timeout in milliseconds */
 export function tookTooLong(timeout: number): string {
   return `the query took longer than ${timeout / 1000} s and was stopped`;
+}
+
+/** In milliseconds (24 days). A longer timer would fire at once. */
+const longestTimer = 2 ** 31 - 1;
+
+/**
+ * Runs the work of a query, and aborts its signal when its time is up.
+ * @throws {UnavailableError} then
+ */
+export async function inTime<Result>(
+  query: Query,
+  signal: AbortSignal,
+  work: (limited: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const limit = new AbortController();
+  const timer = setTimeout(
+    () => {
+      limit.abort(new UnavailableError(tookTooLong(query.timeout)));
+    },
+    Math.min(query.timeout, longestTimer),
+  );
+  try {
+    return await work(AbortSignal.any([signal, limit.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** A table is no longer what `find` said, and nothing was written to it. */

@@ -2,11 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
 import { identifier } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { rowNumberOf, TableChangedError } from "./engine.ts";
+import { TableChangedError } from "./engine.ts";
 import type { Table, Writing } from "./engine.ts";
 import { interruptible } from "./query.ts";
 import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
+import { latest } from "./stage.ts";
 import { findTable } from "./tables.ts";
 
 /**
@@ -63,21 +64,6 @@ async function writeRows(connection: Connection, table: Table, empty: boolean): 
     await upsert(connection, table, target);
   }
   return undefined;
-}
-
-/** A query for the rows to write: of several rows with the same key, the last. Searches for those only if there are any. */
-async function latest(connection: Connection, table: Table): Promise<string> {
-  const columns = table.columns.map(({ name }) => identifier(name)).join(", ");
-  const rows = `SELECT ${columns} FROM accepted`;
-  if (table.primaryKey.length === 0) return rows;
-  const key = table.primaryKey.map(identifier).join(", ");
-  const [count] = await connection.rows<{ all: bigint; distinct: bigint }>(
-    `SELECT (SELECT count(*) FROM accepted) AS "all",
-       (SELECT count(*) FROM (SELECT DISTINCT ${key} FROM accepted)) AS "distinct"`,
-  );
-  if (count?.all === count?.distinct) return rows;
-  const number = identifier(rowNumberOf(table.columns));
-  return `${rows} SEMI JOIN (SELECT max(${number}) AS ${number} FROM accepted GROUP BY ${key}) USING (${number})`;
 }
 
 async function upsert(connection: Connection, table: Table, target: string): Promise<void> {

@@ -1,8 +1,8 @@
-import type { Database, Parameter } from "#duckdb/database.ts";
+import type { Records, RecordValue } from "#service/records.ts";
 import type { CycleRecord } from "./cycle.ts";
 
 /**
- * The cycles that have ended, while they are remembered (A.24): in the service's database, so that neither the memory of
+ * The cycles that have ended, while they are remembered (A.24): in a table, so that neither the memory of
  * the service nor the number of its files grows with them.
  */
 export interface EndedCycles {
@@ -16,49 +16,43 @@ export interface EndedCycles {
   ids(): Promise<ReadonlySet<string>>;
   /** Forgets those that ended before then, in epoch milliseconds. @returns their ids */
   forget(before: number): Promise<readonly string[]>;
-  close(): void;
 }
 
-export async function openEndedCycles(database: Database): Promise<EndedCycles> {
-  const connection = await database.connect();
-  await connection.run(`
+export async function openEndedCycles(stored: Records): Promise<EndedCycles> {
+  const table = stored.table("ended_loads");
+  await stored.create(`
     CREATE TABLE IF NOT EXISTS ended_loads (
       id VARCHAR NOT NULL, owner VARCHAR NOT NULL, ended BIGINT NOT NULL, record VARCHAR NOT NULL)`);
-  const records = async (condition: string, ...values: readonly Parameter[]): Promise<CycleRecord[]> => {
-    const query = `SELECT record FROM ended_loads WHERE ${condition}`;
-    const rows = await connection.rows<{ record: string }>(query, values);
+  const records = async (condition: string, ...values: readonly RecordValue[]): Promise<CycleRecord[]> => {
+    const query = `SELECT record FROM ${table} WHERE ${condition}`;
+    const rows = await stored.rows<{ record: string }>(query, values);
     return rows.map(({ record }) => JSON.parse(record) as CycleRecord);
   };
   return {
     add: async (record) => {
       const { id, owner, outcome, started } = record;
       const ended = BigInt(Math.round(outcome?.ended ?? started));
-      await connection.run("INSERT INTO ended_loads VALUES (?, ?, ?, ?)", [id, owner, ended, JSON.stringify(record)]);
+      await stored.run(`INSERT INTO ${table} VALUES ($1, $2, $3, $4)`, [id, owner, ended, JSON.stringify(record)]);
     },
     find: async (id) => {
-      const [record] = await records("id = ?", id);
+      const [record] = await records("id = $1", id);
       return record;
     },
-    of: (owner, after) => records("owner = ? AND ended > ?", owner, BigInt(Math.round(after))),
-    newest: (owner, after, limit) =>
-      records(
-        "($1::VARCHAR IS NULL OR owner = $1) AND ended > $2 ORDER BY ended DESC LIMIT $3",
-        owner ?? null,
-        BigInt(Math.round(after)),
-        limit,
-      ),
+    of: (owner, after) => records("owner = $1 AND ended > $2", owner, BigInt(Math.round(after))),
+    newest: (owner, after, limit) => {
+      const of = owner === undefined ? "" : "owner = $3 AND ";
+      const values = [BigInt(Math.round(after)), BigInt(limit), ...(owner === undefined ? [] : [owner])];
+      return records(`${of}ended > $1 ORDER BY ended DESC LIMIT $2`, ...values);
+    },
     ids: async () => {
-      const rows = await connection.rows<{ id: string }>("SELECT id FROM ended_loads");
+      const rows = await stored.rows<{ id: string }>(`SELECT id FROM ${table}`);
       return new Set(rows.map(({ id }) => id));
     },
     forget: async (before) => {
       const limit = BigInt(Math.round(before));
-      const rows = await connection.rows<{ id: string }>("SELECT id FROM ended_loads WHERE ended <= ?", [limit]);
-      if (rows.length > 0) await connection.run("DELETE FROM ended_loads WHERE ended <= ?", [limit]);
+      const rows = await stored.rows<{ id: string }>(`SELECT id FROM ${table} WHERE ended <= $1`, [limit]);
+      if (rows.length > 0) await stored.run(`DELETE FROM ${table} WHERE ended <= $1`, [limit]);
       return rows.map(({ id }) => id);
-    },
-    close: () => {
-      connection.close();
     },
   };
 }

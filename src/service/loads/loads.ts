@@ -3,11 +3,11 @@ import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { Database } from "#duckdb/database.ts";
 import { makeFolders } from "#files/disk.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
 import type { Table } from "#service/engine/engine.ts";
+import type { Records } from "#service/records.ts";
 import type { Progress } from "#service/progress.ts";
 import type { EndedLoad } from "#service/observer.ts";
 import type { Worker } from "#service/worker/worker.ts";
@@ -25,8 +25,8 @@ import type { EndedCycles } from "./ended.ts";
 import { targetOf } from "./start-request.ts";
 
 export interface LoadOptions extends Limits {
-  /** The service's, for the cycles that have ended. */
-  readonly database: Database;
+  /** For the cycles that have ended. */
+  readonly records: Records;
   /** Holds a folder for each cycle that goes on, or has rejected rows. */
   readonly folder: string;
   readonly worker: Pick<Worker, "find" | "load">;
@@ -88,10 +88,10 @@ type EndedAs = Pick<EndedLoad, "code" | "rowsWritten" | "ignoredRows"> & Pick<Ou
 
 /** Opens the cycles of a folder and repeats commits that were cut off (A.24). */
 export async function openLoads(options: LoadOptions): Promise<Loads> {
-  const { database, folder, worker, expireAfter, log, progress, observe = () => undefined } = options;
+  const { records, folder, worker, expireAfter, log, progress, observe = () => undefined } = options;
   /** Those that have not ended. */
   const cycles = new Map<string, Cycle>();
-  const ended = await openEndedCycles(database);
+  const ended = await openEndedCycles(records);
   const loading = new Map<Cycle, { readonly controller: AbortController; readonly over: Promise<void> }>();
   const enqueue = createQueue(width);
   const stopping = new AbortController();
@@ -267,7 +267,6 @@ export async function openLoads(options: LoadOptions): Promise<Loads> {
       stopping.abort(new UnavailableError("the service is stopping"));
       await Promise.all([...loading.values()].map((job) => job.over));
       await sweeps.idle();
-      ended.close();
     },
   };
 }

@@ -52,7 +52,7 @@ export interface CallerOptions {
 export function createCallers({ sessions, directory, administrator, privileges }: CallerOptions): Callers {
   async function find(request: FastifyRequest, isUse = true): Promise<Caller | undefined> {
     const token = request.cookies[sessionCookie];
-    const user = token === undefined ? undefined : sessions.find(token, isUse);
+    const user = token === undefined ? undefined : await sessions.find(token, isUse);
     if (token === undefined || user === undefined) return undefined;
     if (sessions.isLocal(token)) request.exchange.isOwn = true;
     const account = await directory.account(user.name);

@@ -1,12 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Logger } from "pino";
 import { createQueue } from "#queue.ts";
-import { listValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
-import type { Database } from "#duckdb/database.ts";
+import type { Records } from "#service/records.ts";
 
 export interface SessionOptions {
-  readonly database: Database;
+  readonly records: Records;
   /** A session ends after this long without use, in milliseconds. */
   readonly idle: number;
   /** A remembered session ends this long after the login, in milliseconds. */
@@ -33,9 +32,9 @@ export interface Sessions {
    * The user of the session with this token; undefined when it has ended or never existed.
    * @param isUse whether this counts as a use, from which the idle time begins anew; default: true
    */
-  find(token: string, isUse?: boolean): SessionUser | undefined;
+  find(token: string, isUse?: boolean): Promise<SessionUser | undefined>;
   end(token: string): Promise<void>;
-  /** The number of open sessions. */
+  /** The number of open sessions that this process knows: all of them, unless several share the records. */
   count(): number;
   /** Writes the last uses of sessions. */
   close(): Promise<void>;
@@ -46,18 +45,23 @@ interface Session {
   readonly kind: "usual" | "remembered" | "local";
   readonly opened: number;
   lastUsed: number;
+  /** When its record was read last, on this process's clock. */
+  readonly read: number;
 }
 
 /** The last uses of sessions are written at most this often, in milliseconds. */
 const writeInterval = 60_000;
 
+/** How long a record that other processes write too is taken for current, in milliseconds. */
+const currentFor = 500;
+
 /**
- * Opens the session store: a table in the service's database, and a copy of it in memory so that a request costs no
- * query. The table holds digests of tokens, which are useless to a reader.
+ * Opens the session store: a table, and a copy of it in memory so that a request costs no query; where other processes
+ * write too, one now and then. The table holds digests of tokens, which are useless to a reader.
  */
-export async function openSessions({ database, idle, remembered, log }: SessionOptions): Promise<Sessions> {
-  const connection = await database.connect();
-  await connection.run(`
+export async function openSessions({ records, idle, remembered, log }: SessionOptions): Promise<Sessions> {
+  const table = records.table("sessions");
+  await records.create(`
     CREATE TABLE IF NOT EXISTS sessions (
       digest VARCHAR NOT NULL,
       user_id VARCHAR NOT NULL,
@@ -67,14 +71,20 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
       last_used BIGINT NOT NULL
     )`);
   const sessions = new Map<string, Session>();
-  for (const row of await connection.rows<Row>("SELECT * FROM sessions")) {
-    sessions.set(row.digest, {
-      user: { id: row.user_id, name: row.user_name },
+  const know = (row: Row): Session => {
+    const { user_id: id, user_name: name } = row;
+    const known = sessions.get(row.digest);
+    const session: Session = {
+      user: { id, name },
       kind: row.remembered ? "remembered" : "usual",
       opened: Number(row.opened),
-      lastUsed: Number(row.last_used),
-    });
-  }
+      lastUsed: Math.max(Number(row.last_used), known?.lastUsed ?? 0),
+      read: performance.now(),
+    };
+    sessions.set(row.digest, session);
+    return session;
+  };
+  for (const row of await records.rows<Row>(`SELECT * FROM ${table}`)) know(row);
   const used = new Set<string>();
 
   function hasEnded(session: Session, now: number): boolean {
@@ -85,29 +95,48 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
   /** Sessions that have ended but are still in the table, for example because the disk is full. */
   const ended = new Set<string>();
 
-  async function forget(digests: readonly string[]): Promise<void> {
-    for (const digest of digests) {
-      sessions.delete(digest);
-      ended.add(digest);
-    }
+  async function remove(): Promise<void> {
     if (ended.size === 0) return;
     const going = [...ended];
-    await connection.run("DELETE FROM sessions WHERE digest IN (SELECT unnest(?))", [listValue(going)]);
+    await records.run(`DELETE FROM ${table} WHERE digest IN (SELECT unnest($1::VARCHAR[]))`, [going]);
     for (const digest of going) ended.delete(digest);
   }
 
   async function writeDown(): Promise<void> {
-    const now = Date.now();
-    await forget([...sessions].filter(([, session]) => hasEnded(session, now)).map(([digest]) => digest));
     const digests = [...used].filter((digest) => sessions.has(digest));
-    if (digests.length === 0) return;
-    const times = digests.map((digest) => BigInt(sessions.get(digest)?.lastUsed ?? 0));
-    await connection.run(
-      `UPDATE sessions SET last_used = u.last_used
-       FROM (SELECT unnest(?) AS digest, unnest(?) AS last_used) u WHERE sessions.digest = u.digest`,
-      [listValue(digests), listValue(times)],
+    if (digests.length > 0) {
+      const times = digests.map((digest) => BigInt(sessions.get(digest)?.lastUsed ?? 0));
+      await records.run(
+        `UPDATE ${table} SET last_used = u.last_used
+         FROM (SELECT unnest($1::VARCHAR[]) AS digest, unnest($2::BIGINT[]) AS last_used) u
+         WHERE ${table}.digest = u.digest AND ${table}.last_used < u.last_used`,
+        [digests, times],
+      );
+      for (const digest of digests) used.delete(digest);
+    }
+    const now = records.now();
+    // Another process may have seen a session's last use.
+    await records.run(
+      `DELETE FROM ${table} WHERE CASE WHEN remembered THEN opened + $1 ELSE last_used + $2 END <= $3`,
+      [BigInt(remembered), BigInt(idle), BigInt(now)],
     );
-    for (const digest of digests) used.delete(digest);
+    for (const [digest, session] of sessions) {
+      if (!hasEnded(session, now)) continue;
+      sessions.delete(digest);
+      used.delete(digest);
+    }
+    await remove();
+  }
+
+  /** The session of a digest, as of half a second ago at the longest. */
+  async function current(digest: string): Promise<Session | undefined> {
+    const known = sessions.get(digest);
+    if (!records.areShared || known?.kind === "local") return known;
+    if (known !== undefined && performance.now() - known.read < currentFor) return known;
+    const [row] = await records.rows<Row>(`SELECT * FROM ${table} WHERE digest = $1`, [digest]);
+    if (row !== undefined && !ended.has(digest)) return know(row);
+    sessions.delete(digest);
+    return undefined;
   }
 
   await writeDown();
@@ -125,30 +154,30 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
   return {
     open: async (user, options) => {
       const { token, digest } = createToken();
-      const now = Date.now();
-      await connection.run("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", [
+      const now = BigInt(records.now());
+      const row = {
         digest,
-        user.id,
-        user.name,
-        options.remembered,
-        BigInt(now),
-        BigInt(now),
-      ]);
-      const kind = options.remembered ? "remembered" : "usual";
-      sessions.set(digest, { user: { id: user.id, name: user.name }, kind, opened: now, lastUsed: now });
+        user_id: user.id,
+        user_name: user.name,
+        remembered: options.remembered,
+        opened: now,
+        last_used: now,
+      };
+      await records.run(`INSERT INTO ${table} VALUES ($1, $2, $3, $4, $5, $6)`, Object.values(row));
+      know(row);
       return token;
     },
-    openLocal: (user) => {
+    openLocal: ({ id, name }) => {
       const { token, digest } = createToken();
-      const now = Date.now();
-      sessions.set(digest, { user: { id: user.id, name: user.name }, kind: "local", opened: now, lastUsed: now });
+      const now = records.now();
+      sessions.set(digest, { user: { id, name }, kind: "local", opened: now, lastUsed: now, read: 0 });
       return token;
     },
     isLocal: (token) => sessions.get(digestOf(token))?.kind === "local",
-    find: (token, isUse = true) => {
+    find: async (token, isUse = true) => {
       const digest = digestOf(token);
-      const session = sessions.get(digest);
-      const now = Date.now();
+      const session = await current(digest);
+      const now = records.now();
       if (session === undefined || hasEnded(session, now)) return undefined;
       if (!isUse) return session.user;
       session.lastUsed = now;
@@ -157,10 +186,13 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
     },
     end: async (token) => {
       const digest = digestOf(token);
-      if (sessions.get(digest)?.kind !== "local") await forget([digest]);
+      if (sessions.get(digest)?.kind === "local") return;
+      sessions.delete(digest);
+      ended.add(digest);
+      await remove();
     },
     count: () => {
-      const now = Date.now();
+      const now = records.now();
       return [...sessions.values()].filter((session) => !hasEnded(session, now)).length;
     },
     close: async () => {
@@ -170,8 +202,6 @@ export async function openSessions({ database, idle, remembered, log }: SessionO
         await writeDown();
       } catch (error) {
         log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
-      } finally {
-        connection.close();
       }
     },
   };

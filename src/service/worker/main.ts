@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { lockHolder } from "#duckdb/database.ts";
-import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
 import { preview } from "#service/loads/preview.ts";
@@ -64,6 +63,16 @@ function tell(message: FromWorker): void {
   process.send?.(message);
 }
 
+/** Only what the engine needs is loaded. */
+async function openEngine({ engine, ...options }: WorkerSettings): Promise<Engine> {
+  if (engine === "duckdb") {
+    const { openDuckDbEngine } = await import("#service/engine/duckdb.ts");
+    return openDuckDbEngine(options);
+  }
+  const { openPostgresEngine } = await import("#service/engine/postgres/postgres.ts");
+  return openPostgresEngine({ ...options, postgres: engine });
+}
+
 /** How long the databases' files may stay locked by a worker that is ending, in milliseconds. */
 const longestEnd = 5_000;
 
@@ -71,7 +80,7 @@ async function open(settings: WorkerSettings): Promise<void> {
   const until = performance.now() + longestEnd;
   for (;;) {
     try {
-      engine = await openDuckDbEngine(settings);
+      engine = await openEngine(settings);
       tell({ type: "opened" });
       return;
     } catch (error) {

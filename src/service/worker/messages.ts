@@ -1,8 +1,9 @@
-import { InputError, messageOf, UnavailableError } from "#errors.ts";
+import { InputError, messageOf, RefusedError, UnavailableError } from "#errors.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
+import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/request.ts";
 
 /** What the service asks of its worker. `file` is where rows go that are too many for a message. */
@@ -39,6 +40,8 @@ export interface WrittenRows {
 
 /** How the worker opens the databases. */
 export interface WorkerSettings {
+  readonly engine: ServiceSettings["engine"];
+  /** The folder of the databases; with PostgreSQL, of what does not fit into DuckDB's memory. */
   readonly folder: string;
   readonly memory: number;
   readonly files: readonly string[];
@@ -87,6 +90,7 @@ export function received({ name, message, problems, stack, code, cause: inner }:
   const cause = inner === undefined ? undefined : received(inner);
   if (name === "InputError") return new InputError(message, { problems, cause });
   if (name === "UnavailableError") return new UnavailableError(message, { cause });
+  if (name === "RefusedError") return new RefusedError(message, { cause });
   const error = new Error(message, { cause });
   error.name = name;
   if (stack !== undefined) error.stack = stack;

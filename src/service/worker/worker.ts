@@ -6,12 +6,13 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { createQueue } from "#queue.ts";
-import { tookTooLong } from "#service/engine/engine.ts";
+import { queriesOf, tookTooLong } from "#service/engine/engine.ts";
 import type { ListedTable, Query, Table, TableName } from "#service/engine/engine.ts";
 import { isOutOfMemory, outOfMemory } from "#service/loads/capacity.ts";
 import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
+import type { ServiceSettings } from "#service/options.ts";
 import type { Format } from "#service/pinboards/request.ts";
 import type { Task, WrittenRows } from "./messages.ts";
 import { createWorkerProcess, LostError } from "./process.ts";
@@ -19,6 +20,8 @@ import type { RunOptions } from "./process.ts";
 import { createAnswerRoom } from "./room.ts";
 
 export interface WorkerOptions {
+  /** Absent: `duckdb`. */
+  readonly engine?: ServiceSettings["engine"] | undefined;
   /** The folder of the databases. */
   readonly folder: string;
   /** The folder for answers that are being sent. It is emptied. */
@@ -79,16 +82,16 @@ function processLimit(memory: number): number {
 }
 
 /**
- * Opens the databases of a folder. Their process is started when something needs it.
- * @throws {InputError} naming a file that cannot be opened
+ * Opens the databases of a folder, or in PostgreSQL. Their process is started when something needs it.
+ * @throws {InputError} naming a file that cannot be opened; {UnavailableError} when PostgreSQL does not answer
  */
 export async function openWorker(options: WorkerOptions): Promise<Worker> {
-  const { folder, answers, memory, files, log, idle = 60_000 } = options;
+  const { engine = "duckdb", folder, answers, memory, files, log, idle = 60_000 } = options;
   await rm(answers, { recursive: true, force: true });
   await mkdir(answers, { recursive: true, mode: 0o700 });
   const limit = processLimit(memory);
   const worker = createWorkerProcess({
-    settings: { folder, memory, files },
+    settings: { engine, folder, memory, files },
     limit,
     idle,
     onLost: ({ message, reason }) => {
@@ -96,8 +99,9 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
     },
   });
   const room = createAnswerRoom(memory);
-  // Each occupies a thread, and as many processors as it can get.
-  const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
+  // Each occupies a thread, and as many processors as it can get; PostgreSQL has its own.
+  const width = engine === "duckdb" ? Math.min(3, Math.max(2, availableParallelism())) : queriesOf(engine.poolSize);
+  const queries = createQueue(width);
   const paused = new Map<string, { readonly time: number; readonly until: number }>();
   let revision = 0;
 
@@ -183,8 +187,9 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
     }
   };
 
-  // A file that cannot be opened is reported at the start.
-  if (await hasFiles(folder)) await worker.run({ kind: "find", name: { database: "", schema: "", table: "" } }, none);
+  // A file that cannot be opened, or a server that refuses, is reported at the start.
+  if (engine !== "duckdb" || (await hasFiles(folder)))
+    await worker.run({ kind: "find", name: { database: "", schema: "", table: "" } }, none);
 
   return {
     define: async (sql, origin) => {

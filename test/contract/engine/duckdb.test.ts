@@ -13,7 +13,26 @@ import { engineSuite } from "./suite.ts";
 const open = async (folder: string): Promise<Engine> => openDuckDbEngine({ folder, memory: 512 * 2 ** 20 });
 const never = new AbortController().signal;
 
-engineSuite("DuckDB", open);
+engineSuite("DuckDB", open, {
+  range: (n) => `range(${n}) r(i)`,
+  schema: (name) => `"${name}"`,
+  forever: "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)",
+  refused: [
+    ["CREATE TABLE IF NOT EXISTS shop.x AS SELECT 1", "t.sql:1: the columns are missing"],
+    [
+      "\nCREATE TABLE IF NOT EXISTS shop.x (a INT, b HUGEINT, c INT[])",
+      /t.sql:2: .*column b .*HUGEINT.*column c .*INTEGER\[\]/,
+    ],
+    ["CREATE TABLE IF NOT EXISTS shop.x (a INT, b INT GENERATED ALWAYS AS (a + 1))", /t.sql:1: .*cannot be loaded/],
+  ],
+  unloadable: "CREATE TABLE IF NOT EXISTS other.x (a BLOB)",
+  counted: [["SELECT DISTINCT ON (i % 3) i FROM range(10) r(i) ORDER BY i", 3]],
+  forbidden: [
+    ["made", "ATTACH '/tmp/x.db'", "ATTACH cannot be run here"],
+    ["made", "SELECT * FROM read_text('/etc/passwd')", "passwd"],
+    [undefined, "CREATE TABLE lost (a INT)", "belongs to no database"],
+  ],
+});
 
 describe("queries are confined to their database", () => {
   let folder: string;
@@ -155,6 +174,26 @@ describe("queries are confined to their database", () => {
     await expect(executed(engine, "own", "FROM '/etc/hosts.csv'", never)).rejects.toThrow(refusal);
     await expect(executed(engine, "own", "FROM 'https://example.com/x.csv'", never)).rejects.toThrow(/https?/);
   });
+});
+
+test("a table that is named with its database alone is one of the default schema, whichever database is current", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  const engine = await open(folder);
+  await executed(engine, undefined, "CREATE DATABASE one; CREATE DATABASE other", never);
+  const name = { database: "other", schema: "core_default_schema", table: "t" };
+  const made = await executed(engine, undefined, "CREATE TABLE other.t (a INTEGER)", never);
+  expect(made).toEqual({ columnNames: [], rows: [], totalRowCount: 0 });
+  expect(await executed(engine, undefined, "INSERT INTO OTHER.t VALUES (1)", never)).toMatchObject({ rows: [[1]] });
+  expect(await engine.find(name)).toBeDefined();
+  const page = { rows: [[1]], totalRowCount: 1 };
+  expect(await executed(engine, "one", 'FROM "other".t', never)).toMatchObject(page);
+  expect(await executed(engine, "other", "FROM t", never)).toMatchObject(page);
+  // It is reached where it is named, and only there.
+  await expect(executed(engine, "one", "FROM other.t; FROM t", never)).rejects.toThrow(/t does not exist/);
+  const within = "BEGIN; INSERT INTO other.t VALUES (2); ROLLBACK; USE other.core_default_schema; FROM t";
+  expect(await executed(engine, "one", within, never)).toMatchObject(page);
+  await engine.close();
+  await rm(folder, { recursive: true });
 });
 
 test("A.21 tables with indexes, unique columns and references are upserted and emptied too", async () => {

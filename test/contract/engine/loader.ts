@@ -1,9 +1,15 @@
+import { postgres } from "#postgres/options.ts";
+import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { rowsPerLoad, stageOf } from "./stage.ts";
 
-/** A process that loads into the engine of a folder until it is killed, and says after each pair of loads which it was. */
-const [folder = "", first = "1"] = process.argv.slice(2);
-const engine = await openDuckDbEngine({ folder, memory: 512 * 2 ** 20 });
+/** A process that loads into the engine of a folder, or of a URL, until it is killed, and says after each pair of loads which it was. */
+const [folder = "", first = "1", url] = process.argv.slice(2);
+const options = { folder, memory: 512 * 2 ** 20 };
+const engine =
+  url === undefined
+    ? await openDuckDbEngine(options)
+    : await openPostgresEngine({ ...options, postgres: postgres.parse({ postgres: url }) });
 const never = new AbortController().signal;
 await engine.define(
   `CREATE DATABASE IF NOT EXISTS shop;

@@ -10,6 +10,18 @@ export async function stageOf(engine: Engine, rows: string): Promise<Stage> {
   return stage;
 }
 
+/** Loads the rows of a query into a table of the database `shop`. @param id the load's permanent name */
+export async function loadRows(engine: Engine, name: string, rows: string, empty: boolean, id: string): Promise<void> {
+  const table = await engine.find({ database: "shop", schema: "core_default_schema", table: name });
+  if (table === undefined) throw new Error(`no table ${name}`);
+  const stage = await stageOf(engine, rows);
+  try {
+    await engine.write(stage, table, { empty, load: id }, new AbortController().signal);
+  } finally {
+    await stage.close();
+  }
+}
+
 export interface Page {
   readonly columnNames: readonly string[];
   readonly rows: readonly (readonly unknown[])[];

@@ -40,6 +40,7 @@ beforeAll(async () => {
   service = await startService({
     data: join(folder, "data"),
     memory: 256 * 1024 * 1024,
+    engine: "duckdb",
     log,
     listen: { host: "127.0.0.1", port: 0 },
     administrator,

@@ -3,8 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
+import { openPostgres } from "#postgres/database.ts";
+import { postgres } from "#postgres/options.ts";
 import { loadStarted, loadStatus } from "#wire/loads.ts";
 import type { LoadStatus } from "#wire/loads.ts";
+import { databaseFor } from "../../support/postgres.ts";
 import { call, login, startService } from "../../support/rollcall/service.ts";
 import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/rollcall/service.ts";
 
@@ -175,6 +178,8 @@ async function serve(data: string, options: ServiceOptions): Promise<LoadService
 }
 
 async function readRows(data: string, sql: string): Promise<readonly object[]> {
+  const port = process.env["ROLLCALL_TEST_POSTGRES_PORT"];
+  if (port !== undefined) return readFromPostgres(await databaseFor(Number(port), data), sql);
   const path = join(data, "service", "databases", "d.duckdb");
   const database = await openDatabase({ path, memory: 2 ** 28, spill: join(data, "spill") });
   const connection = await database.connect();
@@ -183,5 +188,16 @@ async function readRows(data: string, sql: string): Promise<readonly object[]> {
   } finally {
     connection.close();
     database.close();
+  }
+}
+
+async function readFromPostgres(url: string, sql: string): Promise<readonly object[]> {
+  const pool = await openPostgres(postgres.parse({ postgres: url }));
+  try {
+    return await pool.transaction((transaction) => transaction.rows(sql.replace(/^FROM/, "SELECT * FROM")), {
+      settings: { search_path: "d" },
+    });
+  } finally {
+    await pool.close();
   }
 }

@@ -6,6 +6,7 @@ import { Agent, request } from "undici";
 import type { Dispatcher } from "undici";
 import { startRollcall } from "./rollcall.ts";
 import type { Ended, Running } from "./rollcall.ts";
+import { databaseFor } from "../postgres.ts";
 
 export interface ServiceOptions {
   /** Keys of `service:`, added to or replacing the defaults. */
@@ -76,12 +77,21 @@ async function runService(folder: string, data: string, options: ServiceOptions)
   // JSON is YAML.
   await writeFile(
     file,
-    JSON.stringify({ service: { listen: "127.0.0.1:0", data, administrator, ...options.service }, ...options.beside }),
+    JSON.stringify({
+      service: { listen: "127.0.0.1:0", data, administrator, ...(await engineOf(data)), ...options.service },
+      ...options.beside,
+    }),
   );
   return startRollcall(["start", "--only", "service", "--config", file], {
     env: { ...options.env },
     shell: options.shell,
   });
+}
+
+/** The project `postgres` runs the same tests with a database for each data folder. */
+async function engineOf(data: string): Promise<object> {
+  const port = process.env["ROLLCALL_TEST_POSTGRES_PORT"];
+  return port === undefined ? {} : { engine: { postgres: await databaseFor(Number(port), data) } };
 }
 
 async function readPresence(file: string, pid: number | undefined): Promise<{ url: string }> {

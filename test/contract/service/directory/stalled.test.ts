@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { openDirectory } from "#service/directory/directory.ts";
+import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { createProgress } from "#service/progress.ts";
 
 test("a call of user/sync whose list cannot be read to its end is known as one that does not move", async () => {
@@ -19,7 +20,13 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
   let time = 0;
   const progress = createProgress(() => time);
   const administrator = { name: "admin", password: "correct horse battery staple" };
-  const directory = await openDirectory({ database, folder, administrator, progress });
+  const directory = await openDirectory({
+    store: await openEmbeddedStore(database),
+    database,
+    folder,
+    administrator,
+    progress,
+  });
   // Whoever opens a named pipe waits for its writer, as on a disk that does not answer.
   const list = join(folder, "list");
   await promisify(execFile)("mkfifo", [list]);

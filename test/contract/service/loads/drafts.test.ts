@@ -7,6 +7,7 @@ import { expect, test, vi } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
+import { openEmbeddedRecords } from "#service/records.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import { preview } from "#service/loads/preview.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
@@ -32,9 +33,9 @@ async function openService(): Promise<{
   return {
     place,
     engine,
-    reopen: () =>
+    reopen: async () =>
       openLoads({
-        database,
+        records: await openEmbeddedRecords(database),
         folder: place,
         worker: { find: engine.find, load: (job, signal) => load(job, engine, signal) },
         expireAfter: 86_400_000,

@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import { openDuckDbEngine } from "#service/engine/duckdb.ts";
 import { load } from "#service/loads/commit.ts";
+import { openEmbeddedRecords } from "#service/records.ts";
 import { openLoads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import { createProgress } from "#service/progress.ts";
@@ -26,8 +27,9 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
     return engine.openStage();
   };
   const database = await openDatabase({ path: join(folder, "service.duckdb"), memory: 2 ** 28, spill: folder });
+  const records = await openEmbeddedRecords(database);
   const loads = await openLoads({
-    database,
+    records,
     folder: place,
     worker: { find: engine.find, load: (job, signal) => load(job, { ...engine, openStage }, signal) },
     expireAfter: 3_600_000,
@@ -50,6 +52,7 @@ test("a load whose commit was acknowledged waits while no file can be opened, an
   expect(causes).toEqual([]);
   await loads.close();
   await engine.close();
+  records.close();
   database.close();
   await rm(folder, { recursive: true });
 });

@@ -2,23 +2,28 @@ import pino from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
 import type { Database } from "#duckdb/database.ts";
+import { openEmbeddedRecords } from "#service/records.ts";
+import type { Records } from "#service/records.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import type { Sessions } from "#service/session/sessions.ts";
 
 const hour = 3_600_000;
 const ada = { id: "1", name: "ada" };
 let database: Database;
+let records: Records;
 
 function open(): Promise<Sessions> {
-  return openSessions({ database, idle: 3 * hour, remembered: 168 * hour, log: pino({ enabled: false }) });
+  return openSessions({ records, idle: 3 * hour, remembered: 168 * hour, log: pino({ enabled: false }) });
 }
 
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_000 });
   database = await openDatabase({ path: ":memory:", memory: 128 * 2 ** 20, spill: "" });
+  records = await openEmbeddedRecords(database);
 });
 
 afterEach(() => {
+  records.close();
   database.close();
   vi.useRealTimers();
 });
@@ -29,10 +34,10 @@ describe("0.5", () => {
     const token = await sessions.open(ada, { remembered: false });
     for (let use = 0; use < 5; use++) {
       vi.setSystemTime(Date.now() + 3 * hour - 1);
-      expect(sessions.find(token)).toEqual(ada);
+      expect(await sessions.find(token)).toEqual(ada);
     }
     vi.setSystemTime(Date.now() + 3 * hour);
-    expect(sessions.find(token)).toBeUndefined();
+    expect(await sessions.find(token)).toBeUndefined();
     await sessions.close();
   });
 
@@ -53,9 +58,9 @@ describe("0.5", () => {
     const sessions = await open();
     const token = await sessions.open(ada, { remembered: true });
     vi.setSystemTime(Date.now() + 168 * hour - 1);
-    expect(sessions.find(token)).toEqual(ada);
+    expect(await sessions.find(token)).toEqual(ada);
     vi.setSystemTime(Date.now() + 1);
-    expect(sessions.find(token)).toBeUndefined();
+    expect(await sessions.find(token)).toBeUndefined();
     await sessions.close();
   });
 
@@ -63,15 +68,15 @@ describe("0.5", () => {
     const first = await open();
     const token = await first.open(ada, { remembered: false });
     vi.setSystemTime(Date.now() + 2 * hour);
-    first.find(token);
+    await first.find(token);
     await first.close();
     vi.setSystemTime(Date.now() + 2 * hour);
     const second = await open();
-    expect(second.find(token)).toEqual(ada);
+    expect(await second.find(token)).toEqual(ada);
     await second.close();
     vi.setSystemTime(Date.now() + 3 * hour);
     const third = await open();
-    expect(third.find(token)).toBeUndefined();
+    expect(await third.find(token)).toBeUndefined();
     await third.close();
   });
 
@@ -79,7 +84,7 @@ describe("0.5", () => {
     const first = await open();
     const token = await first.open(ada, { remembered: false });
     const second = await open();
-    expect(second.find(token)).toEqual(ada);
+    expect(await second.find(token)).toEqual(ada);
     await first.close();
     await second.close();
   });
@@ -89,12 +94,12 @@ describe("0.5", () => {
     const token = await first.open(ada, { remembered: true });
     const other = await first.open(ada, { remembered: true });
     await first.end(token);
-    expect(first.find(token)).toBeUndefined();
-    expect(first.find(other)).toEqual(ada);
+    expect(await first.find(token)).toBeUndefined();
+    expect(await first.find(other)).toEqual(ada);
     await first.close();
     const second = await open();
-    expect(second.find(token)).toBeUndefined();
-    expect(second.find(other)).toEqual(ada);
+    expect(await second.find(token)).toBeUndefined();
+    expect(await second.find(other)).toEqual(ada);
     await second.close();
   });
 
@@ -103,10 +108,10 @@ describe("0.5", () => {
     const token = first.openLocal(ada);
     vi.setSystemTime(Date.now() + 1000 * hour);
     await first.end(token);
-    expect(first.find(token)).toEqual(ada);
+    expect(await first.find(token)).toEqual(ada);
     await first.close();
     const second = await open();
-    expect(second.find(token)).toBeUndefined();
+    expect(await second.find(token)).toBeUndefined();
     await second.close();
   });
 

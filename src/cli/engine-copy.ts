@@ -1,0 +1,46 @@
+import { InputError } from "#errors.ts";
+import { formatNumber, pluralize } from "#text.ts";
+import type { Composition } from "./composition.ts";
+import type { Context } from "./context.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+export interface EngineCopyOptions {
+  readonly to: string;
+  readonly sslrootcert?: string;
+}
+
+/**
+ * `rollcall engine copy --to URL`: copies users, groups, sessions and tables from the data folder into a PostgreSQL database,
+ * and compares what arrived. The data folder stays as it is.
+ */
+export async function engineCopy(
+  { configuration, interruption, output }: Context,
+  composition: Composition,
+  { to, sslrootcert }: EngineCopyOptions,
+): Promise<ExitCode> {
+  if (configuration.service === undefined)
+    throw new InputError("the configuration has no `service:`; only a service has users and tables to copy");
+  if (configuration.service.engine !== "duckdb")
+    throw new InputError("service.engine is PostgreSQL already; only what the engine duckdb has stored can be copied");
+  const parts: { what: string; rows: number; digest: string }[] = [];
+  await composition.copyEngine(configuration, {
+    url: to,
+    sslrootcert,
+    copied: async (part) => {
+      parts.push(part);
+      if (!output.json) await output.write(`${part.what}: ${pluralize(part.rows, "row")}, digest ${part.digest}\n`);
+    },
+    signal: interruption.stop,
+  });
+  if (output.json) {
+    await output.write(`${JSON.stringify({ copied: parts })}\n`);
+    return exitCodes.done;
+  }
+  const rows = parts.reduce((sum, part) => sum + part.rows, 0);
+  await output.write(
+    `All ${formatNumber(rows)} rows arrived as they are here. Now set service.engine to { postgres: … } and start the service. ` +
+      "The data folder was only read: to go back, set service.engine to duckdb. What has changed meanwhile is then not there.\n",
+  );
+  return exitCodes.done;
+}

@@ -1,0 +1,77 @@
+import { DatabaseError } from "pg";
+import { InputError, messageOf, RefusedError, RollcallError, UnavailableError } from "#errors.ts";
+
+/** PostgreSQL's five-character code of an error; undefined when the error is not PostgreSQL's. */
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof DatabaseError ? error.code : undefined;
+}
+
+/** The classes and codes that say that the server cannot do it now. */
+const unavailable = /^(?:08|53|58|57P|40|55P03|57014|25006|XX)/;
+const refused = /^(?:28|3D000)/;
+
+/** Codes of Node for a certificate that is not accepted. */
+const certificate = /CERT|UNABLE_TO|SELF_SIGNED|^ERR_(?:TLS|SSL)/;
+
+/** What Node's sockets, the driver and its pool say when there is no connection or no longer one. */
+const lost =
+  /^(?:E(?:CONN|TIMEDOUT|NOTFOUND|AI_|HOST|NET|PIPE|NOENT|ADDR)|Connection terminated|timeout exceeded|timeout expired|Client has encountered a connection error|Client was closed|Query read timeout|Cannot use a pool)/;
+
+/**
+ * The error of Rollcall that an error of a statement or a connection means: the server is away, overloaded or stopped it
+ * (UnavailableError), or lets this user not in (RefusedError). Anything else stays what it is; where a person wrote the
+ * SQL, `inputError` says what is wrong with it.
+ * @param place what messages call the database
+ */
+export function meaningOf(error: unknown, place: string): unknown {
+  if (error instanceof RollcallError) return error;
+  const state = sqlState(error);
+  const message = messageOf(error);
+  if (state !== undefined) {
+    if (refused.test(state)) return new RefusedError(`PostgreSQL at ${place} refused: ${message}`, { cause: error });
+    if (state === "25006")
+      return new UnavailableError(`PostgreSQL at ${place} only reads: it is a standby, or set to read-only`, {
+        cause: error,
+      });
+    if (state === "57014")
+      return new UnavailableError(`PostgreSQL at ${place} stopped it: ${message}`, { cause: error });
+    if (unavailable.test(state))
+      return new UnavailableError(`PostgreSQL at ${place} cannot do this now: ${message}`, { cause: error });
+    return error;
+  }
+  if (!(error instanceof Error)) return error;
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  if (certificate.test(code))
+    return new RefusedError(
+      `the certificate of PostgreSQL at ${place} is not accepted: ${message}; \`sslrootcert\` names the authorities, and the URL's host must be in the certificate`,
+      { cause: error },
+    );
+  if (message === "The server does not support SSL connections")
+    return new RefusedError(
+      `PostgreSQL at ${place} does not encrypt its connections: turn on its \`ssl\`, or write sslmode=disable if the network is trusted`,
+      { cause: error },
+    );
+  if (lost.test(code) || lost.test(message))
+    return new UnavailableError(`PostgreSQL at ${place} does not answer: ${message}`, { cause: error });
+  return error;
+}
+
+/**
+ * Whether an error means that the server was not there, or went away, so that the same may work when it is back: a failover
+ * takes some seconds.
+ */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof UnavailableError)) return false;
+  const { cause } = error;
+  const state = sqlState(cause);
+  return state === undefined ? cause instanceof Error : /^(?:08|57P|25006)/.test(state);
+}
+
+/** What is wrong with SQL that a person wrote, or with the values it was given; undefined when that is not the trouble. */
+export function inputError(error: unknown): InputError | undefined {
+  if (!(error instanceof DatabaseError)) return undefined;
+  const { code = "", message, detail, hint } = error;
+  if (unavailable.test(code) && code !== "25006") return undefined;
+  const more = [detail, hint].filter((text) => text !== undefined).map((text) => `; ${text.replace(/\.$/, "")}`);
+  return new InputError(`${message}${more.join("")}`, { cause: error });
+}

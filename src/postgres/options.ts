@@ -1,0 +1,25 @@
+import { z } from "zod";
+import * as values from "#values.ts";
+import { addressProblem } from "./address.ts";
+
+/** What can be configured of a PostgreSQL server. Durations are in milliseconds, paths absolute. */
+export const postgres = z.strictObject({
+  postgres: values
+    .text("a URL like postgres://user:password@host:5432/database")
+    .superRefine((url, context) => {
+      const problem = addressProblem(url);
+      if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+    })
+    .describe(
+      "The database: postgres://user:password@host:5432/database?sslmode=verify-full. The user is no superuser. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",
+    ),
+  sslrootcert: values.path
+    .exactOptional()
+    .describe("A PEM file with the authorities that may have issued the server's certificate. Absent: the usual ones."),
+  poolSize: values.atLeastOne.prefault(10).describe("The most connections that one process of the service opens."),
+  statementTimeout: values.patience
+    .prefault("10m")
+    .describe("How long one statement may run. Writing a load and queries of pinboards have limits of their own."),
+});
+
+export type PostgresSettings = z.output<typeof postgres>;

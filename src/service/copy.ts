@@ -1,0 +1,405 @@
+import { randomUUID } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { identifier, literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { InputError, messageOf } from "#errors.ts";
+import { makeFolders } from "#files/disk.ts";
+import { openPostgres } from "#postgres/database.ts";
+import type { Postgres, Transaction } from "#postgres/database.ts";
+import { migrate } from "#postgres/migrations.ts";
+import { postgres as settings } from "#postgres/options.ts";
+import type { PostgresSettings } from "#postgres/options.ts";
+import { openEmbeddedStore } from "#service/directory/embedded.ts";
+import { lines } from "#service/directory/list.ts";
+import { directorySchema, jsonLines, measured } from "#service/directory/postgres.ts";
+import { ledgerName } from "#service/engine/databases.ts";
+import { rowNumberOf } from "#service/engine/engine.ts";
+import type { Column, Engine, Stage, Table } from "#service/engine/engine.ts";
+import { qualified, usualNaming } from "#service/engine/postgres/names.ts";
+import { findTable as findInPostgres } from "#service/engine/postgres/tables.ts";
+import { textSettings } from "#service/engine/postgres/values.ts";
+import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
+import { findTable } from "#service/engine/tables.ts";
+import { openEmbeddedRecords, recordsSchema } from "./records.ts";
+import { openStorage } from "./storage.ts";
+
+/** What was copied: a table of the service's own or of loads, and how many rows. */
+export interface Copied {
+  /** `users`, `sessions`, or `database.schema.table`. */
+  readonly what: string;
+  readonly rows: number;
+  /** Of all rows, in any order: the same on both sides. */
+  readonly digest: string;
+}
+
+export interface CopyOptions {
+  /** The data folder. No service may be running on it; it is only read. */
+  readonly data: string;
+  /** DuckDB's memory limit in bytes. */
+  readonly memory: number;
+  readonly postgres: PostgresSettings;
+  /** Gets each part as soon as it is copied and compared. */
+  readonly copied: (part: Copied) => Promise<void>;
+  /** Stops it. What is half copied is copied anew the next time. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The database to copy to, checked as `service.engine` is.
+ * @throws {InputError} what is wrong with the URL, without it: it holds a password
+ */
+export function readTarget(given: {
+  readonly postgres: string;
+  readonly sslrootcert?: string | undefined;
+}): PostgresSettings {
+  const { postgres: url, sslrootcert } = given;
+  const read = settings.safeParse({ postgres: url, ...(sslrootcert === undefined ? {} : { sslrootcert }) });
+  if (read.success) return read.data;
+  throw new InputError(`--to: ${read.error.issues.map(({ message }) => message).join("; ")}`);
+}
+
+/** What the service's own tables have in both engines: names of columns, and their types in PostgreSQL. */
+const own = [
+  {
+    what: "groups",
+    from: "directory.groups",
+    columns: { name: "text", display_name: "text", group_names: "text[]", created: "bigint", modified: "bigint" },
+    texts: ["description", "mail"],
+  },
+  {
+    what: "users",
+    from: "directory.users",
+    columns: {
+      name: "text",
+      display_name: "text",
+      group_names: "text[]",
+      created: "bigint",
+      modified: "bigint",
+      id: "uuid",
+      password_hash: "text",
+    },
+    texts: ["description", "mail"],
+  },
+  {
+    what: "sessions",
+    from: "sessions",
+    columns: {
+      digest: "text",
+      user_id: "text",
+      user_name: "text",
+      remembered: "boolean",
+      opened: "bigint",
+      last_used: "bigint",
+    },
+    texts: [],
+  },
+  {
+    what: "known_addresses",
+    from: "known_addresses",
+    columns: { name: "text", address: "text", since: "bigint" },
+    texts: [],
+  },
+  {
+    what: "ended_loads",
+    from: "ended_loads",
+    columns: { id: "text", owner: "text", ended: "bigint", record: "text" },
+    texts: [],
+  },
+] as const;
+
+type OwnTable = (typeof own)[number];
+
+/** DuckDB's name of each of these types. */
+const inDuckDb: Readonly<Record<string, string>> = {
+  text: "VARCHAR",
+  "text[]": "VARCHAR[]",
+  uuid: "VARCHAR",
+  bigint: "BIGINT",
+  boolean: "BOOLEAN",
+};
+
+/**
+ * Copies everything that a service has in its data folder into an empty PostgreSQL database: tables first, each in a
+ * transaction of its own, then users, groups and the small tables in one. What has arrived is read back and compared before
+ * that is committed, by the number of rows and by a digest. So a database has users only when all of it was copied.
+ * @throws {InputError} when a service runs on the data folder, when the database has users or rows already, or a table has
+ *   what PostgreSQL cannot hold; {UnavailableError}
+ */
+export async function copyToPostgres(options: CopyOptions): Promise<void> {
+  const { signal, copied } = options;
+  await using opening = new AsyncDisposableStack();
+  const { database, folder } = await openStorage(options.data, options.memory);
+  opening.defer(() => {
+    database.close();
+  });
+  const transfers = join(folder, "transfers");
+  await rm(transfers, { recursive: true, force: true });
+  await makeFolders(transfers, 0o700);
+  opening.defer(() => rm(transfers, { recursive: true, force: true }));
+  // Creates what an older data folder does not have yet.
+  await (await openEmbeddedStore(database)).close();
+  const records = await openEmbeddedRecords(database);
+  opening.defer(() => {
+    records.close();
+  });
+
+  const postgres = await openPostgres(options.postgres);
+  opening.defer(() => postgres.close());
+  await migrate(postgres, [directorySchema, recordsSchema]);
+  await refuseUsed(postgres, postgres.place);
+  await copyTables(options, join(folder, "databases"), transfers, postgres);
+
+  const connection = await database.connect();
+  opening.defer(() => {
+    connection.close();
+  });
+  const present = new Set(
+    (
+      await connection.rows<{ name: string }>(
+        "SELECT CASE schema_name WHEN 'main' THEN table_name ELSE schema_name || '.' || table_name END AS name FROM duckdb_tables()",
+      )
+    ).map(({ name }) => name),
+  );
+  const parts: Copied[] = [];
+  await postgres.transaction(
+    async (transaction) => {
+      await transaction.lock("user/sync");
+      await transaction.lock("directory");
+      await refuseUsed(transaction, postgres.place);
+      for (const table of own) {
+        if (present.has(table.from)) parts.push(await copyOwn(transaction, connection, table, transfers));
+      }
+      await transaction.run("UPDATE rollcall.directory SET revision = revision + 1");
+    },
+    { timeout: 0, signal },
+  );
+  for (const part of parts) await copied(part);
+}
+
+/** @throws {InputError} when the database has users: those of another service, or of an earlier copy */
+async function refuseUsed(database: Pick<Transaction, "rows">, place: string): Promise<void> {
+  const [found] = await database.rows<{ users: bigint }>("SELECT count(*) AS users FROM rollcall.users");
+  if (found === undefined || found.users === 0n) return;
+  throw new InputError(
+    `the database ${place} has ${found.users} users already: copy into a database that no service has used, or make this one anew`,
+  );
+}
+
+async function copyOwn(
+  transaction: Transaction,
+  connection: Connection,
+  { what, from, columns, texts }: OwnTable,
+  transfers: string,
+): Promise<Copied> {
+  const names = Object.keys(columns);
+  const all = [...names, ...texts];
+  const shown = all.map((name) => (name === "id" ? "id::VARCHAR AS id" : name)).join(", ");
+  await connection.run(`CREATE OR REPLACE TEMP VIEW leaving AS SELECT ${shown} FROM ${from}`);
+  // PostgreSQL's text has no U+0000, which descriptions may contain: they stay JSON.
+  const json = `to_json({${names.map((name) => `${name}: ${name}`).join(", ")}})::VARCHAR`;
+  const more = ["description", "mail"].map((name) =>
+    texts.some((text) => text === name) ? `to_json(${name})::VARCHAR` : "NULL",
+  );
+  await withFile(transfers, async (path) => {
+    await connection.run(`COPY (SELECT ${json}, ${more.join(", ")} FROM leaving) TO ${literal(path)} ${lines}`);
+    await transaction.run(
+      "CREATE TEMP TABLE rollcall_lines (line json NOT NULL, description json, mail json) ON COMMIT DROP",
+    );
+    await pipeline(createReadStream(path), transaction.copyIn(`COPY rollcall_lines FROM STDIN ${jsonLines}`));
+  });
+  const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
+  await transaction.run(`
+    INSERT INTO rollcall.${what} (${all.join(", ")})
+    SELECT ${[...names.map((name) => `r.${name}`), ...texts].join(", ")}
+    FROM rollcall_lines, json_to_record(line) AS r(${typed.join(", ")});
+    DROP TABLE rollcall_lines`);
+  const types = [...Object.entries(columns), ...texts.map((name) => [name, "text"] as const)];
+  await readBack(transaction, connection, transfers, {
+    query: `SELECT row_to_json(t) FROM (SELECT ${all.join(", ")} FROM rollcall.${what}) t`,
+    columns: types.map(([name, type]) => `${name}: '${inDuckDb[type] ?? type}'`).join(", "),
+    select: all.join(", "),
+  });
+  return compare(connection, what);
+}
+
+/** Makes `arrived` of what a query of PostgreSQL gives: a JSON object in each row. */
+async function readBack(
+  transaction: Transaction,
+  connection: Connection,
+  transfers: string,
+  { query, columns, select }: { readonly query: string; readonly columns: string; readonly select: string },
+): Promise<void> {
+  await withFile(transfers, async (path) => {
+    const longest = { length: 0 };
+    await pipeline(
+      transaction.copyOut(`COPY (${query}) TO STDOUT ${jsonLines}`),
+      (bytes: AsyncIterable<Buffer>) => measured(bytes, longest),
+      createWriteStream(path, { flags: "wx", mode: 0o600 }),
+    );
+    await connection.run(`
+      CREATE OR REPLACE TEMP TABLE arrived AS SELECT ${select} FROM read_json(${literal(path)},
+        format = 'newline_delimited', maximum_object_size = ${longest.length + 1}, columns = {${columns}})`);
+  });
+}
+
+/** Compares `leaving` with `arrived`. */
+async function compare(connection: Connection, what: string): Promise<Copied> {
+  const of = async (relation: string): Promise<{ rows: bigint; digest: string }> => {
+    const [found] = await connection.rows<{ rows: bigint; digest: string }>(
+      `SELECT count(*) AS rows, left(md5(coalesce(sum(hash(t)::HUGEINT), 0)::VARCHAR), 16) AS digest FROM ${relation} t`,
+    );
+    return found ?? { rows: 0n, digest: "" };
+  };
+  const [left, arrived] = [await of("leaving"), await of("arrived")];
+  if (left.rows !== arrived.rows || left.digest !== arrived.digest) {
+    throw new Error(
+      `${what} is not in PostgreSQL what it is here: ${left.rows} rows with the digest ${left.digest} here, ` +
+        `${arrived.rows} with ${arrived.digest} there; nothing of it was kept there`,
+    );
+  }
+  return { what, rows: Number(left.rows), digest: left.digest };
+}
+
+async function withFile(folder: string, work: (path: string) => Promise<void>): Promise<void> {
+  const path = join(folder, randomUUID());
+  try {
+    await work(path);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+const suffix = ".duckdb";
+
+/** Copies the tables of all databases. A copy that was stopped is repeated from its first table. */
+async function copyTables(
+  { memory, postgres: target, copied, signal }: CopyOptions,
+  databases: string,
+  transfers: string,
+  postgres: Postgres,
+): Promise<void> {
+  const files = (await readdir(databases).catch(() => [])).filter((file) => file.endsWith(suffix)).sort();
+  if (files.length === 0) return;
+  const engine = await openPostgresEngine({
+    postgres: target,
+    folder: transfers,
+    memory,
+    files: [databases, transfers],
+  });
+  try {
+    for (const file of files) {
+      const name = decodeURIComponent(file.slice(0, -suffix.length));
+      const stage = await engine.openStage();
+      try {
+        await stage.connection.run(`ATTACH ${literal(join(databases, file))} AS source (READ_ONLY)`);
+        await engine.define(`CREATE DATABASE IF NOT EXISTS ${identifier(name)}`, name);
+        for (const table of await tablesOf(stage)) {
+          await copied(await copyTable(engine, stage, { ...table, database: name }, { postgres, transfers, signal }));
+        }
+      } finally {
+        await stage.connection.run("DETACH DATABASE IF EXISTS source").catch(() => undefined);
+        await stage.close();
+      }
+    }
+  } finally {
+    await engine.close();
+  }
+}
+
+async function tablesOf({ connection }: Stage): Promise<Table[]> {
+  const found = await connection.rows<{ schema: string; table: string }>(
+    `SELECT schema_name AS schema, table_name AS "table" FROM duckdb_tables()
+     WHERE database_name = 'source' AND table_name <> ${literal(ledgerName)} ORDER BY ALL`,
+  );
+  const tables: Table[] = [];
+  for (const { schema, table } of found) {
+    const known = await findTable(connection, { database: "source", schema, table });
+    if (known !== undefined) tables.push(known);
+  }
+  return tables;
+}
+
+async function copyTable(
+  engine: Engine,
+  stage: Stage,
+  table: Table,
+  {
+    postgres,
+    transfers,
+    signal,
+  }: { readonly postgres: Postgres; readonly transfers: string; readonly signal: AbortSignal },
+): Promise<Copied> {
+  const { database, schema, name, columns, primaryKey } = table;
+  const what = `${database}.${schema}.${name}`;
+  const { connection } = stage;
+  const place = [database, schema, name].map(identifier).join(".");
+  const key = primaryKey.length === 0 ? "" : `, PRIMARY KEY (${primaryKey.map(identifier).join(", ")})`;
+  const body = `${columns.map(ddlOf).join(", ")}${key}`;
+  await engine.define(
+    `CREATE SCHEMA IF NOT EXISTS ${identifier(database)}.${identifier(schema)}; CREATE TABLE IF NOT EXISTS ${place} (${body})`,
+    what,
+  );
+  const list = columns.map((column) => identifier(column.name)).join(", ");
+  const source = ["source", schema, name].map(identifier).join(".");
+  await connection.run(`
+    CREATE OR REPLACE TEMP VIEW leaving AS SELECT ${list} FROM ${source};
+    CREATE OR REPLACE VIEW accepted AS
+      SELECT ${list}, row_number() OVER () AS ${identifier(rowNumberOf(columns))} FROM ${source}`);
+  const found = await findInPostgres(postgres, { database, schema, table: name }, usualNaming);
+  if (found === undefined) throw new Error(`the table ${what} was not made`);
+  const target = qualified(found.namespace, name);
+  await refuseFilled(postgres, what, target);
+  const load = `${markOf(what)}${randomUUID()}`;
+  await engine.write(stage, found.table, { empty: true, load }, signal).catch((error: unknown) => {
+    if (!(error instanceof InputError)) throw error;
+    throw new InputError(`the table ${what} cannot be copied: ${messageOf(error)}`, { cause: error });
+  });
+  await postgres.transaction(
+    async (transaction) => {
+      const values = columns.map((column) => `t.${identifier(column.name)}::text`).join(", ");
+      await readBack(transaction, connection, transfers, {
+        query: `SELECT json_build_object('v', ARRAY[${values}]) FROM ${target} t`,
+        columns: "v: 'VARCHAR[]'",
+        select: columns
+          .map((column, index) => `CAST(v[${index + 1}] AS ${typeOf(column)}) AS ${identifier(column.name)}`)
+          .join(", "),
+      });
+    },
+    { readOnly: true, timeout: 0, settings: textSettings, signal },
+  );
+  return compare(connection, what);
+}
+
+/** The names of the loads that copies of a table were begin so. */
+const markOf = (what: string): string => `copy ${what} `;
+
+/** @throws {InputError} when a table has rows that no earlier copy has written */
+async function refuseFilled(postgres: Postgres, what: string, target: string): Promise<void> {
+  const [first] = await postgres.rows(`SELECT FROM ${target} LIMIT 1`);
+  if (first === undefined) return;
+  const mark = markOf(what);
+  const [copy] = await postgres.rows("SELECT FROM rollcall.loads WHERE left(load, $1) = $2 LIMIT 1", [
+    mark.length,
+    mark,
+  ]);
+  if (copy !== undefined) return;
+  throw new InputError(
+    `the table ${what} has rows in PostgreSQL already: empty it there, or copy into another database`,
+  );
+}
+
+/** A type as DuckDB writes it. */
+function typeOf({ type, width = 18, scale = 0 }: Column): string {
+  return type === "DECIMAL" ? `DECIMAL(${width}, ${scale})` : type;
+}
+
+/** DuckDB's names of types that PostgreSQL calls otherwise. */
+const inPostgres: Readonly<Record<string, string>> = { VARCHAR: "text", DOUBLE: "double precision", FLOAT: "real" };
+
+function ddlOf(column: Column): string {
+  const type = inPostgres[column.type] ?? typeOf(column);
+  return `${identifier(column.name)} ${type}${column.nullable ? "" : " NOT NULL"}`;
+}

@@ -1,0 +1,141 @@
+import type { Connection, Database } from "#duckdb/database.ts";
+import { createQueue } from "#queue.ts";
+import { comparedColumns, principalColumns, principalDdl } from "#principals/tables.ts";
+import { lastingGroups } from "./store.ts";
+import type { Account, DirectoryStore } from "./store.ts";
+
+/** The `lookup` of a name, as SQL. */
+const lookupOf = (name: string): string => `md5_number_lower(${name})`;
+
+/**
+ * Opens the users and groups in the service's own database. One process has it, and its calls of `user/sync` queue: nobody
+ * else can write between a read and a write.
+ */
+export async function openEmbeddedStore(database: Database): Promise<DirectoryStore> {
+  const lookups = await database.connect();
+  await createTables(lookups);
+  // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too.
+  const queue = createQueue();
+  return {
+    setUp: (administrator, hash) => setUp(lookups, administrator, hash),
+    account: (name) => queue(() => findAccount(lookups, name)),
+    nameOf: (id) => queue(() => findName(lookups, id)),
+    effectiveGroups: (name) => queue(() => findEffectiveGroups(lookups, name)),
+    // This process is the only one, and has its own queue.
+    inTurn: (work) => work(),
+    read: async (connection) => {
+      await connection.run(`
+        CREATE TEMP VIEW actual_users AS FROM directory.users;
+        CREATE TEMP VIEW actual_groups AS FROM directory.groups`);
+      return { write: (signal) => write(connection, signal) };
+    },
+    close: async () => {
+      await queue.idle();
+      lookups.close();
+    },
+  };
+}
+
+/**
+ * Creates the tables, where they are missing. Times are epoch milliseconds.
+ *
+ * `sync` keeps names unique among users and among groups; DuckDB's own constraint would refuse a transaction that
+ * deletes a name and inserts it again. `lookup` finds a user among a million in about two milliseconds: scanning
+ * this narrow column is enough, and an index would have to stay in memory.
+ */
+async function createTables(connection: Connection): Promise<void> {
+  const times = "created BIGINT NOT NULL, modified BIGINT NOT NULL";
+  await connection.run(`
+    CREATE SCHEMA IF NOT EXISTS directory;
+    CREATE TABLE IF NOT EXISTS directory.users (
+      lookup UBIGINT NOT NULL, id UUID NOT NULL, password_hash VARCHAR NOT NULL, ${principalDdl}, ${times});
+    CREATE TABLE IF NOT EXISTS directory.groups (${principalDdl}, ${times});
+    -- Of Rollcall 0.1.0, which compared a list with the one before.
+    DROP TABLE IF EXISTS directory.unlisted;
+    DROP TABLE IF EXISTS directory.revision;`);
+}
+
+async function setUp(connection: Connection, administrator: string, hash: string | undefined): Promise<boolean> {
+  const now = BigInt(Date.now());
+  const exists = (await findAccount(connection, administrator)) !== undefined;
+  await connection.transaction(async () => {
+    if (hash !== undefined && exists) {
+      await connection.run("UPDATE directory.users SET password_hash = $2 WHERE name = $1", [administrator, hash]);
+    } else if (hash !== undefined) {
+      await connection.run(
+        `INSERT INTO directory.users BY NAME
+         SELECT ${lookupOf("$1")} AS lookup, uuid() AS id, $2 AS password_hash, 'user' AS kind, $1 AS name,
+           'Administrator' AS display_name, []::VARCHAR[] AS group_names, $3 AS created, $3 AS modified`,
+        [administrator, hash, now],
+      );
+    }
+    for (const group of lastingGroups) {
+      await connection.run(
+        `INSERT INTO directory.groups BY NAME
+         SELECT 'group' AS kind, $1 AS name, $1 AS display_name, []::VARCHAR[] AS group_names, $2 AS created, $2 AS modified
+         WHERE NOT EXISTS (FROM directory.groups WHERE name = $1)`,
+        [group, now],
+      );
+    }
+  });
+  return !exists;
+}
+
+async function findAccount(connection: Connection, name: string): Promise<Account | undefined> {
+  const [account] = await connection.rows<Account>(
+    `SELECT id::VARCHAR AS id, name, password_hash AS "passwordHash"
+     FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1`,
+    [name],
+  );
+  return account;
+}
+
+async function findName(connection: Connection, id: string): Promise<string | undefined> {
+  const [user] = await connection.rows<{ name: string }>("SELECT name FROM directory.users WHERE id::VARCHAR = $1", [
+    id,
+  ]);
+  return user?.name;
+}
+
+/** UNION meets no group twice. */
+async function findEffectiveGroups(connection: Connection, name: string): Promise<ReadonlySet<string>> {
+  const rows = await connection.rows<{ name: string }>(
+    `WITH RECURSIVE member_of(name) AS (
+       SELECT unnest(group_names) FROM directory.users WHERE lookup = ${lookupOf("$1")} AND name = $1
+       UNION
+       SELECT unnest(g.group_names) FROM directory.groups g JOIN member_of USING (name)
+     )
+     SELECT name FROM member_of`,
+    [name],
+  );
+  return new Set(rows.map((row) => row.name));
+}
+
+const which = (action: string, kind: string): string => `c.action = '${action}' AND c.kind = '${kind}'`;
+
+async function write(connection: Connection, signal: AbortSignal): Promise<void> {
+  const now = Date.now();
+  const assigned = comparedColumns.map((column) => `${column} = d.${column}`).join(", ");
+  const values = principalColumns.map((column) => `d.${column}`).join(", ");
+  await connection.transaction(async () => {
+    for (const [table, kind] of [
+      ["directory.users", "user"],
+      ["directory.groups", "group"],
+    ] as const) {
+      await connection.run(`
+        DELETE FROM ${table} WHERE name IN (SELECT name FROM changes c WHERE ${which("delete", kind)});
+        UPDATE ${table} t SET ${assigned}, modified = ${now}
+        FROM desired d JOIN changes c USING (kind, name) WHERE t.name = d.name AND ${which("update", kind)};`);
+    }
+    await connection.run(`
+      INSERT INTO directory.users BY NAME
+      SELECT ${lookupOf("d.name")} AS lookup, uuid() AS id, h.hash AS password_hash, ${values},
+        ${now} AS created, ${now} AS modified
+      FROM desired d JOIN changes c USING (kind, name) JOIN hashes h ON h.name = d.name
+      WHERE ${which("create", "user")};
+      INSERT INTO directory.groups BY NAME
+      SELECT ${values}, ${now} AS created, ${now} AS modified
+      FROM desired d JOIN changes c USING (kind, name) WHERE ${which("create", "group")};`);
+    signal.throwIfAborted();
+  });
+}

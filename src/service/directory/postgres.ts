@@ -1,0 +1,247 @@
+import { randomUUID } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { literal } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
+import { makeFolders } from "#files/disk.ts";
+import type { Postgres, Transaction } from "#postgres/database.ts";
+import type { Schema } from "#postgres/migrations.ts";
+import { lines } from "./list.ts";
+import { DirectoryChangedError, lastingGroups } from "./store.ts";
+import type { Account, DirectoryStore } from "./store.ts";
+
+const columns = `
+  name text COLLATE "C" PRIMARY KEY,
+  display_name text NOT NULL,
+  description json,
+  mail json,
+  group_names text[] COLLATE "C" NOT NULL,
+  created bigint NOT NULL,
+  modified bigint NOT NULL`;
+
+/**
+ * Names are sorted by code point. Times are epoch milliseconds. `description` and `mail` are JSON strings: PostgreSQL's text
+ * has no U+0000, which they may contain.
+ */
+export const directorySchema: Schema = {
+  part: "directory",
+  migrations: [
+    `CREATE TABLE IF NOT EXISTS rollcall.users (${columns}, id uuid NOT NULL, password_hash text NOT NULL);
+     CREATE TABLE IF NOT EXISTS rollcall.groups (${columns});
+     CREATE TABLE IF NOT EXISTS rollcall.directory (revision bigint NOT NULL);
+     INSERT INTO rollcall.directory SELECT 0 WHERE NOT EXISTS (SELECT FROM rollcall.directory)`,
+  ],
+};
+
+/** How long reading or writing all users and groups may take, in milliseconds, statement by statement. */
+const patience = 10 * 60_000;
+
+/** The clock of the database, which all its clients share. */
+const now = "(extract(epoch FROM now()) * 1000)::bigint";
+
+/** One JSON value a line: neither mark is ever in JSON, which escapes control characters. */
+export const jsonLines = String.raw`(FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`;
+
+/**
+ * Opens the users and groups in PostgreSQL. Any number of processes may: what a call of `user/sync` has compared with is
+ * compared again, by its revision, in the transaction that writes: a process that lost its turn writes nothing.
+ * @param folder for what is between PostgreSQL and DuckDB; it is emptied now
+ */
+export async function openPostgresStore(postgres: Postgres, folder: string): Promise<DirectoryStore> {
+  await rm(folder, { recursive: true, force: true });
+  await makeFolders(folder, 0o700);
+
+  async function withFile<Result>(work: (path: string) => Promise<Result>): Promise<Result> {
+    const path = join(folder, randomUUID());
+    try {
+      return await work(path);
+    } finally {
+      await rm(path, { force: true });
+    }
+  }
+
+  /** Makes `actual_users` or `actual_groups`. */
+  async function receive(transaction: Transaction, connection: Connection, kind: "user" | "group"): Promise<void> {
+    const fields = "name, display_name, description, mail, group_names, created, modified";
+    await withFile(async (path) => {
+      const query = `SELECT row_to_json(p) FROM (SELECT ${fields} FROM rollcall.${kind}s) p`;
+      const longest = { length: 0 };
+      await pipeline(
+        transaction.copyOut(`COPY (${query}) TO STDOUT ${jsonLines}`),
+        (bytes: AsyncIterable<Buffer>) => measured(bytes, longest),
+        createWriteStream(path, { flags: "wx", mode: 0o600 }),
+      );
+      await connection.run(`
+        CREATE TEMP TABLE actual_${kind}s AS
+        SELECT '${kind}' AS kind, * FROM read_json(${literal(path)}, format = 'newline_delimited',
+          maximum_object_size = ${longest.length + 1}, columns = {
+            name: 'VARCHAR', display_name: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR', group_names: 'VARCHAR[]',
+            created: 'BIGINT', modified: 'BIGINT'})`);
+    });
+  }
+
+  async function write(connection: Connection, revision: bigint, signal: AbortSignal): Promise<void> {
+    const [any] = await connection.rows("FROM changes LIMIT 1");
+    if (any === undefined) return;
+    await withFile(async (path) => {
+      await connection.run(`COPY (${changesAsJson}) TO ${literal(path)} ${lines}`);
+      signal.throwIfAborted();
+      await postgres.transaction((transaction) => apply(transaction, path, revision), { timeout: patience, signal });
+    });
+  }
+
+  return {
+    setUp: (administrator, hash) => postgres.transaction((transaction) => setUp(transaction, administrator, hash)),
+    account: async (name) => {
+      if (name.includes("\0")) return undefined;
+      const [account] = await postgres.rows<Account>(
+        `SELECT id::text AS id, name, password_hash AS "passwordHash" FROM rollcall.users WHERE name = $1`,
+        [name],
+      );
+      return account;
+    },
+    nameOf: async (id) => {
+      const [user] = await postgres.rows<{ name: string }>("SELECT name FROM rollcall.users WHERE id::text = $1", [id]);
+      return user?.name;
+    },
+    effectiveGroups: async (name) => {
+      const rows = await postgres.rows<{ name: string }>(
+        // UNION meets no group twice.
+        `WITH RECURSIVE member_of(name) AS (
+           SELECT unnest(group_names) FROM rollcall.users WHERE name = $1
+           UNION
+           SELECT unnest(g.group_names) FROM rollcall.groups g JOIN member_of USING (name)
+         )
+         SELECT name FROM member_of`,
+        [name],
+      );
+      return new Set(rows.map((row) => row.name));
+    },
+    inTurn: async (work, signal) => {
+      let done: { readonly result: Awaited<ReturnType<typeof work>> } | undefined;
+      const turn = postgres.transaction(
+        async (transaction) => {
+          await transaction.lock("user/sync");
+          done = { result: await work() };
+        },
+        // Others may take as long as they take.
+        { readOnly: true, timeout: 0, signal },
+      );
+      // What was done stays done if the turn itself is lost.
+      await turn.catch((error: unknown) => {
+        if (done === undefined) throw error;
+      });
+      if (done === undefined) throw new Error("the turn did nothing");
+      return done.result;
+    },
+    read: async (connection) => {
+      const revision = await postgres.transaction(
+        async (transaction) => {
+          const found = await revisionOf(transaction);
+          await receive(transaction, connection, "user");
+          await receive(transaction, connection, "group");
+          return found;
+        },
+        { readOnly: true, snapshot: true, timeout: patience },
+      );
+      return { write: (signal) => write(connection, revision, signal) };
+    },
+    close: async () => undefined,
+  };
+}
+
+/** Passes bytes on, and notes the length of the longest line: DuckDB takes twice as much memory as it may have. */
+export async function* measured(bytes: AsyncIterable<Buffer>, longest: { length: number }): AsyncGenerator<Buffer> {
+  let length = 0;
+  for await (const chunk of bytes) {
+    let start = 0;
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
+      longest.length = Math.max(longest.length, length + end - start + 1);
+      length = 0;
+      start = end + 1;
+    }
+    length += chunk.length - start;
+    yield chunk;
+  }
+}
+
+async function revisionOf(transaction: Transaction): Promise<bigint> {
+  const [found] = await transaction.rows<{ revision: bigint }>("SELECT revision FROM rollcall.directory");
+  return found?.revision ?? 0n;
+}
+
+/** Others that write wait here. */
+async function lock(transaction: Transaction): Promise<void> {
+  await transaction.lock("directory");
+}
+
+async function setUp(transaction: Transaction, administrator: string, hash: string | undefined): Promise<boolean> {
+  await lock(transaction);
+  const there = await transaction.rows("SELECT FROM rollcall.users WHERE name = $1", [administrator]);
+  const exists = there.length > 0;
+  if (hash !== undefined && exists) {
+    await transaction.rows("UPDATE rollcall.users SET password_hash = $2 WHERE name = $1", [administrator, hash]);
+  } else if (hash !== undefined) {
+    await transaction.rows(
+      `INSERT INTO rollcall.users (name, display_name, group_names, created, modified, id, password_hash)
+       VALUES ($1, 'Administrator', '{}', ${now}, ${now}, gen_random_uuid(), $2)`,
+      [administrator, hash],
+    );
+  }
+  const created = await transaction.count(
+    `INSERT INTO rollcall.groups (name, display_name, group_names, created, modified)
+     SELECT name, name, '{}', ${now}, ${now} FROM unnest($1::text[]) AS lasting(name)
+     WHERE name NOT IN (SELECT name FROM rollcall.groups)`,
+    [lastingGroups],
+  );
+  if ((hash !== undefined && !exists) || created > 0) await countUp(transaction);
+  return hash !== undefined && !exists;
+}
+
+async function countUp(transaction: Transaction): Promise<void> {
+  await transaction.run("UPDATE rollcall.directory SET revision = revision + 1");
+}
+
+/** What to write, from DuckDB: each change as three columns of JSON. */
+const changesAsJson = `
+  SELECT
+    to_json({action: c.action, kind: c.kind, name: c.name, display_name: d.display_name, group_names: d.group_names,
+      password_hash: CASE WHEN c.kind = 'user' THEN h.hash END})::VARCHAR,
+    to_json(d.description)::VARCHAR,
+    to_json(d.mail)::VARCHAR
+  FROM changes c LEFT JOIN desired d ON d.kind = c.kind AND d.name = c.name
+  LEFT JOIN hashes h ON h.name = c.name`;
+
+async function apply(transaction: Transaction, path: string, revision: bigint): Promise<void> {
+  await lock(transaction);
+  if ((await revisionOf(transaction)) !== revision) throw new DirectoryChangedError();
+  await transaction.run(
+    "CREATE TEMP TABLE rollcall_lines (line json NOT NULL, description json, mail json) ON COMMIT DROP",
+  );
+  await pipeline(createReadStream(path), transaction.copyIn(`COPY rollcall_lines FROM STDIN ${jsonLines}`));
+  await transaction.run(`
+    CREATE TEMP TABLE rollcall_changes ON COMMIT DROP AS
+      SELECT c.*, description, mail
+      FROM rollcall_lines, json_to_record(line) AS c(action text, kind text, name text COLLATE "C", display_name text,
+        group_names text[] COLLATE "C", password_hash text);
+    ANALYZE rollcall_changes`);
+  for (const kind of ["user", "group"]) {
+    const which = (action: string): string => `c.kind = '${kind}' AND c.action = '${action}'`;
+    await transaction.run(`
+      DELETE FROM rollcall.${kind}s t USING rollcall_changes c WHERE t.name = c.name AND ${which("delete")};
+      UPDATE rollcall.${kind}s t SET display_name = c.display_name, description = c.description, mail = c.mail,
+        group_names = c.group_names, modified = ${now}
+      FROM rollcall_changes c WHERE t.name = c.name AND ${which("update")}`);
+    const own = kind === "user" ? { names: ", id, password_hash", values: ", gen_random_uuid(), password_hash" } : none;
+    await transaction.run(`
+      INSERT INTO rollcall.${kind}s
+        (name, display_name, description, mail, group_names, created, modified${own.names})
+      SELECT name, display_name, description, mail, group_names, ${now}, ${now}${own.values}
+      FROM rollcall_changes c WHERE ${which("create")}`);
+  }
+  await countUp(transaction);
+}
+
+const none = { names: "", values: "" };

@@ -1,0 +1,55 @@
+import type { Connection } from "#duckdb/database.ts";
+import { UnavailableError } from "#errors.ts";
+
+/** The groups that exist from the first start and are never deleted (0.7). */
+export const lastingGroups = ["Administrator", "All"] as const;
+
+export interface Account {
+  /** Never reused, not even for the same name. */
+  readonly id: string;
+  readonly name: string;
+  /** An argon2id hash in PHC form. */
+  readonly passwordHash: string;
+}
+
+/** The users and groups of one moment, on a connection of DuckDB. */
+export interface Snapshot {
+  /**
+   * Writes what differs from this moment, in one transaction: `changes`, what they lead to in `desired`, and the password
+   * hashes of created users in `hashes (name, hash)`, all of them relations of the connection.
+   * @param signal until the transaction is committed
+   * @throws {DirectoryChangedError} when somebody else has written since; nothing was written
+   */
+  write(signal: AbortSignal): Promise<void>;
+}
+
+/** Where the users and groups are stored. */
+export interface DirectoryStore {
+  /**
+   * Creates the administrator and the lasting groups where they are missing, and sets the administrator's password.
+   * @param hash absent: the administrator exists, and their password stays
+   * @returns whether the administrator was created now
+   */
+  setUp(administrator: string, hash: string | undefined): Promise<boolean>;
+  /** The account of a user; undefined when there is none. */
+  account(name: string): Promise<Account | undefined>;
+  /** The name of the user of an id; undefined when there is none any more. */
+  nameOf(id: string): Promise<string | undefined>;
+  /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
+  effectiveGroups(name: string): Promise<ReadonlySet<string>>;
+  /** Runs what will write, after everybody else who asked before (B.8). Reading needs no turn. */
+  inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
+  /**
+   * Makes `actual_users` and `actual_groups` on the connection, which is used for this alone: `principalColumns`, `created`
+   * and `modified` in epoch milliseconds.
+   */
+  read(connection: Connection): Promise<Snapshot>;
+  close(): Promise<void>;
+}
+
+/** Somebody else has changed the directory since it was read. */
+export class DirectoryChangedError extends UnavailableError {
+  constructor() {
+    super("another call has changed the users and groups meanwhile: call again");
+  }
+}

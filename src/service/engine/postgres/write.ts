@@ -1,0 +1,115 @@
+import { pipeline } from "node:stream/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import { identifier } from "#postgres/database.ts";
+import type { Postgres, Transaction } from "#postgres/database.ts";
+import { inputError, isAway, sqlState } from "#postgres/errors.ts";
+import { TableChangedError } from "#service/engine/engine.ts";
+import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
+import { interruptible } from "#service/engine/query.ts";
+import { latest } from "#service/engine/stage.ts";
+import { copyOf } from "./copy.ts";
+import { qualified } from "./names.ts";
+import type { Naming } from "./names.ts";
+import { findTable } from "./tables.ts";
+
+/** How long a load waits for a server that went away: a failover takes some seconds. In milliseconds. */
+const patience = { all: 60_000, between: 1_000 };
+
+/**
+ * Writes the rows of `accepted` into the table, all or nothing (A.15, A.21), and begins again when the server goes away: the
+ * load's record says whether a commit without an answer was written (A.24).
+ */
+export async function writeTable(
+  postgres: Postgres,
+  stage: Stage,
+  table: Table,
+  writing: Writing,
+  naming: Naming,
+  signal: AbortSignal,
+): Promise<void> {
+  const until = performance.now() + patience.all;
+  let isFirst = true;
+  for (;;) {
+    try {
+      return await writeOnce(postgres, stage, table, writing, naming, signal, isFirst);
+    } catch (error) {
+      if (!isAway(error) || performance.now() > until) throw error;
+    }
+    isFirst = false;
+    await delay(patience.between, undefined, { signal });
+  }
+}
+
+async function writeOnce(
+  postgres: Postgres,
+  { connection }: Stage,
+  table: Table,
+  { empty, load, rows }: Writing,
+  naming: Naming,
+  signal: AbortSignal,
+  isFirst: boolean,
+): Promise<void> {
+  const { database, schema, name, columns, primaryKey } = table;
+  const work = async (transaction: Transaction): Promise<void> => {
+    // Loads of other processes too write to a table one at a time: two would conflict over its keys.
+    await transaction.lock(`table ${database}.${schema}.${name}`.toLowerCase());
+    const written = await transaction.rows("SELECT load FROM rollcall.loads WHERE load = $1", [load]);
+    if (written.length > 0) {
+      // This time `accepted` was not read, so its number of rows is not known; after a lost commit it is ours.
+      if (rows !== undefined && isFirst) throw new Error("the load was written before");
+      return;
+    }
+    const found = await findTable(transaction, { database, schema, table: name }, naming);
+    if (found === undefined) throw new TableChangedError(table);
+    const target = qualified(found.namespace, name);
+    // From here on nobody changes its columns; so they are read again.
+    await transaction.run(`SELECT 1 FROM ${target} LIMIT 0`);
+    const now = await findTable(transaction, { database, schema, table: name }, naming);
+    if (!isDeepStrictEqual(now?.table, table)) throw new TableChangedError(table);
+    if (empty) await transaction.run(`DELETE FROM ${target}`);
+    const isUpsert = primaryKey.length > 0 && !empty;
+    const list = columns.map((column) => identifier(column.name)).join(", ");
+    if (isUpsert) await transaction.run(`CREATE TEMPORARY TABLE ${staged} (LIKE ${target}) ON COMMIT DROP`);
+    const copied = await interruptible(connection, signal, async () => {
+      const result = await connection.raw.stream(
+        `SELECT ${columns.map(typed).join(", ")} FROM (${await latest(connection, table)})`,
+      );
+      const copy = transaction.copyIn(`COPY ${isUpsert ? staged : target} (${list}) FROM STDIN (FORMAT binary)`);
+      await pipeline(copyOf(result, columns), copy, { signal });
+      return copy.rowCount;
+    });
+    if (rows !== undefined && copied !== rows) throw new Error(`${copied} rows instead of ${rows}`);
+    if (isUpsert) await transaction.run(upsert(target, list, table));
+    await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
+  };
+  await postgres.transaction(
+    (transaction) =>
+      work(transaction).catch((error: unknown) => {
+        // It was dropped or changed after it was found.
+        if (sqlState(error) === "42P01" || sqlState(error) === "42703") throw new TableChangedError(table);
+        throw inputError(error) ?? error;
+      }),
+    { timeout: 0, signal },
+  );
+}
+
+/**
+ * Rows that replace others come through a temporary table: what is in it is dropped with the transaction, whatever happens to
+ * the process, and it is written without a log.
+ */
+const staged = "pg_temp.rollcall_load";
+
+/** A column of the stage in exactly the type that `copyOf` reads: for what a load has parsed, nothing is to do. */
+function typed({ name, type, width = 18, scale = 0 }: Column): string {
+  const exact = type === "DECIMAL" ? `DECIMAL(${width}, ${scale})` : type;
+  return `CAST(${identifier(name)} AS ${exact}) AS ${identifier(name)}`;
+}
+
+function upsert(target: string, list: string, { columns, primaryKey }: Table): string {
+  const others = columns.filter(({ name }) => !primaryKey.includes(name)).map(({ name }) => identifier(name));
+  const update = others.map((name) => `${name} = excluded.${name}`).join(", ");
+  const key = primaryKey.map(identifier).join(", ");
+  return `INSERT INTO ${target} (${list}) SELECT ${list} FROM ${staged}
+    ON CONFLICT (${key}) DO ${update === "" ? "NOTHING" : `UPDATE SET ${update}`}`;
+}

@@ -1,0 +1,95 @@
+import { listValue } from "@duckdb/node-api";
+import type { Database, Parameter } from "#duckdb/database.ts";
+import type { Postgres } from "#postgres/database.ts";
+import type { Schema } from "#postgres/migrations.ts";
+
+/** A value in a statement about records. */
+export type RecordValue = string | bigint | boolean | readonly string[] | readonly bigint[];
+
+/**
+ * The service's small tables: sessions, known addresses, ended loads. Their statements are written in what DuckDB and
+ * PostgreSQL both understand: `$1`, lists as `unnest($1::VARCHAR[])`.
+ */
+export interface Records {
+  /** Creates what is missing. PostgreSQL has its tables from migrations. */
+  create(sql: string): Promise<void>;
+  /** BIGINT gives `bigint`. */
+  rows<Row extends object>(sql: string, values?: readonly RecordValue[]): Promise<Row[]>;
+  run(sql: string, values?: readonly RecordValue[]): Promise<void>;
+  /** The name of a table in statements. */
+  table(name: string): string;
+  /** Epoch milliseconds on the clock that everybody who writes records shares. */
+  now(): number;
+  /** Other processes write too. */
+  readonly areShared: boolean;
+  close(): void;
+}
+
+/** The records in the service's own database, which no other process has. */
+export async function openEmbeddedRecords(database: Database): Promise<Records> {
+  const connection = await database.connect();
+  return {
+    create: (sql) => connection.run(sql),
+    rows: (sql, values = []) => connection.rows(sql, bound(values)),
+    run: (sql, values = []) => connection.run(sql, bound(values)),
+    table: (name) => name,
+    now: () => Date.now(),
+    areShared: false,
+    close: () => {
+      connection.close();
+    },
+  };
+}
+
+function bound(values: readonly RecordValue[]): readonly Parameter[] {
+  return values.map((value) => (typeof value === "object" ? listValue([...value]) : value));
+}
+
+/** The same tables, with the same columns, as those who use them create in the service's own database. */
+export const recordsSchema: Schema = {
+  part: "records",
+  migrations: [
+    `CREATE TABLE IF NOT EXISTS rollcall.sessions (
+       digest text PRIMARY KEY, user_id text NOT NULL, user_name text NOT NULL, remembered boolean NOT NULL,
+       opened bigint NOT NULL, last_used bigint NOT NULL);
+     CREATE TABLE IF NOT EXISTS rollcall.known_addresses (
+       name text NOT NULL, address text NOT NULL, since bigint NOT NULL);
+     CREATE INDEX IF NOT EXISTS known_addresses_since ON rollcall.known_addresses (since);
+     CREATE TABLE IF NOT EXISTS rollcall.ended_loads (
+       id text PRIMARY KEY, owner text NOT NULL, ended bigint NOT NULL, record text NOT NULL);
+     CREATE INDEX IF NOT EXISTS ended_loads_owner ON rollcall.ended_loads (owner);
+     CREATE INDEX IF NOT EXISTS ended_loads_ended ON rollcall.ended_loads (ended)`,
+  ],
+};
+
+/** How often the clock of the database is read, in milliseconds. */
+const clockInterval = 60_000;
+
+/** The records in PostgreSQL. Its clock counts: that of one of several machines may be wrong. */
+export async function openPostgresRecords(postgres: Postgres): Promise<Records> {
+  let base = 0;
+  const readClock = async (): Promise<void> => {
+    const asked = performance.now();
+    const [row] = await postgres.rows<{ now: bigint }>(
+      "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
+    );
+    if (row !== undefined) base = Number(row.now) - (asked + performance.now()) / 2;
+  };
+  await readClock();
+  // Until it answers again, this process's own clock goes on from there.
+  const timer = setInterval(() => void readClock().catch(() => undefined), clockInterval);
+  timer.unref();
+  return {
+    create: async () => undefined,
+    rows: (sql, values = []) => postgres.rows(sql, values),
+    run: async (sql, values = []) => {
+      await postgres.rows(sql, values);
+    },
+    table: (name) => `rollcall.${name}`,
+    now: () => Math.round(base + performance.now()),
+    areShared: true,
+    close: () => {
+      clearInterval(timer);
+    },
+  };
+}

@@ -1,0 +1,260 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openDatabase } from "#duckdb/database.ts";
+import type { Database } from "#duckdb/database.ts";
+import { openPostgres } from "#postgres/database.ts";
+import { migrate } from "#postgres/migrations.ts";
+import { openDirectory } from "#service/directory/directory.ts";
+import type { OpenedDirectory } from "#service/directory/directory.ts";
+import { openEmbeddedStore } from "#service/directory/embedded.ts";
+import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import type { DirectoryStore } from "#service/directory/store.ts";
+import { createProgress } from "#service/progress.ts";
+import { startPostgres } from "../../../support/postgres.ts";
+import type { PostgresServer } from "../../../support/postgres.ts";
+
+/** One suite for everything that can hold the users and groups. */
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+const engines = {
+  embedded: async (database: Database) => ({ open: () => openEmbeddedStore(database), close: async () => {} }),
+  PostgreSQL: async (_: Database, folder: string) => {
+    const postgres = await openPostgres({
+      postgres: await server.createDatabase(),
+      poolSize: 4,
+      statementTimeout: 60_000,
+    });
+    await migrate(postgres, [directorySchema]);
+    let opened = 0;
+    const open = (): Promise<DirectoryStore> => openPostgresStore(postgres, join(folder, `transfer${opened++}`));
+    return { open, close: () => postgres.close() };
+  },
+};
+
+const never = new AbortController().signal;
+const administrator = { name: "admin", password: "correct horse battery staple" };
+interface Listed {
+  readonly name: string;
+  readonly displayName: string;
+  readonly principalTypeEnum: string;
+  readonly groupNames: readonly string[];
+}
+const user = (name: string, more: object = {}): Listed => ({
+  name,
+  displayName: `The ${name}`,
+  principalTypeEnum: "LOCAL_USER",
+  groupNames: ["All"],
+  ...more,
+});
+const group = (name: string, ...groupNames: string[]): Listed => ({
+  name,
+  displayName: name,
+  principalTypeEnum: "LOCAL_GROUP",
+  groupNames,
+});
+
+describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
+  let folder: string;
+  let database: Database;
+  let opened: Awaited<ReturnType<(typeof engines)[typeof engine]>>;
+  let store: DirectoryStore;
+  let directory: OpenedDirectory;
+
+  const openAnother = async (password = administrator.password): Promise<OpenedDirectory> =>
+    openDirectory({
+      store: await opened.open(),
+      database,
+      folder: join(folder, `node${Math.random()}`),
+      administrator: { ...administrator, password },
+      progress: createProgress(),
+    });
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "rollcall-stores-"));
+    database = await openDatabase({
+      path: join(folder, "service.duckdb"),
+      memory: 2 ** 28,
+      spill: join(folder, "spill"),
+    });
+    opened = await engines[engine](database, folder);
+    store = await opened.open();
+    directory = await openDirectory({ store, database, folder, administrator, progress: createProgress() });
+  });
+  afterEach(async () => {
+    await directory.close();
+    await opened.close();
+    database.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const sync = async (principals: readonly object[], more: object = {}, through = directory): Promise<unknown> => {
+    const list = join(folder, `list${Math.random()}.json`);
+    await writeFile(list, JSON.stringify(principals));
+    const request = { list, caller: "admin", apply: true, removeDeleted: true, defaultPassword: "initial", ...more };
+    return json(await through.sync(request, never));
+  };
+  const listed = async (): Promise<{ name: string; created: number; modified: number }[]> =>
+    (await json(await directory.list())) as never;
+
+  test("0.7 at first there are the administrator and the lasting groups, created now", async () => {
+    const before = Date.now();
+    expect(await listed()).toMatchObject([
+      { name: "admin", displayName: "Administrator", groupNames: [], mail: "", principalTypeEnum: "LOCAL_USER" },
+      { name: "Administrator", groupNames: [], principalTypeEnum: "LOCAL_GROUP" },
+      { name: "All", groupNames: [], principalTypeEnum: "LOCAL_GROUP" },
+    ]);
+    for (const { created } of await listed()) expect(Math.abs(created - before)).toBeLessThan(60_000);
+  });
+
+  test("0.7 a later start changes the administrator's password and nothing else", async () => {
+    const [before] = [await directory.account("admin")];
+    const all = await listed();
+    await (await openAnother()).close();
+    expect(await directory.account("admin")).toEqual(before);
+    await (await openAnother("another password")).close();
+    const after = await directory.account("admin");
+    expect(after?.id).toBe(before?.id);
+    expect(after?.passwordHash).not.toBe(before?.passwordHash);
+    expect(await listed()).toEqual(all);
+  });
+
+  test("4.2 a list is what there is then, and the answer says what that changed", async () => {
+    const hostile = `a\0b"b\\c'd\u001f\u001e\n\r\t\\.\u0085\u{1F600}\u2028<script>`;
+    const first = [
+      user("ada", { mail: "ada@example.com", description: hostile, groupNames: ["staff", "All"] }),
+      user("\u00e9\\N", { displayName: "\\." }),
+      user('zoë {1,2} "NULL"', { displayName: "NULL", groupNames: ["staff", 'a "group", {of} \\many'] }),
+      group("staff", "All"),
+      group('a "group", {of} \\many'),
+      group("going"),
+    ];
+    expect(await sync(first)).toEqual({
+      usersAdded: ["ada", 'zoë {1,2} "NULL"', "\u00e9\\N"],
+      usersDeleted: [],
+      usersUpdated: [],
+      groupsAdded: ['a "group", {of} \\many', "going", "staff"],
+      groupsDeleted: [],
+      groupsUpdated: [],
+    });
+    const created = await listed();
+    const lasting = new Set(["admin", "Administrator", "All"]);
+    const order = ["ada", 'zoë {1,2} "NULL"', "\u00e9\\N", 'a "group", {of} \\many', "going", "staff"];
+    expect(created.filter(({ name }) => !lasting.has(name))).toMatchObject(
+      order
+        .map((name) => first.find((each) => each.name === name)!)
+        .map((each) => ({ ...each, groupNames: [...each.groupNames].sort((x, y) => (x < y ? -1 : 1)) })),
+    );
+
+    const second = [user("ada", { displayName: "Ada" }), user("new"), group("staff", "All")];
+    expect(await sync(second)).toEqual({
+      usersAdded: ["new"],
+      usersDeleted: ['zoë {1,2} "NULL"', "\u00e9\\N"],
+      usersUpdated: ["ada"],
+      groupsAdded: [],
+      groupsDeleted: ['a "group", {of} \\many', "going"],
+      groupsUpdated: [],
+    });
+    const names = (await listed()).map(({ name }) => name);
+    expect(names).toEqual(["ada", "admin", "new", "Administrator", "All", "staff"]);
+    const time = (name: string, all: typeof created): number | undefined =>
+      all.find((each) => each.name === name)?.created;
+    expect(time("ada", await listed())).toBe(time("ada", created));
+  });
+
+  test("B.4 a preview changes nothing", async () => {
+    const before = await listed();
+    expect(await sync([user("ada"), group("staff")], { apply: false })).toMatchObject({
+      usersAdded: ["ada"],
+      groupsAdded: ["staff"],
+    });
+    expect(await listed()).toEqual(before);
+  });
+
+  test("a user deleted and created again has another id", async () => {
+    await sync([user("ada")]);
+    const first = await directory.account("ada");
+    await sync([]);
+    expect(await directory.account("ada")).toBeUndefined();
+    await sync([user("ada")]);
+    const second = await directory.account("ada");
+    expect(second?.id).not.toBe(first?.id);
+    expect(second?.passwordHash).not.toBe(first?.passwordHash);
+  });
+
+  test("B.7 own passwords are hashed each, and kept when the user changes", async () => {
+    await sync([user("ada", { password: "one" }), user("bob", { password: "one" })], { defaultPassword: undefined });
+    const [ada, bob] = [await directory.account("ada"), await directory.account("bob")];
+    expect(ada?.passwordHash).not.toBe(bob?.passwordHash);
+    await sync([user("ada", { displayName: "Changed", password: "two" }), user("bob")], { defaultPassword: undefined });
+    expect(await directory.account("ada")).toEqual(ada);
+  });
+
+  test("0.6 effective groups are those of groups too, in cycles as well", async () => {
+    await sync([user("ada", { groupNames: ["a"] }), group("a", "b"), group("b", "c"), group("c", "a"), group("d")]);
+    expect([...(await directory.effectiveGroups("ada"))].sort()).toEqual(["a", "b", "c"]);
+    expect(await directory.effectiveGroups("nobody")).toEqual(new Set());
+    expect(await directory.account("no\0body")).toBeUndefined();
+  });
+
+  test("B.5 a list that is not valid changes nothing", async () => {
+    const before = await listed();
+    await expect(sync([user("ada"), user("")])).rejects.toMatchObject({
+      problems: ["principals[1].name: must be a string that is not empty"],
+    });
+    expect(await listed()).toEqual(before);
+  });
+
+  test("an aborted call changes nothing", async () => {
+    const before = await listed();
+    const list = join(folder, "list.json");
+    await writeFile(list, JSON.stringify([user("ada")]));
+    const controller = new AbortController();
+    const request = { list, caller: "admin", apply: true, removeDeleted: true, defaultPassword: "initial" };
+    const answer = directory.sync(request, controller.signal);
+    controller.abort(new Error("gone"));
+    await expect(answer).rejects.toThrow("gone");
+    expect(await listed()).toEqual(before);
+  });
+});
+
+test("calls of several processes at once are as if one came after the other", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-stores-"));
+  const url = await server.createDatabase();
+  const nodes = await Promise.all(
+    [1, 2, 3].map(async (node) => {
+      const place = join(folder, String(node));
+      const postgres = await openPostgres({ postgres: url, poolSize: 3, statementTimeout: 60_000 });
+      await migrate(postgres, [directorySchema]);
+      const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(place, "spill") });
+      const store = await openPostgresStore(postgres, join(place, "transfer"));
+      const options = { store, database, folder: place, administrator, progress: createProgress() };
+      return { directory: await openDirectory(options), postgres, database };
+    }),
+  );
+  // Each adds one user and removes nobody: every one of them must be there in the end.
+  const adding = Array.from({ length: 12 }, async (_, index) => {
+    const { directory } = nodes[index % nodes.length]!;
+    const list = join(folder, `list${index}.json`);
+    await writeFile(list, JSON.stringify([user(`user${index}`, { groupNames: ["All"] })]));
+    const request = { list, caller: "admin", apply: true, removeDeleted: false, defaultPassword: "initial" };
+    return json(await directory.sync(request, never));
+  });
+  const answers = (await Promise.all(adding)) as { usersAdded: string[] }[];
+  expect(answers.map(({ usersAdded }) => usersAdded)).toEqual(adding.map((_, index) => [`user${index}`]));
+  const all = (await json(await nodes[0]!.directory.list())) as { name: string }[];
+  expect(all.filter(({ name }) => name.startsWith("user"))).toHaveLength(12);
+  for (const { directory, postgres, database } of nodes) {
+    await directory.close();
+    await postgres.close();
+    database.close();
+  }
+  await rm(folder, { recursive: true });
+});
