@@ -62,8 +62,8 @@ const service: readonly [lines: string, problem: string][] = [
     '2:34: service.privileges.administration[0]: expected a name of 1 to 255 characters, not ""',
   ],
   [
-    "engine: duckdb",
-    "2:3: service.engine: unknown key; expected one of: listen, data, administrator, tls, allowPlainHttp, trustedProxies, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, pinboards, queries, memory",
+    "backend: duckdb",
+    "2:3: service.backend: unknown key; expected one of: listen, data, engine, administrator, tls, allowPlainHttp, trustedProxies, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, pinboards, queries, memory",
   ],
   ["tables: ''", '2:11: service.tables: expected the path of a file, not ""'],
   ["pinboards: ''", '2:14: service.pinboards: expected the path of a folder, not ""'],
