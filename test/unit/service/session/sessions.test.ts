@@ -46,11 +46,11 @@ describe("0.5", () => {
     const token = await sessions.open(ada, { remembered: false });
     for (let asked = 0; asked < 3; asked++) {
       vi.setSystemTime(Date.now() + hour - 1);
-      expect(sessions.find(token, false)).toEqual(ada);
+      expect(await sessions.find(token, false)).toEqual(ada);
     }
     vi.setSystemTime(Date.now() + 3);
-    expect(sessions.find(token, false)).toBeUndefined();
-    expect(sessions.find(token)).toBeUndefined();
+    expect(await sessions.find(token, false)).toBeUndefined();
+    expect(await sessions.find(token)).toBeUndefined();
     await sessions.close();
   });
 
