@@ -55,6 +55,7 @@ export default defineConfig({
           // Pinboards with DuckDB's own SQL, and disks that are full of the embedded engine's files.
           exclude: ["test/e2e/interface/{pinboards,loads-disk,user-sync-disk}.test.ts"],
           globalSetup: "test/support/postgres-for-all.ts",
+          env: { ROLLCALL_TEST_ENGINE: "postgres" },
           ...minutes(10),
         },
       },

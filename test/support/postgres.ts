@@ -178,6 +178,12 @@ async function succeeded(program: ChildProcess): Promise<void> {
   if (code !== 0) throw new Error(`initdb ended with ${code}: ${text}`);
 }
 
+/** The port of the PostgreSQL that the tests of this project store everything in; undefined in all other projects. */
+export function portForAll(): number | undefined {
+  if (process.env["ROLLCALL_TEST_ENGINE"] !== "postgres") return undefined;
+  return Number(process.env["ROLLCALL_TEST_POSTGRES_PORT"]);
+}
+
 /**
  * The database that belongs to a folder, of the server on a port: made where there is none yet.
  * @returns the URL of the user `rollcall`

@@ -7,7 +7,7 @@ import { openPostgres } from "#postgres/database.ts";
 import { postgres } from "#postgres/options.ts";
 import { loadStarted, loadStatus } from "#wire/loads.ts";
 import type { LoadStatus } from "#wire/loads.ts";
-import { databaseFor } from "../../support/postgres.ts";
+import { databaseFor, portForAll } from "../../support/postgres.ts";
 import { call, login, startService } from "../../support/rollcall/service.ts";
 import type { Answer, CallOptions, ServiceOptions, TestService } from "../../support/rollcall/service.ts";
 
@@ -178,8 +178,8 @@ async function serve(data: string, options: ServiceOptions): Promise<LoadService
 }
 
 async function readRows(data: string, sql: string): Promise<readonly object[]> {
-  const port = process.env["ROLLCALL_TEST_POSTGRES_PORT"];
-  if (port !== undefined) return readFromPostgres(await databaseFor(Number(port), data), sql);
+  const port = portForAll();
+  if (port !== undefined) return readFromPostgres(await databaseFor(port, data), sql);
   const path = join(data, "service", "databases", "d.duckdb");
   const database = await openDatabase({ path, memory: 2 ** 28, spill: join(data, "spill") });
   const connection = await database.connect();

@@ -6,7 +6,7 @@ import { Agent, request } from "undici";
 import type { Dispatcher } from "undici";
 import { startRollcall } from "./rollcall.ts";
 import type { Ended, Running } from "./rollcall.ts";
-import { databaseFor } from "../postgres.ts";
+import { databaseFor, portForAll } from "../postgres.ts";
 
 export interface ServiceOptions {
   /** Keys of `service:`, added to or replacing the defaults. */
@@ -90,8 +90,8 @@ async function runService(folder: string, data: string, options: ServiceOptions)
 
 /** The project `postgres` runs the same tests with a database for each data folder. */
 async function engineOf(data: string): Promise<object> {
-  const port = process.env["ROLLCALL_TEST_POSTGRES_PORT"];
-  return port === undefined ? {} : { engine: { postgres: await databaseFor(Number(port), data) } };
+  const port = portForAll();
+  return port === undefined ? {} : { engine: { postgres: await databaseFor(port, data) } };
 }
 
 async function readPresence(file: string, pid: number | undefined): Promise<{ url: string }> {
