@@ -1,20 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
-import { makeFolders } from "#files/disk.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import { postgres as settings } from "#postgres/options.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
-import { lines } from "#service/directory/list.ts";
-import { directorySchema, jsonLines, measured } from "#service/directory/postgres.ts";
+import { directorySchema } from "#service/directory/postgres.ts";
 import { ledgerName } from "#service/engine/databases.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Engine, Stage, Table } from "#service/engine/engine.ts";
@@ -23,8 +19,10 @@ import { findTable as findInPostgres } from "#service/engine/postgres/tables.ts"
 import { textSettings } from "#service/engine/postgres/values.ts";
 import { openPostgresEngine } from "#service/engine/postgres/postgres.ts";
 import { findTable } from "#service/engine/tables.ts";
-import { openEmbeddedRecords, recordsSchema } from "./records.ts";
+import { recordsSchema } from "./records.ts";
 import { openStorage } from "./storage.ts";
+import { openTransfers, stageLines } from "./transfers.ts";
+import type { Transfers } from "./transfers.ts";
 
 /** What was copied: a table of the service's own or of loads, and how many rows. */
 export interface Copied {
@@ -135,22 +133,17 @@ export async function copyToPostgres(options: CopyOptions): Promise<void> {
   opening.defer(() => {
     database.close();
   });
-  const transfers = join(folder, "transfers");
-  await rm(transfers, { recursive: true, force: true });
-  await makeFolders(transfers, 0o700);
-  opening.defer(() => rm(transfers, { recursive: true, force: true }));
+  const place = join(folder, "transfers");
+  const transfers = await openTransfers(place);
+  opening.defer(() => rm(place, { recursive: true, force: true }));
   // Creates what an older data folder does not have yet.
   await (await openEmbeddedStore(database)).close();
-  const records = await openEmbeddedRecords(database);
-  opening.defer(() => {
-    records.close();
-  });
 
   const postgres = await openPostgres(options.postgres);
   opening.defer(() => postgres.close());
   await migrate(postgres, [directorySchema, recordsSchema]);
   await refuseUsed(postgres, postgres.place);
-  await copyTables(options, join(folder, "databases"), transfers, postgres);
+  await copyTables(options, { databases: join(folder, "databases"), spill: place, transfers, postgres });
 
   const connection = await database.connect();
   opening.defer(() => {
@@ -192,7 +185,7 @@ async function copyOwn(
   transaction: Transaction,
   connection: Connection,
   { what, from, columns, texts }: OwnTable,
-  transfers: string,
+  transfers: Transfers,
 ): Promise<Copied> {
   const names = Object.keys(columns);
   const all = [...names, ...texts];
@@ -203,13 +196,9 @@ async function copyOwn(
   const more = ["description", "mail"].map((name) =>
     texts.some((text) => text === name) ? `to_json(${name})::VARCHAR` : "NULL",
   );
-  await withFile(transfers, async (path) => {
-    await connection.run(`COPY (SELECT ${json}, ${more.join(", ")} FROM leaving) TO ${literal(path)} ${lines}`);
-    await transaction.run(
-      "CREATE TEMP TABLE rollcall_lines (line json NOT NULL, description json, mail json) ON COMMIT DROP",
-    );
-    await pipeline(createReadStream(path), transaction.copyIn(`COPY rollcall_lines FROM STDIN ${jsonLines}`));
-  });
+  await transfers.write(connection, `SELECT ${json}, ${more.join(", ")} FROM leaving`, (path) =>
+    stageLines(transaction, path),
+  );
   const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
   await transaction.run(`
     INSERT INTO rollcall.${what} (${all.join(", ")})
@@ -217,32 +206,13 @@ async function copyOwn(
     FROM rollcall_lines, json_to_record(line) AS r(${typed.join(", ")});
     DROP TABLE rollcall_lines`);
   const types = [...Object.entries(columns), ...texts.map((name) => [name, "text"] as const)];
-  await readBack(transaction, connection, transfers, {
+  await transfers.receive(transaction, connection, {
     query: `SELECT row_to_json(t) FROM (SELECT ${all.join(", ")} FROM rollcall.${what}) t`,
     columns: types.map(([name, type]) => `${name}: '${inDuckDb[type] ?? type}'`).join(", "),
     select: all.join(", "),
+    into: "arrived",
   });
   return compare(connection, what);
-}
-
-/** Makes `arrived` of what a query of PostgreSQL gives: a JSON object in each row. */
-async function readBack(
-  transaction: Transaction,
-  connection: Connection,
-  transfers: string,
-  { query, columns, select }: { readonly query: string; readonly columns: string; readonly select: string },
-): Promise<void> {
-  await withFile(transfers, async (path) => {
-    const longest = { length: 0 };
-    await pipeline(
-      transaction.copyOut(`COPY (${query}) TO STDOUT ${jsonLines}`),
-      (bytes: AsyncIterable<Buffer>) => measured(bytes, longest),
-      createWriteStream(path, { flags: "wx", mode: 0o600 }),
-    );
-    await connection.run(`
-      CREATE OR REPLACE TEMP TABLE arrived AS SELECT ${select} FROM read_json(${literal(path)},
-        format = 'newline_delimited', maximum_object_size = ${longest.length + 1}, columns = {${columns}})`);
-  });
 }
 
 /** Compares `leaving` with `arrived`. */
@@ -263,31 +233,30 @@ async function compare(connection: Connection, what: string): Promise<Copied> {
   return { what, rows: Number(left.rows), digest: left.digest };
 }
 
-async function withFile(folder: string, work: (path: string) => Promise<void>): Promise<void> {
-  const path = join(folder, randomUUID());
-  try {
-    await work(path);
-  } finally {
-    await rm(path, { force: true });
-  }
-}
-
 const suffix = ".duckdb";
+
+/** Where tables are copied from and to. */
+interface Places {
+  /** The folder of the databases. */
+  readonly databases: string;
+  /** The folder of the transfers, which also has what does not fit into memory. */
+  readonly spill: string;
+  readonly transfers: Transfers;
+  readonly postgres: Postgres;
+}
 
 /** Copies the tables of all databases. A copy that was stopped is repeated from its first table. */
 async function copyTables(
   { memory, postgres: target, copied, signal }: CopyOptions,
-  databases: string,
-  transfers: string,
-  postgres: Postgres,
+  { databases, spill, transfers, postgres }: Places,
 ): Promise<void> {
   const files = (await readdir(databases).catch(() => [])).filter((file) => file.endsWith(suffix)).sort();
   if (files.length === 0) return;
   const engine = await openPostgresEngine({
     postgres: target,
-    folder: transfers,
+    folder: spill,
     memory,
-    files: [databases, transfers],
+    files: [databases, spill],
   });
   try {
     for (const file of files) {
@@ -330,7 +299,7 @@ async function copyTable(
     postgres,
     transfers,
     signal,
-  }: { readonly postgres: Postgres; readonly transfers: string; readonly signal: AbortSignal },
+  }: { readonly postgres: Postgres; readonly transfers: Transfers; readonly signal: AbortSignal },
 ): Promise<Copied> {
   const { database, schema, name, columns, primaryKey } = table;
   const what = `${database}.${schema}.${name}`;
@@ -360,12 +329,13 @@ async function copyTable(
   await postgres.transaction(
     async (transaction) => {
       const values = columns.map((column) => `t.${identifier(column.name)}::text`).join(", ");
-      await readBack(transaction, connection, transfers, {
+      await transfers.receive(transaction, connection, {
         query: `SELECT json_build_object('v', ARRAY[${values}]) FROM ${target} t`,
         columns: "v: 'VARCHAR[]'",
         select: columns
           .map((column, index) => `CAST(v[${index + 1}] AS ${typeOf(column)}) AS ${identifier(column.name)}`)
           .join(", "),
+        into: "arrived",
       });
     },
     { readOnly: true, timeout: 0, settings: textSettings, signal },

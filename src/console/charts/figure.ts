@@ -167,6 +167,13 @@ function spoken({ x, y, series, count }: Point, names: Names, { xKind }: ChartCo
   return count === undefined ? `${at}${of}: ${shown(y)}` : `near ${at}, ${shown(y)}: ${pluralize(count, "point")}`;
 }
 
+/** What every drawing has: its size inside the padding, which the labels are in. */
+function sheet(inner: { readonly width: number; readonly height: number }, padding: Padding): object {
+  return { ...inner, padding, autosize: "none", background: null, config };
+}
+
+type Padding = Readonly<Record<"left" | "right" | "top" | "bottom", number>>;
+
 /** Bars that lie: each category has a line of its own, whose label can be read. */
 function lying(columns: ChartColumns, drawn: Points, names: Names, { width }: { readonly width: number }): Frame {
   const { points, categories = [], series } = drawn;
@@ -185,11 +192,7 @@ function lying(columns: ChartColumns, drawn: Points, names: Names, { width }: { 
   };
   const spec = {
     data,
-    ...inner,
-    padding,
-    autosize: "none",
-    background: null,
-    config,
+    ...sheet(inner, padding),
     encoding: { y: { ...y, axis: { domain: false } }, x },
     layer: [
       {
@@ -273,11 +276,7 @@ function standing(
   const isCounted = points.some(({ count }) => count !== undefined);
   const spec = {
     data,
-    ...inner,
-    padding,
-    autosize: "none",
-    background: null,
-    config,
+    ...sheet(inner, padding),
     mark: { ...shape, aria: aria && mark !== "line" && mark !== "area" },
     encoding: {
       x,

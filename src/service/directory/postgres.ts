@@ -1,14 +1,7 @@
-import { randomUUID } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
-import { rm } from "node:fs/promises";
-import { join } from "node:path";
-import { pipeline } from "node:stream/promises";
-import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { makeFolders } from "#files/disk.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
-import { lines } from "./list.ts";
+import { openTransfers, stageLines } from "#service/transfers.ts";
 import { DirectoryChangedError, lastingGroups } from "./store.ts";
 import type { Account, DirectoryStore } from "./store.ts";
 
@@ -41,52 +34,30 @@ const patience = 10 * 60_000;
 /** The clock of the database, which all its clients share. */
 const now = "(extract(epoch FROM now()) * 1000)::bigint";
 
-/** One JSON value a line: neither mark is ever in JSON, which escapes control characters. */
-export const jsonLines = String.raw`(FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`;
-
 /**
  * Opens the users and groups in PostgreSQL. Any number of processes may: what a call of `user/sync` has compared with is
  * compared again, by its revision, in the transaction that writes: a process that lost its turn writes nothing.
  * @param folder for what is between PostgreSQL and DuckDB; it is emptied now
  */
 export async function openPostgresStore(postgres: Postgres, folder: string): Promise<DirectoryStore> {
-  await rm(folder, { recursive: true, force: true });
-  await makeFolders(folder, 0o700);
-
-  async function withFile<Result>(work: (path: string) => Promise<Result>): Promise<Result> {
-    const path = join(folder, randomUUID());
-    try {
-      return await work(path);
-    } finally {
-      await rm(path, { force: true });
-    }
-  }
+  const transfers = await openTransfers(folder);
 
   /** Makes `actual_users` or `actual_groups`. */
-  async function receive(transaction: Transaction, connection: Connection, kind: "user" | "group"): Promise<void> {
+  function receive(transaction: Transaction, connection: Connection, kind: "user" | "group"): Promise<void> {
     const fields = "name, display_name, description, mail, group_names, created, modified";
-    await withFile(async (path) => {
-      const query = `SELECT row_to_json(p) FROM (SELECT ${fields} FROM rollcall.${kind}s) p`;
-      const longest = { length: 0 };
-      await pipeline(
-        transaction.copyOut(`COPY (${query}) TO STDOUT ${jsonLines}`),
-        (bytes: AsyncIterable<Buffer>) => measured(bytes, longest),
-        createWriteStream(path, { flags: "wx", mode: 0o600 }),
-      );
-      await connection.run(`
-        CREATE TEMP TABLE actual_${kind}s AS
-        SELECT '${kind}' AS kind, * FROM read_json(${literal(path)}, format = 'newline_delimited',
-          maximum_object_size = ${longest.length + 1}, columns = {
-            name: 'VARCHAR', display_name: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR', group_names: 'VARCHAR[]',
-            created: 'BIGINT', modified: 'BIGINT'})`);
+    return transfers.receive(transaction, connection, {
+      query: `SELECT row_to_json(p) FROM (SELECT ${fields} FROM rollcall.${kind}s) p`,
+      columns: `name: 'VARCHAR', display_name: 'VARCHAR', description: 'VARCHAR', mail: 'VARCHAR',
+        group_names: 'VARCHAR[]', created: 'BIGINT', modified: 'BIGINT'`,
+      select: `'${kind}' AS kind, *`,
+      into: `actual_${kind}s`,
     });
   }
 
   async function write(connection: Connection, revision: bigint, signal: AbortSignal): Promise<void> {
     const [any] = await connection.rows("FROM changes LIMIT 1");
     if (any === undefined) return;
-    await withFile(async (path) => {
-      await connection.run(`COPY (${changesAsJson}) TO ${literal(path)} ${lines}`);
+    await transfers.write(connection, changesAsJson, async (path) => {
       signal.throwIfAborted();
       await postgres.transaction((transaction) => apply(transaction, path, revision), { timeout: patience, signal });
     });
@@ -152,21 +123,6 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
   };
 }
 
-/** Passes bytes on, and notes the length of the longest line: DuckDB takes twice as much memory as it may have. */
-export async function* measured(bytes: AsyncIterable<Buffer>, longest: { length: number }): AsyncGenerator<Buffer> {
-  let length = 0;
-  for await (const chunk of bytes) {
-    let start = 0;
-    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
-      longest.length = Math.max(longest.length, length + end - start + 1);
-      length = 0;
-      start = end + 1;
-    }
-    length += chunk.length - start;
-    yield chunk;
-  }
-}
-
 async function revisionOf(transaction: Transaction): Promise<bigint> {
   const [found] = await transaction.rows<{ revision: bigint }>("SELECT revision FROM rollcall.directory");
   return found?.revision ?? 0n;
@@ -217,10 +173,7 @@ const changesAsJson = `
 async function apply(transaction: Transaction, path: string, revision: bigint): Promise<void> {
   await lock(transaction);
   if ((await revisionOf(transaction)) !== revision) throw new DirectoryChangedError();
-  await transaction.run(
-    "CREATE TEMP TABLE rollcall_lines (line json NOT NULL, description json, mail json) ON COMMIT DROP",
-  );
-  await pipeline(createReadStream(path), transaction.copyIn(`COPY rollcall_lines FROM STDIN ${jsonLines}`));
+  await stageLines(transaction, path);
   await transaction.run(`
     CREATE TEMP TABLE rollcall_changes ON COMMIT DROP AS
       SELECT c.*, description, mail
