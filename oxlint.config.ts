@@ -28,7 +28,7 @@ const layers: Record<string, readonly string[]> = {
   "src/connector.ts": ["principals"],
   connectors: ["connector", "principals", "files", "http"],
   "src/plan": ["principals", "duckdb", "files"],
-  "src/sync": ["plan", "principals", "duckdb", "files", "connector"],
+  "src/sync": ["plan", "principals", "duckdb", "postgres", "files", "connector"],
   "src/sync/notify": ["sync", "plan", "files", "http"],
   "src/client": ["wire", "http"],
   "src/client/target.ts": ["client", "wire", "http", "principals", "sync/ports"],
@@ -51,6 +51,7 @@ const layers: Record<string, readonly string[]> = {
     "plan/limits",
     "plan/limit-options",
     "service/options",
+    "postgres/options",
     "sync/notify/options",
     // What checks the values.
     "principals/compile",

@@ -11,7 +11,7 @@ import type { Verification } from "#sync/audit/verify.ts";
 import { actorOf, breakWords, entryWords, verdictWords } from "#sync/audit/words.ts";
 import type { Actor } from "#sync/record.ts";
 import { pluralize, visible } from "#text.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { readableState } from "./data-folder.ts";
 import { exactly } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
@@ -27,7 +27,7 @@ export async function audit(
   output: Output,
   { since, run, from = 0 }: AuditOptions,
 ): Promise<ExitCode> {
-  const folder = daemonFolder(configuration);
+  const folder = await readableState(configuration, { audit: true });
   let shown = 0;
   const isChosen = matching({ since, run });
   const show = (entry: Sealed, line: Buffer): Promise<void> | undefined => {
@@ -52,9 +52,9 @@ export async function auditVerify(
   output: Output,
   { head, from = 1 }: { readonly head?: Head; readonly from?: number },
 ): Promise<ExitCode> {
-  const folder = daemonFolder(configuration);
+  const folder = await readableState(configuration, { audit: true });
   // The journal first: the log, read later, has at least the head that the journal knows.
-  const expected = head ?? (await headInJournal(folder));
+  const expected = head ?? (await readAuditHead(folder));
   const result = await verifyAudit(folder, { from, expected });
   const good = result.broken === undefined && result.damages.length === 0;
   if (output.json) {
@@ -87,7 +87,7 @@ function verdict(
 const journal = z.object({ audit: z.object({ sequence: z.int(), hash: z.string() }) });
 
 /** The newest entry that the journal knows; undefined if it knows none, or cannot be read. */
-async function headInJournal(folder: string): Promise<Head | undefined> {
+export async function readAuditHead(folder: string): Promise<Head | undefined> {
   try {
     return journal.parse(JSON.parse(await readFile(join(folder, "journal.json"), "utf8"))).audit;
   } catch {

@@ -13,7 +13,7 @@ import type { Sync } from "#sync/sync.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Embedded } from "./embedded.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { planState, readableState } from "./data-folder.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { progressOf } from "./plan.ts";
@@ -76,7 +76,7 @@ async function compareOne(
   const { before, after } = await openBoth(old, configuration, name, context.embedded);
   try {
     await compareSyncs(before, after, {
-      folder: daemonFolder(configuration),
+      folder: await readableState(configuration, planState),
       memory: configuration.memory,
       interruption,
       progress: progressOf(context, name),

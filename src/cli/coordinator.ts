@@ -42,7 +42,8 @@ export async function withCoordinator<Result>(
     const records = await openRecords(context.configuration, context.log);
     try {
       const coordinator = await openLocalCoordinator(() => context, records);
-      const endNotifying = await startNotifying(coordinator, context);
+      // What several daemons share, the one that leads tells people of.
+      const endNotifying = records.shared === undefined ? await startNotifying(coordinator, context) : async () => {};
       try {
         await coordinator.recover();
         return await work(coordinator);
@@ -103,7 +104,7 @@ async function withDaemon<Result>(
  */
 export async function openLocalCoordinator(
   current: () => Context,
-  { journal, audit }: Records,
+  { journal, audit, shared }: Records,
   options: Pick<CoordinatorOptions, "statusOf" | "report" | "now"> = {},
 ): Promise<LocalCoordinator> {
   const { configuration, interruption } = current();
@@ -114,6 +115,7 @@ export async function openLocalCoordinator(
     folder,
     memory,
     journal,
+    shared,
     audit,
     interruption,
     syncs: () => settingsOf(current().configuration),
@@ -121,18 +123,21 @@ export async function openLocalCoordinator(
       const { configuration, embedded, observe } = current();
       return openSync(configuration, name, embedded, observe);
     },
+    applying: async (name) => {
+      const { configuration } = current();
+      // From here on the exported tables are out of date, however this run ends.
+      exportRecord(configuration, placeOf(configuration, configuration.syncs[name]?.to ?? "")).invalidate();
+    },
     after: async (name, outcome) => {
       const exported = await exportAfter(current(), name, outcome);
       return exported === undefined ? undefined : exportDocument(exported);
     },
   });
   coordinator.subscribe((event) => {
-    const { configuration, interruption } = current();
-    if (event.type === "run" && event.run.state !== "running") interruption.isApplying = false;
-    if (event.type !== "stage" || event.stage !== "apply") return;
-    interruption.isApplying = true;
-    // From here on the exported tables are out of date, however this run ends.
-    exportRecord(configuration, placeOf(configuration, configuration.syncs[event.sync]?.to ?? "")).invalidate();
+    const { interruption } = current();
+    if (event.type === "run" && event.run.state !== "running" && event.elsewhere !== true)
+      interruption.isApplying = false;
+    if (event.type === "stage" && event.stage === "apply") interruption.isApplying = true;
   });
   return coordinator;
 }

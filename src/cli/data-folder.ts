@@ -7,6 +7,7 @@ import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
+import type { Wanted } from "#sync/shared/copies.ts";
 import type { RollcallError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
@@ -15,6 +16,25 @@ import { presenceFile } from "#files/presence.ts";
 export function daemonFolder(configuration: Configuration): string {
   return join(configuration.data, "daemon");
 }
+
+/**
+ * The folder in which the daemon's state can be read: its own, or copies of what several daemons share.
+ * @throws {UnavailableError} when PostgreSQL does not answer
+ */
+export async function readableState(configuration: Configuration, wanted: Wanted): Promise<string> {
+  const { shared } = configuration;
+  const folder = daemonFolder(configuration);
+  if (shared === undefined) return folder;
+  // Only loaded where it is used, with its driver.
+  const { copyShared } = await import("#sync/shared/copies.ts");
+  return copyShared(shared.postgres, folder, wanted);
+}
+
+/** What a plan, or the reason of one, is made of besides sources and target. */
+export const planState: Wanted = { files: ["ledgers/", "baselines/"] };
+
+/** The same, and the plans that wait. */
+export const explainState: Wanted = { files: ["ledgers/", "baselines/", "runs/"], journal: true };
 
 /**
  * How commands on the same data folder find a running service: `service.json`, readable only by its owner. It contains

@@ -10,7 +10,7 @@ import type { IncidentName } from "#sync/drill/names.ts";
 import { formatSizes, pluralize, visible } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { planState, readableState } from "./data-folder.ts";
 import { exactly } from "#times.ts";
 import type { reportFormats } from "./arguments.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
@@ -64,7 +64,7 @@ async function drillSync(context: Context, name: string, only: DrillOptions["onl
       compile: await compilerOf(configuration, configured),
       approval,
       only,
-      folder: daemonFolder(configuration),
+      folder: await readableState(configuration, planState),
       memory: configuration.memory,
       interruption,
       warn: (message) => {

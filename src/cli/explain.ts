@@ -8,7 +8,7 @@ import type { Paint } from "#plan/render/text.ts";
 import { lastChangeOf } from "./history.ts";
 import { formatName } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { explainState, readableState } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 import { progressOf } from "./plan.ts";
 import { forCaller } from "#times.ts";
@@ -51,7 +51,7 @@ async function explainOne(context: Context, name: string, wanted: string): Promi
   const sync = await openSync(configuration, name, context.embedded);
   try {
     return await explainBy(sync, wanted, {
-      folder: daemonFolder(configuration),
+      folder: await readableState(configuration, explainState),
       memory: configuration.memory,
       interruption,
       approval: configuration.syncs[name]?.approval ?? "automatic",

@@ -11,13 +11,15 @@ import { openNotifier } from "#sync/notify/notifier.ts";
 import type { NotifierOptions } from "#sync/notify/notifier.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { daemonFolder, readableState } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 
 /** Sends notifications and heartbeats about runs. */
 export interface Notifications {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
+  /** Resolves when what the listener was told so far cannot get lost any more. */
+  taken(): Promise<void>;
   /** Switches to another configuration. Events in between are sent by the new one. */
   take(configuration: Configuration): Promise<void>;
   /** Ends within a few seconds, or the time set. What could not be sent is sent after the next start. */
@@ -27,7 +29,7 @@ export interface Notifications {
 export async function openNotifications(
   configuration: Configuration,
   log: Logger,
-  options: Pick<NotifierOptions, "isStopping" | "ended" | "settle" | "closing" | "giveUp" | "left"> = {},
+  options: Pick<NotifierOptions, "isStopping" | "ended" | "saved" | "settle" | "closing" | "giveUp" | "left"> = {},
 ): Promise<Notifications> {
   let current = await open(configuration);
   /** Events during a switch of configurations. */
@@ -81,6 +83,7 @@ export async function openNotifications(
 
   return {
     listener,
+    taken: () => changing(() => current.notifier.taken()),
     take: (configuration) => {
       changes += 1;
       return changing(() => change(configuration));
@@ -151,7 +154,7 @@ const marks = { delete: "-", create: "+", update: "~" } as const;
 
 /** The first principals that a run would change, a line each, deletions first: `- user zoe`. */
 async function changedNames(configuration: Configuration, run: RunRecord, most: number): Promise<readonly string[]> {
-  const folder = daemonFolder(configuration);
+  const folder = await readableState(configuration, { files: [`runs/${run.id}/`] });
   const files = { file: join(folder, "runs", run.id, "changes.parquet"), spill: join(folder, "notices.spill") };
   const lines: string[] = [];
   for (const action of ["delete", "create", "update"] as const) {

@@ -8,7 +8,7 @@ import type { Report, RunResult } from "#sync/run.ts";
 import type { Stage } from "#sync/sync.ts";
 import { formatNumber } from "#text.ts";
 import { chosenSyncs } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { planState, readableState } from "./data-folder.ts";
 import type { Context } from "./context.ts";
 import { exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -73,9 +73,9 @@ export interface DryRunOptions {
 export async function dryRun(context: Context, name: string, options: DryRunOptions): Promise<RunResult> {
   const { configuration, output, interruption } = context;
   const sync = await openSync(configuration, name, context.embedded, context.observe);
-  const folder = daemonFolder(configuration);
   const { memory } = configuration;
   try {
+    const folder = await readableState(configuration, planState);
     const { drift: policy = sync.drift.policy } = options;
     return await run(
       { ...sync, drift: { ...sync.drift, policy } },

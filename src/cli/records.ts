@@ -5,20 +5,26 @@ import type { Logger } from "pino";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { differences, fingerprint } from "#config/differences.ts";
+import { InputError } from "#errors.ts";
 import { writeDurably } from "#files/durable.ts";
 import { redactor } from "#http/redact.ts";
 import { openAudit } from "#sync/audit/audit.ts";
 import type { Audit } from "#sync/audit/audit.ts";
-import { openJournal } from "#sync/journal.ts";
+import { openJournal, readJournal } from "#sync/journal.ts";
 import type { Journal } from "#sync/journal.ts";
 import type { Actor } from "#sync/record.ts";
+import { openSharedAudit } from "#sync/shared/audit.ts";
+import { openShared } from "#sync/shared/shared.ts";
+import type { SharedState } from "#sync/shared/shared.ts";
 import { localActor } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
 
-/** The journal and the audit log of a data folder. Opening them needs its lock. */
+/** The journal and the audit log: of a data folder, whose lock this needs, or of the daemons that share their state. */
 export interface Records {
   readonly journal: Journal;
   readonly audit: Audit;
+  /** Present: they are in PostgreSQL. */
+  readonly shared?: SharedState | undefined;
   /** Records a changed configuration in the audit log, and keeps its secrets out of it from then on. */
   configured(configuration: Configuration, by: Actor): Promise<void>;
   close(): Promise<void>;
@@ -33,6 +39,7 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   const by = localActor();
   const secrets = new Set<string>();
   let redact = redactor([]);
+  if (configuration.shared !== undefined) return openSharedRecords(configuration, configuration.shared);
   const journal = await openJournal(folder, configuration.journal);
   const { audit: expected } = journal.document;
   const audit = await openAudit(folder, {
@@ -69,6 +76,50 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   }
 }
 
+async function openSharedRecords(
+  configuration: Configuration,
+  { postgres: settings, lease }: NonNullable<Configuration["shared"]>,
+): Promise<Records> {
+  const folder = daemonFolder(configuration);
+  const secrets = new Set<string>();
+  const shared = await openShared(settings, { folder, lease, retention: configuration.journal });
+  try {
+    await refuseOtherState(folder, shared);
+    const audit = await openSharedAudit(shared.postgres, shared.node, (text) => redactor([...secrets])(text));
+    const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
+      for (const secret of configuration.secrets) secrets.add(secret);
+      await shared.files.pull([lastConfiguration]);
+      await recordConfiguration(configuration, audit, by);
+      await shared.files.push([lastConfiguration]);
+    };
+    await configured(configuration, localActor());
+    return {
+      journal: shared.journal,
+      audit,
+      shared,
+      configured,
+      close: async () => {
+        await audit.close();
+        await shared.close();
+      },
+    };
+  } catch (error) {
+    await shared.close();
+    throw error;
+  }
+}
+
+/** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */
+async function refuseOtherState(folder: string, { journal, postgres }: SharedState): Promise<void> {
+  if (journal.document.runs.length > 0 || (await readJournal(folder)).runs.length === 0) return;
+  throw new InputError(
+    `the data folder has the runs of a daemon with its state in the folder ${folder}, and the database ${postgres.place} has none: ` +
+      "copy them with `rollcall state copy`, or give this daemon another data folder",
+  );
+}
+
+const lastConfiguration = "configuration.json";
+
 /**
  * What the next configuration is compared with: `configuration.json`, readable only by its owner. It contains the key of
  * the fingerprints of secrets: with it, passwords can be tried against them. The audit log alone does not allow that.
@@ -91,7 +142,7 @@ async function recordConfiguration(
   audit: Pick<Audit, "append">,
   by: Actor,
 ): Promise<void> {
-  const file = join(daemonFolder(configuration), "configuration.json");
+  const file = join(daemonFolder(configuration), lastConfiguration);
   const last = await readLast(file);
   const key = last?.key ?? randomBytes(32).toString("base64");
   const { digest, settings } = fingerprint(configuration, Buffer.from(key, "base64"));

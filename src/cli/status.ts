@@ -17,7 +17,7 @@ import type { RunRecord } from "#sync/record.ts";
 import { pluralize } from "#text.ts";
 import { localActor } from "./context.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder, readPresence } from "./data-folder.ts";
+import { readableState, readPresence } from "./data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
 import { exactly, forCaller, relatively } from "#times.ts";
 import { describeError, exitCodes } from "./output.ts";
@@ -106,7 +106,7 @@ async function standings(context: Context, daemon: FoundDaemon | undefined): Pro
 }
 
 async function statusesByJournal(configuration: Configuration, runs: readonly RunRecord[]): Promise<SyncStatus[]> {
-  const { syncs } = await readJournal(daemonFolder(configuration));
+  const { syncs } = await readJournal(await readableState(configuration, { journal: true }));
   return Object.entries(configuration.syncs).map(([sync, { to, schedule }]) =>
     Object.assign({ skipped: [] }, syncs[sync], {
       sync,

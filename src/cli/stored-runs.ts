@@ -10,16 +10,16 @@ import { openStore } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder, isLocked } from "./data-folder.ts";
+import { daemonFolder, isLocked, readableState } from "./data-folder.ts";
 
 /**
  * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and
  * leaves it to the next run to find out more, and to write it down.
  */
 export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
-  const folder = daemonFolder(configuration);
+  const folder = await readableState(configuration, { journal: true });
   let { runs } = await readJournal(folder);
-  if (runs.some(isRunning) && !isLocked(configuration)) {
+  if (configuration.shared === undefined && runs.some(isRunning) && !isLocked(configuration)) {
     // Whatever was running has ended; it may have said how meanwhile.
     runs = (await readJournal(folder)).runs.map((run) => (isRunning(run) ? lostRecord(run) : run));
   }
@@ -81,7 +81,8 @@ export interface StoredChanges {
 /** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
 export async function openStoredChanges({ configuration }: Pick<Context, "configuration">): Promise<StoredChanges> {
   const folder = daemonFolder(configuration);
-  const store = openStore(folder);
+  const isShared = configuration.shared !== undefined;
+  const store = openStore(isShared ? join(folder, "copies") : folder);
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory: configuration.memory });
   const originals = new Map<string, string>();
   return {
@@ -91,6 +92,7 @@ export async function openStoredChanges({ configuration }: Pick<Context, "config
       const name = table === "changes" ? id : `${id}.${table}`;
       const [file, own] = [store.file(id, table), workbench.file(`${name}.parquet`)];
       originals.set(own, file);
+      if (isShared) await readableState(configuration, { files: [`runs/${id}/`] });
       try {
         // A link costs nothing, whatever the size; a file system without links gets a copy.
         await link(file, own).catch((error: unknown) =>

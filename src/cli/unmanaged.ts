@@ -7,7 +7,7 @@ import { formatName, formatNumber, pluralize, visible } from "#text.ts";
 import { exactly } from "#times.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { planState, readableState } from "./data-folder.ts";
 import { layOut, renderTable } from "./format.ts";
 import { describeError, exitCodeOf, exitCodes, worstOf } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
@@ -68,7 +68,7 @@ async function listOne(
   };
   const { memory } = configuration;
   const options = {
-    folder: daemonFolder(configuration),
+    folder: await readableState(configuration, planState),
     memory,
     interruption,
     progress: progressOf(context, name),

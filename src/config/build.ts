@@ -31,6 +31,7 @@ export function build(
     notifications: mapValues(notifications, (channel) => withCa(channel, folder)),
     metrics,
     console,
+    shared: sharedOf(service, daemon, folder),
   };
   if (service === undefined) return configuration;
   const { data: _data, memory: _memory, administrator, engine, tls, tables, pinboards, ...rest } = service;
@@ -39,13 +40,25 @@ export function build(
     ...configuration,
     service: {
       ...rest,
-      engine: engine === "duckdb" ? engine : { ...engine, sslrootcert: inFolder(engine.sslrootcert) },
+      engine: engine === "duckdb" ? engine : withAuthorities(engine, folder),
       administrator: { ...administrator, password: administrator.password || undefined },
       tls: tls && { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) },
       tables: inFolder(tables),
       pinboards: inFolder(pinboards),
     },
   };
+}
+
+function withAuthorities<Server extends { readonly sslrootcert?: string }>(server: Server, folder: string): Server {
+  return server.sslrootcert === undefined ? server : { ...server, sslrootcert: resolve(folder, server.sslrootcert) };
+}
+
+/** Where the daemons share their state. `checks.ts` has made sure that there is a database. */
+function sharedOf(service: File["service"], { state, lease }: File["daemon"], folder: string): Configuration["shared"] {
+  const server = state === "postgres" ? service?.engine : state;
+  return server === undefined || typeof server === "string"
+    ? undefined
+    : { postgres: withAuthorities(server, folder), lease };
 }
 
 function withCa<Server extends { readonly ca?: string }>(server: Server, folder: string): Server {

@@ -28,6 +28,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
     ...plainHttp(document),
     ...openControl(document),
     ...daemonBeside(document),
+    ...stateWithout(document),
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
@@ -83,6 +84,19 @@ function daemonBeside(document: ConfigurationDocument): Problem[] {
           ),
         ],
   );
+}
+
+/** `state: postgres` is the database of the service. */
+function stateWithout(document: ConfigurationDocument): Problem[] {
+  const path = ["daemon", "state"];
+  if (document.at(path) !== "postgres" || document.at(["service", "engine", "postgres"]) !== undefined) return [];
+  return [
+    document.problem(
+      path,
+      "value",
+      "postgres means the database of service.engine, which is not PostgreSQL here: write { postgres: URL }",
+    ),
+  ];
 }
 
 /** The daemon's API has no TLS: its token must not leave this machine. */

@@ -4,6 +4,7 @@ import type { Limits } from "#plan/limits.ts";
 import type { Expectation } from "#principals/expectations.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { Rules } from "#principals/rules.ts";
+import type { PostgresSettings } from "#postgres/options.ts";
 import type { ServiceSettings } from "#service/options.ts";
 import type { Channel } from "#sync/notify/options.ts";
 
@@ -26,6 +27,8 @@ export interface Configuration {
     readonly listen: { readonly host: string; readonly port: number };
     readonly allowPlainHttp: boolean;
   };
+  /** Present: the daemon's state is in this database, which others share. `lease` in milliseconds. */
+  readonly shared?: { readonly postgres: PostgresSettings; readonly lease: number } | undefined;
   readonly targets: Readonly<Record<string, TargetConfiguration>>;
   readonly sources: Readonly<Record<string, SourceConfiguration>>;
   readonly syncs: Readonly<Record<string, SyncConfiguration>>;

@@ -8,6 +8,7 @@ import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
 import { syncsInLedgers } from "#sync/ledger/ledger.ts";
+import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { setPlansAside } from "#sync/plans/stored.ts";
 import { runStates } from "./record.ts";
 import type { RunRecord, SyncState } from "./record.ts";
@@ -41,10 +42,14 @@ export interface Journal {
   readonly damaged?: Damage;
   readonly document: JournalDocument;
   find(id: string): RunRecord | undefined;
-  /** Adds or replaces runs and changes the state of a sync, all of it or nothing. */
+  /**
+   * Adds or replaces runs and changes the state of a sync, all of it or nothing.
+   * @param events what follows from it, for whoever notifies people: only where several processes share the journal
+   */
   put(
     runs: RunRecord | readonly RunRecord[],
     state?: { readonly sync: string; readonly change: Change },
+    events?: readonly SyncEvent[],
   ): Promise<void>;
   remove(id: string): Promise<void>;
   state(sync: string): SyncState;

@@ -66,8 +66,10 @@ export interface Listable {
 }
 
 export interface ListingsOptions {
-  /** The daemon's folder for workbenches and ledgers. */
+  /** The daemon's folder for workbenches. */
   readonly folder: string;
+  /** Where the ledgers are, as they are now. Default: in the same folder. */
+  readonly state?: (() => Promise<string>) | undefined;
   /** DuckDB's memory limit in bytes. */
   readonly memory: number;
   /** Opens a target. It is closed after use. */
@@ -184,7 +186,7 @@ function retire(stored: Stored): void {
 }
 
 async function store(name: string, options: ListingsOptions, signal: AbortSignal): Promise<Stored> {
-  const { folder, memory, open, inTurn } = options;
+  const { folder, memory, open, inTurn, state = async () => folder } = options;
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory });
   const { connection } = workbench;
   let target: Target | undefined;
@@ -198,8 +200,9 @@ async function store(name: string, options: ListingsOptions, signal: AbortSignal
     await rm(file);
     await connection.run("CREATE TABLE record (sync VARCHAR, kind VARCHAR, name VARCHAR, source VARCHAR, id VARCHAR)");
     const readLedger = async (): Promise<void> => {
+      const ledgers = join(await state(), "ledgers");
       for (const sync of syncs) {
-        await openLedger(connection, { folder: join(folder, "ledgers"), place, sync, mode: "read", signal });
+        await openLedger(connection, { folder: ledgers, place, sync, mode: "read", signal });
         await connection.run(`INSERT INTO record SELECT ${literal(sync)}, kind, name, source, source_id FROM ledger`);
       }
     };

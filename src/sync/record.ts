@@ -97,6 +97,8 @@ export interface RunRecord {
   readonly target: string;
   readonly cause: Cause;
   readonly by: Actor;
+  /** The slot of the schedule that it is for, where it is for one. */
+  readonly slot?: string | undefined;
   /** The run that this one undoes. */
   readonly undoes?: string;
   /** Names of users and groups: it is about these alone. Absent: about everybody. */

@@ -59,6 +59,8 @@ export interface RunOptions {
   readonly store?: ((workbench: Workbench, planned: Planned) => Promise<void>) | undefined;
   /** Stores the quarantined records of a run whose plan is not stored. */
   readonly storeQuarantined?: ((workbench: Workbench) => Promise<void>) | undefined;
+  /** Called when the ledger, or what the next plan finds its causes with, was written, and nobody has the files open. */
+  readonly saved?: ((what: "ledger" | "baseline") => Promise<void>) | undefined;
   /** Called right before the list is sent to be applied: from then on the target may have changed. */
   readonly applying?: (() => Promise<void>) | undefined;
 }
@@ -125,6 +127,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       mode: options.apply ? "write" : "read",
       signal: watching.signal(),
       now,
+      saved: options.saved && (async () => options.saved?.("ledger")),
     });
     const baseline = sync.causes ? await loadBaseline(connection, options.folder, sync.name) : undefined;
     const planned = await planner(sync, workbench, {
@@ -192,8 +195,9 @@ async function storeState(
     for: people,
     folder,
     now,
+    saved,
     warn,
-  }: Pick<RunOptions, "id" | "undoes" | "for" | "folder" | "warn"> & {
+  }: Pick<RunOptions, "id" | "undoes" | "for" | "folder" | "saved" | "warn"> & {
     readonly changed: boolean;
     readonly known: Baseline | undefined;
     /** The plan was stored, or is an undo: no sources were read. */
@@ -213,10 +217,13 @@ async function storeState(
         isOlder: isOlder && known !== undefined && sync.keepManual.length > 0,
       });
     else await renewSettings(folder, sync.name, known, sync.settings);
+    await saved?.("baseline");
   } catch (error) {
     warn(`the next plan cannot name its causes: ${messageOf(naming(`the folder ${folder}`, error))}`);
     // By an older one, what this run has given would pass for added by hand.
-    if (sync.keepManual.length > 0) await forgetBaseline(folder, sync.name).catch(() => undefined);
+    if (sync.keepManual.length === 0) return;
+    await forgetBaseline(folder, sync.name).catch(() => undefined);
+    await saved?.("baseline").catch(() => undefined);
   }
 }
 

@@ -13,7 +13,7 @@ import { exists } from "#files/disk.ts";
 import type { Actor } from "#sync/record.ts";
 import { quarantinedRecords } from "#sync/plans/quarantined.ts";
 import { openStore } from "#sync/plans/stored.ts";
-import { daemonFolder } from "#cli/data-folder.ts";
+import { daemonFolder, readableState } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
 import type { ConsoleOptions } from "#console/console.ts";
@@ -82,26 +82,39 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   ]);
   const { data } = configuration;
   const folder = daemonFolder(configuration);
-  const store = openStore(folder);
+  const isShared = configuration.shared !== undefined;
+  const store = openStore(isShared ? join(folder, "copies") : folder);
+  /** Brings what is stored of runs here, where several daemons share it. */
+  const fetch = async (...ids: readonly string[]): Promise<void> => {
+    if (isShared) await readableState(configuration, { files: ids.map((id) => `runs/${id}/`) });
+  };
   const spill = join(folder, "work", "spill");
   const token = createToken();
   const startedAt = new Date().toISOString();
   const control = createControl({ token, version, startedAt, log });
   let current = (): Configuration => configuration;
   const plans: Plans = {
-    read: ({ id, digest, counts }, filter, read) => {
+    read: async ({ id, digest, counts }, filter, read) => {
+      await fetch(id);
       if (digest === undefined || counts === undefined) throw new InputError(`run ${id} has no plan`);
       return withStoredPlan({ digest, counts }, { file: store.file(id, "changes"), spill }, filter, read);
     },
-    excerpts: ({ id }, filter, read) => withExcerpts({ file: store.file(id, "changes"), spill }, filter, read),
+    excerpts: async ({ id }, filter, read) => {
+      await fetch(id);
+      return withExcerpts({ file: store.file(id, "changes"), spill }, filter, read);
+    },
     quarantined: async ({ id, sameAs }) => {
       for (const each of [id, sameAs]) {
+        if (each !== undefined) await fetch(each);
         const file = each === undefined ? undefined : store.file(each, "quarantined");
         if (file !== undefined && (await exists(file))) return quarantinedRecords(file, spill);
       }
       return undefined;
     },
-    compare: (shown, now) => comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill),
+    compare: async (shown, now) => {
+      await fetch(shown.id, now.id);
+      return comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill);
+    },
   };
   let coordinator: LocalCoordinator | undefined;
   const people = createPeople({
@@ -141,10 +154,16 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
       control.attach({
         coordinator: attached,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
-        changes: (run, filter) => storedChanges(run, { file: store.file(run.id, "changes"), spill }, filter),
+        changes: async function* (run, filter) {
+          await fetch(run.id);
+          yield* storedChanges(run, { file: store.file(run.id, "changes"), spill }, filter);
+        },
         audit: async (options) => {
           const { verifyAudit } = await import("#sync/audit/verify.ts");
-          return verifyAudit(folder, { ...options, expected: audited() });
+          if (!isShared) return verifyAudit(folder, { ...options, expected: audited() });
+          const { readAuditHead } = await import("#cli/audit.ts");
+          const copies = await readableState(configuration, { audit: true });
+          return verifyAudit(copies, { ...options, expected: await readAuditHead(copies) });
         },
         reload: async (by) => {
           const { problems } = await reload(by);

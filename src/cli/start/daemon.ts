@@ -2,19 +2,27 @@ import { hostname } from "node:os";
 import type { Context } from "#cli/context.ts";
 import { openLocalCoordinator } from "#cli/coordinator.ts";
 import { openNotifications } from "#cli/notifications.ts";
+import type { Notifications } from "#cli/notifications.ts";
 import type { Records } from "#cli/records.ts";
 import type { Configuration, SyncConfiguration } from "#config/configuration.ts";
 import type { Metrics } from "#control/metrics/metrics.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
-import type { SyncState } from "#sync/record.ts";
-import { createScheduler } from "#sync/schedule/scheduler.ts";
+import type { Actor, SyncState } from "#sync/record.ts";
+import { createScheduler, standingOf } from "#sync/schedule/scheduler.ts";
 import type { ScheduledSync, Scheduler, ScheduleState } from "#sync/schedule/scheduler.ts";
+import { takePart } from "#sync/shared/part.ts";
+import type { Lead } from "#sync/shared/part.ts";
 import { logPlan, logRuns, logSchedule } from "./log-events.ts";
 
 /** Runs the syncs of a configuration by their schedules. */
 export interface Daemon {
   readonly coordinator: LocalCoordinator;
-  readonly scheduler: Scheduler;
+  /** Begins a run of every sync. */
+  trigger(by: Actor): void;
+  /** Whether anything runs or waits for its turn. */
+  isBusy(): boolean;
+  /** The syncs without a success for longer than is configured. */
+  overdue(): readonly string[];
   /** Switches to another configuration, for the runs that begin from now on. */
   take(configuration: Configuration): void;
   /** Starts no more runs; finishes one that is applying. */
@@ -23,62 +31,135 @@ export interface Daemon {
   abandon(): void;
 }
 
+/** What begins runs by schedule and tells people of them. Of the daemons that share their state, one does at a time. */
+interface Leading {
+  readonly scheduler: Scheduler;
+  readonly notifications: Notifications;
+  end(): Promise<void>;
+}
+
 /** Recovers interrupted runs, and starts the schedules of all syncs. */
 export async function startDaemon(
   base: Omit<Context, "interruption">,
   records: Records,
   metrics: Pick<Metrics, "follow" | "notified">,
 ): Promise<Daemon> {
+  const { shared } = records;
   const stop = new AbortController();
   const abandon = new AbortController();
   let context: Context = { ...base, interruption: { stop: stop.signal, abandon: abandon.signal } };
   const { log } = context;
+  const now = shared?.node.now ?? Date.now;
+  let leading: Leading | undefined;
   const coordinator: LocalCoordinator = await openLocalCoordinator(() => context, records, {
     report: (report, { id }) => logPlan(context, report, id),
-    statusOf: (sync) => {
-      const nextSlotAt = scheduler.nextSlotAt(sync);
-      const overdue = scheduler.overdue().includes(sync);
-      return { overdue, nextSlotAt };
+    statusOf: (name) => {
+      const sync = context.configuration.syncs[name];
+      if (sync === undefined) return {};
+      const { nextSlotAt, overdue } = standingOf(scheduled(name, sync), memory, now());
+      return { overdue, nextSlotAt: leading?.scheduler.nextSlotAt(name) ?? nextSlotAt };
     },
   });
   const memory = stateOf(coordinator, (error) => {
     log.error({ err: error }, "the journal cannot be written");
   });
-  const scheduler = createScheduler({
-    coordinator,
-    memory,
-    seed: `${hostname()}\n${context.configuration.data}`,
-    log: {
-      info: (message) => log.info(message),
-      warn: (message) => log.warn(message),
-      error: (message) => log.error(message),
-    },
-  });
-  const notifications = await openNotifications(context.configuration, log, {
-    isStopping: () => stop.signal.aborted,
-    ended: metrics.notified,
-  });
+
+  const lead = async (seed: string, saved?: () => Promise<void>): Promise<Leading> => {
+    const scheduler = createScheduler({
+      coordinator,
+      memory,
+      seed,
+      now,
+      log: {
+        info: (message) => log.info(message),
+        warn: (message) => log.warn(message),
+        error: (message) => log.error(message),
+      },
+    });
+    const notifications = await openNotifications(context.configuration, log, {
+      isStopping: () => stop.signal.aborted,
+      ended: metrics.notified,
+      saved,
+    });
+    leading = {
+      scheduler,
+      notifications,
+      end: async () => {
+        leading = undefined;
+        scheduler.stop();
+        await notifications.close();
+      },
+    };
+    return leading;
+  };
+
   coordinator.subscribe(logRuns(() => context));
   coordinator.subscribe(logSchedule(log));
-  coordinator.subscribe(notifications.listener);
   metrics.follow(coordinator);
-  await coordinator.recover();
-  scheduler.update(scheduledSyncs(context.configuration));
+  let endPart: (() => Promise<void>) | undefined;
+  if (shared === undefined) {
+    const { scheduler, notifications } = await lead(`${hostname()}\n${context.configuration.data}`);
+    coordinator.subscribe(notifications.listener);
+    await coordinator.recover();
+    scheduler.update(scheduledSyncs(context.configuration));
+  } else {
+    const leadAll = async (): Promise<Lead> => {
+      const outbox = ["outbox/"];
+      await shared.files.pull(outbox);
+      // The same for all of them: whoever leads begins a run at the same moment.
+      const { scheduler, notifications, end } = await lead("shared", () => shared.files.push(outbox));
+      // What becomes of runs is recorded with them, whoever runs them.
+      const unsubscribe = coordinator.subscribe((event) => {
+        if (event.type !== "run") notifications.listener(event);
+      });
+      scheduler.update(scheduledSyncs(context.configuration));
+      return {
+        take: async (event) => {
+          notifications.listener(event);
+          await notifications.taken();
+        },
+        stop: async () => {
+          unsubscribe();
+          await end();
+        },
+      };
+    };
+    endPart = takePart({
+      shared,
+      coordinator,
+      lead: leadAll,
+      log: { info: (message) => log.info(message), warn: (message) => log.warn(message) },
+    });
+  }
   return {
     coordinator,
-    scheduler,
+    trigger: (by) => {
+      if (leading !== undefined) leading.scheduler.trigger(by);
+      else
+        for (const sync of Object.keys(context.configuration.syncs))
+          coordinator.begin({ sync, cause: "demand", by }).catch((error: unknown) => {
+            log.error({ err: error }, `sync ${sync}: no run could begin`);
+          });
+    },
+    isBusy: () =>
+      leading?.scheduler.isBusy() === true || coordinator.syncs().some(({ running }) => running !== undefined),
+    overdue: () =>
+      Object.entries(context.configuration.syncs)
+        .filter(([name, sync]) => standingOf(scheduled(name, sync), memory, now()).overdue)
+        .map(([name]) => name),
     take: (configuration) => {
       context = { ...context, configuration };
-      scheduler.update(scheduledSyncs(configuration));
-      notifications.take(configuration).catch((error: unknown) => {
+      leading?.scheduler.update(scheduledSyncs(configuration));
+      leading?.notifications.take(configuration).catch((error: unknown) => {
         log.error({ err: error }, "the notification channels cannot be opened");
       });
     },
     stop: async () => {
-      scheduler.stop();
+      leading?.scheduler.stop();
       stop.abort(new Error("The daemon is stopping. Nothing was applied."));
       await coordinator.close();
-      await notifications.close();
+      await endPart?.();
+      await leading?.end();
     },
     abandon: () => {
       abandon.abort(new Error("abandoned"));

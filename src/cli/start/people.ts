@@ -1,6 +1,6 @@
 import type { Configuration } from "#config/configuration.ts";
 import { filesOf } from "#cli/history.ts";
-import { daemonFolder } from "#cli/data-folder.ts";
+import { daemonFolder, explainState, planState, readableState } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { openStoredChanges } from "#cli/stored-runs.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#cli/wiring.ts";
@@ -37,17 +37,20 @@ export function createPeople({ current, embedded, coordinator, warn }: DaemonPeo
   const stop = new AbortController();
   const explaining = createQueue();
   let listings: Listings | undefined;
+  /** Copies of what several daemons share can be read at any time. */
+  const inTurn: LocalCoordinator["inTurn"] = (place, work, signal) =>
+    current().shared === undefined ? coordinator().inTurn(place, work, signal) : work();
   const explainOne = async (configuration: Configuration, name: string, wanted: string, signal: AbortSignal) => {
     const sync = await openSync(configuration, name, embedded);
     try {
       const options = {
-        folder: daemonFolder(configuration),
+        folder: await readableState(configuration, explainState),
         memory: configuration.memory,
         interruption: { stop: signal, abandon: signal },
         approval: syncOf(configuration, name).approval,
         warn,
       };
-      return await coordinator().inTurn(sync.place, () => explain(sync, wanted, options), signal);
+      return await inTurn(sync.place, () => explain(sync, wanted, options), signal);
     } finally {
       await sync.target.close();
     }
@@ -59,13 +62,14 @@ export function createPeople({ current, embedded, coordinator, warn }: DaemonPeo
       const { memory } = current();
       listings ??= createListings({
         folder: daemonFolder(current()),
+        state: () => readableState(current(), planState),
         memory,
         open: async (name) => {
           const configuration = current();
           const opened = await openConfiguredTarget(configuration, name, embedded);
           return { target: opened, place: placeOf(configuration, name), syncs: syncsTo(configuration, name) };
         },
-        inTurn: (place, work, signal) => coordinator().inTurn(place, work, signal),
+        inTurn,
       });
       const applied = coordinator()
         .runs()

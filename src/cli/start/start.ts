@@ -101,9 +101,9 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     if (daemon !== undefined) await openApi(daemon.coordinator);
     signals.demand(() => {
       if (daemon === undefined) log.warn("SIGUSR1 requests a run of every sync, but this process runs no syncs");
-      else daemon.scheduler.trigger(signaller);
+      else daemon.trigger(signaller);
     });
-    greeting.whenQuiet(() => daemon?.scheduler.isBusy() === true);
+    greeting.whenQuiet(() => daemon?.isBusy() === true);
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);
     exitAfter(shutdownLimit, (message) => {
@@ -226,7 +226,7 @@ function createGreeting({ output }: Sinks): Greeting {
 
 /** Why the service is not ready while a sync is overdue; says nothing about the content of the sync. */
 function overdueNotice(daemon: Daemon | undefined): string | undefined {
-  const overdue = daemon?.scheduler.overdue() ?? [];
+  const overdue = daemon?.overdue() ?? [];
   return overdue.length === 0 ? undefined : `no success for too long: ${overdue.join(", ")}`;
 }
 

@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { Composition } from "#cli/composition.ts";
 import { openBoth } from "#cli/compare.ts";
-import { daemonFolder } from "#cli/data-folder.ts";
+import { planState, readableState } from "#cli/data-folder.ts";
 import { openEmbedded } from "#cli/embedded.ts";
 import { openLog } from "#cli/log.ts";
 import { syncOf } from "#cli/wiring.ts";
@@ -96,7 +96,7 @@ async function attempt(
   const { before, after } = await openBoth(configuration, changed, name, embedded);
   let side: Side = "before";
   const options = {
-    folder: daemonFolder(configuration),
+    folder: await readableState(configuration, planState),
     memory: configuration.memory,
     interruption: { stop: signal, abandon: signal },
     approval: syncOf(configuration, name).approval,

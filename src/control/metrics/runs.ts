@@ -26,7 +26,10 @@ export function countRuns(registry: Registry): (coordinator: Observed) => () => 
   return (coordinator) => {
     observed = coordinator;
     for (const { sync } of coordinator.syncs()) counters.begin(sync);
-    const unsubscribe = coordinator.subscribe(counters.take);
+    const unsubscribe = coordinator.subscribe((event) => {
+      // The process that runs it counts it.
+      if (event.type !== "run" || event.elsewhere !== true) counters.take(event);
+    });
     return () => {
       unsubscribe();
       if (observed === coordinator) observed = undefined;

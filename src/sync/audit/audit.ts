@@ -128,7 +128,7 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
 }
 
 /** The entry without secrets in the words of others. */
-function redacted(entry: AuditEntry, redact: (text: string) => string): AuditEntry {
+export function redacted(entry: AuditEntry, redact: (text: string) => string): AuditEntry {
   const facts = Object.entries(entry).map(([key, value]: [string, unknown]) => {
     if (!free.has(key)) return [key, value];
     if (typeof value === "string") return [key, redact(value)];

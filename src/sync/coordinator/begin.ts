@@ -9,7 +9,7 @@ import { expire } from "./finish.ts";
 
 export async function begin(
   context: Context,
-  { sync, cause, by, digest, overrides = [], for: people }: RunRequest,
+  { sync, cause, by, slot, digest, overrides = [], for: people }: RunRequest,
   watcher?: Watcher,
 ): Promise<Begun> {
   const settings = context.settingsOf(sync);
@@ -21,7 +21,7 @@ export async function begin(
   const { caution } = context.journal.state(sync);
   const isCautious = caution !== undefined && settings.approval !== "required" && digest === undefined;
   const reason = isCautious ? caution.reason : undefined;
-  const run = newRun(context, sync, { cause, by, decisions: approved, caution: reason, for: people });
+  const run = newRun(context, sync, { cause, by, slot, decisions: approved, caution: reason, for: people });
   const of = { by, sync, run: run.id };
   const entries: AuditEntry[] = cause === "demand" ? [{ event: "asked", ...of, cause, digest, for: people }] : [];
   if (digest !== undefined && overrides.length > 0) entries.push({ event: "overridden", ...of, digest, overrides });
@@ -40,7 +40,7 @@ export async function begin(
 export function newRun(
   context: Context,
   sync: string,
-  rest: Pick<RunRecord, "cause" | "by" | "undoes" | "decisions" | "caution" | "for">,
+  rest: Pick<RunRecord, "cause" | "by" | "slot" | "undoes" | "decisions" | "caution" | "for">,
 ): RunRecord {
   return {
     id: idAfter(context.journal.document.runs.at(-1)?.id, context.now()),

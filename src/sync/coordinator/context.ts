@@ -6,6 +6,9 @@ import type { Audit } from "#sync/audit/audit.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Journal } from "#sync/journal.ts";
+import { openSharedStore } from "#sync/shared/plans.ts";
+import { filesOf } from "#sync/shared/shared.ts";
+import type { RunFiles, SharedState } from "#sync/shared/shared.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { Store } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
@@ -31,6 +34,8 @@ export interface CoordinatorOptions {
   readonly memory: number;
   readonly interruption: Interruption;
   readonly journal: Journal;
+  /** Present: other processes run the same syncs, and the journal is that of all. */
+  readonly shared?: SharedState | undefined;
   readonly audit: Pick<Audit, "append" | "head">;
   /** The syncs of the configuration, as it is now. */
   readonly syncs: () => Readonly<Record<string, SyncSettings>>;
@@ -38,6 +43,8 @@ export interface CoordinatorOptions {
   readonly open: (name: string) => Promise<Sync>;
   /** Runs after every success, for the export. The result goes into the run's record. Never rejects. */
   readonly after?: ((sync: string, outcome: "no change" | "applied") => Promise<RunRecord["export"]>) | undefined;
+  /** Runs before a list is sent to be applied, and before that is written down. */
+  readonly applying?: ((sync: string) => Promise<void>) | undefined;
   /** Receives the plan of every run without a watcher of its own, once the service's preview agrees. */
   readonly report?: ((report: Report, run: RunRecord) => Promise<void>) | undefined;
   /** In epoch milliseconds; default: the clock. */
@@ -49,7 +56,7 @@ export interface CoordinatorOptions {
 /** What all steps of the coordinator share. */
 export interface Context extends Pick<
   CoordinatorOptions,
-  "folder" | "memory" | "interruption" | "journal" | "audit" | "open" | "after" | "report"
+  "folder" | "memory" | "interruption" | "journal" | "shared" | "audit" | "open" | "after" | "applying" | "report"
 > {
   readonly store: Store;
   /** Tells the subscribers. */
@@ -69,15 +76,17 @@ export interface Context extends Pick<
 
 /** @param emit must not throw */
 export function createContext(options: CoordinatorOptions, emit: (event: SyncEvent) => void): Context {
-  const { interruption, syncs, now = Date.now } = options;
+  const { interruption, syncs, shared, now = shared?.node.now ?? Date.now } = options;
+  const [decisions, targets] = [createQueue(), createKeyedQueue()];
+  const own = openStore(options.folder);
   return {
     ...options,
     now,
     emit,
-    store: openStore(options.folder),
+    store: shared === undefined ? own : openSharedStore(own, shared.files),
     isStopping: () => interruption.stop.aborted,
-    decisions: createQueue(),
-    targets: createKeyedQueue(),
+    decisions: shared === undefined ? decisions : sharedQueue(decisions, shared, emit),
+    targets: shared === undefined ? targets : sharedTargets(targets, shared, emit),
     underWay: new Map(),
     settingsOf: (sync) => {
       const settings = syncs()[sync];
@@ -86,6 +95,74 @@ export function createContext(options: CoordinatorOptions, emit: (event: SyncEve
       throw new InputError(`no sync is called ${sync}: the configuration has ${names.join(", ") || "none"}`);
     },
   };
+}
+
+/** Waits for this process's turn first, then for those of the others; and knows then what they have written. */
+function sharedQueue(queue: Queue, shared: SharedState, emit: Context["emit"]): Queue {
+  return Object.assign(
+    <Result>(work: () => Promise<Result>, signal?: AbortSignal) =>
+      queue(() => inTurn(shared, "decisions", emit, work, signal), signal),
+    { idle: queue.idle },
+  );
+}
+
+function sharedTargets(queue: KeyedQueue, shared: SharedState, emit: Context["emit"]): KeyedQueue {
+  return Object.assign(
+    <Result>(place: string, work: () => Promise<Result>, signal?: AbortSignal) =>
+      queue(place, () => inTurn(shared, `target ${place}`, emit, work, signal), signal),
+    { idle: queue.idle },
+  );
+}
+
+function inTurn<Result>(
+  shared: SharedState,
+  claim: string,
+  emit: Context["emit"],
+  work: () => Promise<Result>,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
+  return shared.node.whileClaimed(
+    claim,
+    async () => {
+      await refresh(shared, emit);
+      return work();
+    },
+    signal,
+  );
+}
+
+/** Reads what other processes have written, and tells the subscribers. */
+export async function refresh({ journal }: Pick<SharedState, "journal">, emit: Context["emit"]): Promise<void> {
+  for (const run of await journal.refresh()) emit({ type: "run", run, elsewhere: true });
+}
+
+/** What stops a run that begins now. Without its lease, this process may send nothing. */
+export function interruptionOf({ interruption, shared }: Pick<Context, "interruption" | "shared">): Interruption {
+  if (shared === undefined) return interruption;
+  const lost = shared.node.lost();
+  return {
+    stop: AbortSignal.any([interruption.stop, lost]),
+    abandon: AbortSignal.any([interruption.abandon, lost]),
+  };
+}
+
+/** Brings the files of a sync here as the last run, wherever it was, has left them. */
+export async function pull(
+  { shared, settingsOf }: Pick<Context, "shared" | "settingsOf">,
+  sync: string,
+): Promise<void> {
+  const { place } = settingsOf(sync);
+  await shared?.files.pull(Object.values(filesOf).flatMap((of) => of(sync, place)));
+}
+
+/** Gives files of a sync, which nobody has open, to the runs that follow, wherever they are. */
+export async function push(
+  { shared, settingsOf }: Pick<Context, "shared" | "settingsOf">,
+  sync: string,
+  which: readonly RunFiles[],
+): Promise<void> {
+  const { place } = settingsOf(sync);
+  await shared?.files.push(which.flatMap((each) => filesOf[each](sync, place)));
 }
 
 /** The time now, ISO 8601. */

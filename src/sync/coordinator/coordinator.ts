@@ -47,6 +47,8 @@ export interface RunRequest {
   readonly sync: string;
   readonly cause: Cause;
   readonly by: Actor;
+  /** The slot of the schedule that it is for, ISO 8601: no other run is begun for the same. */
+  readonly slot?: string | undefined;
   /** The digest of the plan that was shown, or its beginning: it is applied without further approval, any other plan is held. */
   readonly digest?: string;
   /** The limits that are overridden for that plan. */
@@ -81,9 +83,12 @@ export interface SyncStatus extends SyncState {
   readonly overdue: boolean;
 }
 
-/** An event. `run`: a run began, ended or was decided about; `recovered`: the first success after failures. */
+/**
+ * An event. `run`: a run began, ended or was decided about; `recovered`: the first success after failures; `elsewhere`: in
+ * another process, which tells people of it.
+ */
 export type SyncEvent =
-  | { readonly type: "run"; readonly run: RunRecord; readonly recovered?: boolean }
+  | { readonly type: "run"; readonly run: RunRecord; readonly recovered?: boolean; readonly elsewhere?: boolean }
   | {
       readonly type: "stage";
       readonly id: string;

@@ -2,11 +2,12 @@ import { messageOf } from "#errors.ts";
 import { leavingCounts } from "#plan/departures.ts";
 import type { AuditEntry } from "#sync/audit/entry.ts";
 import { hasReadAll, hasSucceeded, isOpen } from "#sync/record.ts";
-import type { RunRecord, StageRecord } from "#sync/record.ts";
+import type { RunRecord, StageRecord, SyncState } from "#sync/record.ts";
 import { run as runSync } from "#sync/run.ts";
 import type { RunOptions } from "#sync/run.ts";
+import { SlotTakenError } from "#sync/shared/journal.ts";
 import type { Stage, Sync } from "#sync/sync.ts";
-import { timestamp, writeAudit } from "./context.ts";
+import { interruptionOf, push, timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";
 import type { Begun, Watcher } from "./coordinator.ts";
 import { endedByError, endedWith, endNotWritten, finish } from "./finish.ts";
@@ -39,8 +40,16 @@ export async function start(
   const before = journal.find(run.id);
   try {
     for (const entry of entries) await writeAudit(context, entry);
-    await journal.put(run);
+    const { slot } = run;
+    const isNew = before === undefined && slot !== undefined;
+    // With the run: a slot is done when its run has begun.
+    const change = (state: SyncState): SyncState => ({ ...state, lastSlotAt: slot });
+    await journal.put(run, isNew ? { sync: run.sync, change } : undefined);
   } catch (error) {
+    if (error instanceof SlotTakenError) {
+      await journal.remove(run.id).catch(() => undefined);
+      throw error;
+    }
     const isScheduled = before === undefined && run.cause !== "demand" && run.cause !== "undo";
     const failed = isScheduled ? endedByError(run, error, timestamp(context), timestamp(context)) : before;
     await (failed === undefined ? journal.remove(run.id) : journal.put(failed)).catch(() => undefined);
@@ -82,7 +91,8 @@ async function execute(
   { storeAs, approvalExpires, notes: remarks = [], ...options }: ExecuteOptions,
   watcher: Watcher,
 ): Promise<RunRecord> {
-  const { now, emit, journal, store, interruption, folder, memory } = context;
+  const { now, emit, journal, store, folder, memory, shared } = context;
+  const interruption = interruptionOf(context);
   let run = began;
   const stages = recordStages(now, began.stages);
   const warnings: string[] = [];
@@ -153,9 +163,13 @@ async function execute(
           warnings.push(`the quarantined records cannot be stored: ${messageOf(error)}`);
         });
       },
+      saved: shared && ((what) => push(context, run.sync, [what])),
       applying: async () => {
+        await context.applying?.(run.sync);
+        await push(context, run.sync, ["exports"]);
         update({ sentAt: timestamp(context) });
         await journal.put(run);
+        shared?.node.check();
       },
     });
     const { at, expiresAt } = end();
@@ -173,6 +187,8 @@ async function execute(
   if (hasSucceeded(run)) {
     const exported = await context.after?.(run.sync, run.state);
     if (exported !== undefined) run = { ...run, export: exported };
+    // Without this record, the next run exports again.
+    await push(context, run.sync, ["exports"]).catch(() => undefined);
   }
   return finish(context, run).catch((error: unknown) => {
     const lost = endNotWritten(run, error, timestamp(context));

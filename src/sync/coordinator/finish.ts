@@ -7,6 +7,7 @@ import type { RunRecord, SyncState } from "#sync/record.ts";
 import type { RunResult } from "#sync/run.ts";
 import { timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";
+import type { SyncEvent } from "./coordinator.ts";
 
 export type FinishContext = Pick<Context, "journal" | "store" | "audit" | "emit" | "now" | "isStopping" | "decisions">;
 
@@ -59,13 +60,14 @@ async function write(context: FinishContext, run: RunRecord, others: readonly Ru
   const failed = run.state === "failed";
   const { failures } = journal.state(run.sync);
   const change = (state: SyncState): SyncState => (failed && isStopping() ? state : stateAfter(state, run, at));
-  await journal.put([...others, run], { sync: run.sync, change });
-  for (const other of others) if (other.state === "superseded") emit({ type: "run", run: other });
-  emit({
-    type: "run",
-    run,
-    recovered: failures !== undefined && hasSucceeded(run) && run.for === undefined ? true : undefined,
-  });
+  const recovered = failures !== undefined && hasSucceeded(run) && run.for === undefined ? true : undefined;
+  const events: SyncEvent[] = [
+    ...others.filter(({ state }) => state === "superseded").map((other) => ({ type: "run", run: other }) as const),
+    { type: "run", run, recovered },
+  ];
+  // A run that is stopped with its process is no news.
+  await journal.put([...others, run], { sync: run.sync, change }, failed && isStopping() ? [] : events);
+  for (const event of events) emit(event);
   await journal.prune(now());
   await removeUnneededPlans(context);
   return run;

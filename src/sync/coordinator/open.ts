@@ -2,7 +2,7 @@ import { isOpen } from "#sync/record.ts";
 import type { SyncState } from "#sync/record.ts";
 import { approve } from "./approve.ts";
 import { begin } from "./begin.ts";
-import { createContext } from "./context.ts";
+import { createContext, refresh } from "./context.ts";
 import type { CoordinatorOptions } from "./context.ts";
 import type { Coordinator, SyncEvent, SyncStatus } from "./coordinator.ts";
 import { expire, removeUnneededPlans } from "./finish.ts";
@@ -29,6 +29,10 @@ export interface LocalCoordinator extends Coordinator {
    * @param signal gives up waiting
    */
   inTurn<Result>(place: string, work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
+  /** Reads what other processes have written, and tells the subscribers. */
+  refresh(): Promise<void>;
+  /** Waits until nothing runs, and nothing waits for its turn. */
+  idle(): Promise<void>;
   /** Waits for all runs and recoveries. Stop them first. */
   close(): Promise<void>;
 }
@@ -54,6 +58,9 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
   };
   const context = createContext(options, emit);
   const { decisions, targets, underWay, settingsOf } = context;
+  /** The syncs whose lost runs are being looked at. */
+  const recovering = new Set<string>();
+  let isTidy = false;
 
   const statusOf = (sync: string): SyncStatus => {
     const { target, schedule } = settingsOf(sync);
@@ -84,17 +91,32 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
     runs: () => journal.document.runs.toReversed(),
     syncs: () => Object.keys(syncs()).map(statusOf),
     recover: async () => {
-      await recoverUnsent(context);
-      await decisions(() => expire(context));
-      await removeUnneededPlans(context);
+      const lost = lostRuns(context).filter(({ sync }) => !recovering.has(sync));
+      if (context.shared === undefined || !isTidy || lost.length > 0) {
+        // Where several processes could find the same runs, whoever has the target's turn finishes them.
+        if (context.shared === undefined) await recoverUnsent(context);
+        await decisions(async () => {
+          await expire(context);
+          await removeUnneededPlans(context);
+        });
+        isTidy = true;
+      }
       for (const { sync } of lostRuns(context)) {
-        void targets(syncs()[sync]?.place ?? "", () => recoverSync(context, sync)).catch(() => undefined);
+        if (recovering.has(sync)) continue;
+        recovering.add(sync);
+        void targets(syncs()[sync]?.place ?? "", () => recoverSync(context, sync), options.interruption.stop)
+          .catch(() => undefined)
+          .finally(() => recovering.delete(sync));
       }
     },
     subscribe: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    refresh: async () => {
+      if (options.shared !== undefined) await refresh(options.shared, emit);
+    },
+    idle: () => targets.idle(),
     inTurn: (place, work, signal) => targets(place, work, signal),
     close: async () => {
       clearInterval(expiring);

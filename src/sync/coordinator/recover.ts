@@ -15,7 +15,7 @@ import { isOpen, isUnfinished, without } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { passwordOf } from "#sync/sync.ts";
-import { timestamp, writeAudit } from "./context.ts";
+import { interruptionOf, pull, push, timestamp, writeAudit } from "./context.ts";
 import type { Context } from "./context.ts";
 import { finish } from "./finish.ts";
 
@@ -23,8 +23,10 @@ import { finish } from "./finish.ts";
 const patience = 60_000;
 
 /** The runs that nobody has seen end: their process was killed, or the target's answer got lost. */
-export function lostRuns({ journal, underWay }: Context): readonly RunRecord[] {
-  return journal.document.runs.filter((run) => isUnfinished(run) && !underWay.has(run.id));
+export function lostRuns({ journal, underWay, shared }: Context): readonly RunRecord[] {
+  return journal.document.runs.filter(
+    (run) => isUnfinished(run) && !underWay.has(run.id) && shared?.journal.isElsewhere(run.id) !== true,
+  );
 }
 
 /** Finishes the lost runs that sent nothing: they applied nothing. */
@@ -34,6 +36,7 @@ export async function recoverUnsent(context: Context): Promise<void> {
 
 /** Finds out how the lost runs of a sync ended, before another one begins: by reading the target. */
 export async function recoverSync(context: Context, sync: string): Promise<void> {
+  await pull(context, sync);
   for (const run of lostRuns(context))
     if (run.sync === sync) await (run.sentAt === undefined ? finishUnsent(context, run) : recover(context, run));
 }
@@ -68,12 +71,13 @@ export async function findOutcome(
 }
 
 async function recover(context: Context, run: RunRecord): Promise<void> {
-  const { journal, store, interruption } = context;
+  const { journal, store } = context;
   const isPart = run.decisions.at(-1)?.selection !== undefined;
-  const signal = AbortSignal.any([interruption.stop, AbortSignal.timeout(patience)]);
+  const signal = AbortSignal.any([interruptionOf(context).stop, AbortSignal.timeout(patience)]);
   const ended = await findOutcome(context, run, isPart ? partOf(run.id) : run.id, signal);
   if (ended.state === "applied" && isPart) await store.replaceByPart(run.id);
   if (ended.state === "applied") await forgetBaseline(context.folder, run.sync);
+  await push(context, run.sync, ["ledger", "baseline"]);
   if (ended.endUnknown !== true) await writeAudit(context, recovered(ended));
   // Its failure is known already.
   if (run.state === "failed" && ended.state === "failed") await journal.put(ended);

@@ -47,6 +47,8 @@ export interface LedgerOptions {
   readonly waits?: boolean | undefined;
   /** The time, in epoch milliseconds; default: now. */
   readonly now?: number;
+  /** Called when it was written, while it is closed. */
+  readonly saved?: (() => Promise<void>) | undefined;
 }
 
 const columns = "kind VARCHAR NOT NULL, name VARCHAR NOT NULL, source VARCHAR NOT NULL, source_id VARCHAR NOT NULL";
@@ -101,6 +103,12 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     throw unusable(file, error);
   }
   if (mode === "read") return { ...closed, history };
+  const share = async (): Promise<void> => {
+    if (options.saved === undefined) return;
+    await connection.run("DETACH owned");
+    await options.saved();
+    await attach(connection, file, options);
+  };
   return {
     history,
     settled,
@@ -111,9 +119,10 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
         INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`);
       // DuckDB syncs its files, but not the folder with a new one.
       await syncFolder(folder);
+      await share();
     },
-    settle: ({ run, ...addition }) =>
-      connection.transaction(async () => {
+    settle: async ({ run, ...addition }) => {
+      await connection.transaction(async () => {
         // Rows that stay are not written again: most runs change little or nothing.
         await connection.run(`
           CREATE OR REPLACE TEMP TABLE ledger_change AS
@@ -138,7 +147,9 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
         await addHistory(connection, options.sync, addition);
         await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
         if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
-      }),
+      });
+      await share();
+    },
     close: async () => {
       await connection.run("DETACH owned");
     },
@@ -147,6 +158,11 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
 
 function ledgerFile({ folder, place }: Pick<LedgerOptions, "folder" | "place">): string {
   return join(folder, `${encodeURIComponent(place)}.duckdb`);
+}
+
+/** Its path below the daemon's folder. */
+export function ledgerPath(place: string): string {
+  return `ledgers/${encodeURIComponent(place)}.duckdb`;
 }
 
 /**

@@ -56,6 +56,8 @@ export interface DeliveryOptions {
   readonly sender: Sender;
   /** The channel's own. */
   readonly folder: string;
+  /** Called when the outbox on disk has changed. */
+  readonly saved?: (() => Promise<void>) | undefined;
   readonly log: Logger;
   readonly patience: Patience;
   /** Called when a message was sent or given up. */
@@ -149,6 +151,10 @@ export async function openDelivery(options: DeliveryOptions): Promise<Delivery> 
     options.ended?.("accepted" in result);
     attempts.delete(message.id);
     await changes(() => outbox.remove(message));
+    await options.saved?.().catch((error: unknown) => {
+      // It may be sent twice.
+      log.warn(`channel ${name}: the outbox cannot be saved: ${messageOf(error)}`);
+    });
     return true;
   }
 

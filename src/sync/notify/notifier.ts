@@ -22,6 +22,8 @@ import { chatSender, webhookSender } from "./webhook.ts";
 export interface Notifier {
   /** For `Coordinator.subscribe`. Returns at once, and never throws. */
   readonly listener: (event: SyncEvent) => void;
+  /** Resolves when everything that the listener was told so far is in the outbox, and that is saved. */
+  taken(): Promise<void>;
   /** Tries once more to send what is due, then ends. The next process sends the rest. */
   close(): Promise<void>;
 }
@@ -43,6 +45,8 @@ export interface NotifierOptions {
   readonly closing?: () => number;
   /** Ends the last attempt at once. */
   readonly giveUp?: AbortSignal;
+  /** Called when the outbox on disk has changed. */
+  readonly saved?: (() => Promise<void>) | undefined;
   /** Called at the end with the number of messages of a channel that were due and not sent. */
   readonly left?: (channel: string, count: number) => void;
 }
@@ -54,7 +58,7 @@ export async function openNotifier(
   channels: Readonly<Record<string, Channel>>,
   options: NotifierOptions,
 ): Promise<Notifier> {
-  const { folder, log, patience = usualPatience, settle = 2_000, closing = () => 3_000, ended } = options;
+  const { folder, log, patience = usualPatience, settle = 2_000, closing = () => 3_000, ended, saved } = options;
   const messages = join(folder, "letters");
   const file = join(folder, "told.json");
   await makeFolder(messages, "the outbox");
@@ -69,6 +73,7 @@ export async function openNotifier(
         channel,
         sender: senderOf(channel),
         folder: join(messages, name),
+        saved,
         log,
         patience,
         ended: (sent) => ended?.(name, sent),
@@ -77,6 +82,7 @@ export async function openNotifier(
   );
   const ending = new AbortController();
   const sending = createQueue();
+  const settling = new Set<Promise<void>>();
 
   async function send({ notices, run }: Announcement): Promise<void> {
     const chosen = routes.flatMap((route) => {
@@ -104,6 +110,7 @@ export async function openNotifier(
     sending(async () => {
       if (news !== undefined) await send(news);
       await writeDurably(file, `${JSON.stringify(state)}\n`);
+      await saved?.();
     }).catch((error: unknown) => {
       log.warn(`the state of the notifications cannot be saved: ${messageOf(error)}`);
     });
@@ -121,7 +128,10 @@ export async function openNotifier(
     const result = filter.take(event);
     if (result !== undefined && "settle" in result) {
       // Rejects if the notifier ends meanwhile.
-      settleLater(result.settle).catch(() => undefined);
+      const settled = settleLater(result.settle)
+        .catch(() => undefined)
+        .finally(() => settling.delete(settled));
+      settling.add(settled);
     } else announce(result);
   }
 
@@ -132,6 +142,10 @@ export async function openNotifier(
       } catch (error) {
         log.error({ err: error }, "an event could not be turned into a notice");
       }
+    },
+    taken: async () => {
+      await Promise.all(settling);
+      await sending.idle();
     },
     close: async () => {
       ending.abort();

@@ -89,6 +89,8 @@ export interface Store {
    * @throws {InputError} when it cannot be read
    */
   load(id: string, connection: Connection): Promise<StoredPlan>;
+  /** Brings what is stored of runs here, where other processes have stored it. */
+  fetch(ids: readonly string[]): Promise<void>;
   /** The path of one of its tables, for `read_parquet`. */
   file(id: string, table: keyof typeof tables): string;
   /** Replaces a plan by the part of it that was selected. Without a stored part, that has happened already. */
@@ -180,6 +182,7 @@ export function openStore(daemonFolder: string): Store {
         });
       }
     },
+    fetch: async () => {},
     file,
     replaceByPart: async (id) => {
       const part = join(folder, partOf(id));

@@ -25,6 +25,7 @@ export function planUndo(store: Store, ids: readonly string[]): Planner {
     const { connection } = workbench;
     const { signal, progress, history, overrides = [], now = Date.now() } = options;
     progress?.("read");
+    await store.fetch(ids);
     try {
       await connection.run(`
         CREATE OR REPLACE TEMP TABLE undone_change AS

@@ -2,6 +2,7 @@ import { messageOf } from "#errors.ts";
 import type { Coordinator, SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { hasSucceeded } from "#sync/record.ts";
 import type { Actor, Cause, RunRecord, SyncState } from "#sync/record.ts";
+import { SlotTakenError } from "#sync/shared/journal.ts";
 import { lastSlot, nextSlot, slotDelay } from "./slots.ts";
 import type { Slots } from "./slots.ts";
 
@@ -33,6 +34,8 @@ export interface SchedulerOptions {
   readonly memory: ScheduleState;
   /** Differs from daemon to daemon, and decides where in the jitter its runs begin. */
   readonly seed: string;
+  /** In epoch milliseconds; default: the clock. */
+  readonly now?: (() => number) | undefined;
   readonly log: { info(message: string): void; warn(message: string): void; error(message: string): void };
 }
 
@@ -82,21 +85,28 @@ const longestSleep = 30_000;
 const itself: Actor = { name: "rollcall", from: "schedule" };
 
 /** Begins a run at every slot of every sync, and makes up for missed slots and failures. Nothing begins before `update`. */
-export function createScheduler({ coordinator, memory, seed, log }: SchedulerOptions): Scheduler {
+export function createScheduler({
+  coordinator,
+  memory,
+  seed,
+  now: clock = Date.now,
+  log,
+}: SchedulerOptions): Scheduler {
   let syncs = new Map<string, Entry>();
   let timer: NodeJS.Timeout | undefined;
   let stopped = false;
 
-  const begin = (entry: Entry, cause: Cause, by: Actor): void => {
+  const begin = (entry: Entry, cause: Cause, by: Actor, slot?: number): void => {
     const { name } = entry.sync;
     entry.begun = true;
     entry.retryAt = undefined;
     if (cause !== "retry") entry.retries = 0;
     void coordinator
-      .begin({ sync: name, cause, by })
+      .begin({ sync: name, cause, by, slot: slot === undefined ? undefined : iso(slot) })
       .then(({ ended }) => ended)
       .catch((error: unknown) => {
-        log.error(`sync ${name}: no run could begin: ${messageOf(error)}`);
+        if (error instanceof SlotTakenError) log.info(`sync ${name}: ${error.message}`);
+        else log.error(`sync ${name}: no run could begin: ${messageOf(error)}`);
       })
       .finally(() => {
         entry.begun = false;
@@ -123,8 +133,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
       return;
     }
     setDone(entry, slot);
-    memory.note(entry.sync.name, { lastSlotAt: iso(slot) });
-    begin(entry, cause, itself);
+    begin(entry, cause, itself, slot);
   };
 
   const skip = (entry: Entry, slot: number, reason: string): void => {
@@ -162,14 +171,14 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
   const check = (): void => {
     clearTimeout(timer);
     if (stopped) return;
-    const now = Date.now();
+    const now = clock();
     for (const entry of syncs.values()) checkEntry(entry, now);
     const due = [...syncs.values()].flatMap(({ sync, next, retryAt }) => [
       next?.due ?? Infinity,
       retryAt ?? Infinity,
       isOverdue(sync, memory, now) ? Infinity : overdueAt(sync, memory) + 1,
     ]);
-    const wait = Math.min(...due) - Date.now();
+    const wait = Math.min(...due) - clock();
     timer = setTimeout(check, Math.min(Math.max(wait, 1), longestSleep));
   };
 
@@ -205,7 +214,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
     if (error?.advice !== "retry") {
       log.info(`sync ${name}: no retry before its next slot: it would not help`);
     } else if (entry.retries < retries.attempts) {
-      entry.retryAt = Date.now() + retryDelay(retries, entry.retries, Math.random());
+      entry.retryAt = clock() + retryDelay(retries, entry.retries, Math.random());
       entry.retries++;
       memory.emit({ type: "retry", sync: name, id, at: iso(entry.retryAt) });
       check();
@@ -226,7 +235,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
     } else if (hasSucceeded(run)) {
       entry.retryAt = undefined;
       entry.retries = 0;
-      reportOverdue(entry.sync, memory, Date.now());
+      reportOverdue(entry.sync, memory, clock());
     }
   };
 
@@ -236,7 +245,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
 
   return {
     update: (wanted) => {
-      const now = Date.now();
+      const now = clock();
       const before = syncs;
       syncs = new Map(
         wanted.map((sync) => [sync.name, before.get(sync.name) ?? { sync, done: now, begun: false, retries: 0 }]),
@@ -261,7 +270,7 @@ export function createScheduler({ coordinator, memory, seed, log }: SchedulerOpt
     },
     isBusy: () => [...syncs.values()].some(isUnderWay),
     overdue: () =>
-      [...syncs.values()].filter(({ sync }) => isOverdue(sync, memory, Date.now())).map(({ sync }) => sync.name),
+      [...syncs.values()].filter(({ sync }) => isOverdue(sync, memory, clock())).map(({ sync }) => sync.name),
     stop: () => {
       stopped = true;
       clearTimeout(timer);
@@ -293,12 +302,22 @@ export function reportOverdue(sync: Watched, memory: ScheduleState, now: number)
 }
 
 /** Whether its last success, or without one its first start, is longer ago than is configured. */
-export function isOverdue(sync: Watched, memory: ScheduleState, now: number): boolean {
+export function isOverdue(sync: Watched, memory: Pick<ScheduleState, "state">, now: number): boolean {
   return overdueAt(sync, memory) < now;
 }
 
+/** How a sync stands, for a process that does not begin its runs. */
+export function standingOf(
+  sync: ScheduledSync,
+  memory: Pick<ScheduleState, "state">,
+  now: number,
+): { readonly nextSlotAt?: string | undefined; readonly overdue: boolean } {
+  const nextSlotAt = sync.slots === undefined ? undefined : iso(nextSlot(sync.slots, now));
+  return { nextSlotAt, overdue: isOverdue(sync, memory, now) };
+}
+
 /** When it becomes overdue without another success, in epoch milliseconds. */
-function overdueAt({ name, overdueAfter = Infinity }: Watched, memory: ScheduleState): number {
+function overdueAt({ name, overdueAfter = Infinity }: Watched, memory: Pick<ScheduleState, "state">): number {
   const { lastSuccessAt, knownSince } = memory.state(name);
   const since = lastSuccessAt ?? knownSince;
   return since === undefined ? Infinity : Date.parse(since) + overdueAfter;

@@ -1,0 +1,91 @@
+import { createWriteStream } from "node:fs";
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { makeFolder } from "#files/disk.ts";
+import type { Postgres } from "#postgres/database.ts";
+import type { Schema } from "#postgres/migrations.ts";
+import { createQueue } from "#queue.ts";
+import { redacted } from "#sync/audit/audit.ts";
+import type { Audit } from "#sync/audit/audit.ts";
+import { beginning, currentName, sealed } from "#sync/audit/chain.ts";
+import type { Head } from "#sync/audit/entry.ts";
+import type { Node } from "./nodes.ts";
+
+/** The lines of the audit log, one chain for all processes, and its end: without that, cut-off lines would not be missed. */
+export const auditSchema: Schema = {
+  part: "audit",
+  migrations: [
+    `CREATE TABLE IF NOT EXISTS rollcall.audit (sequence bigint PRIMARY KEY, line text NOT NULL);
+     CREATE TABLE IF NOT EXISTS rollcall.audit_head (
+       single boolean PRIMARY KEY DEFAULT true CHECK (single), sequence bigint NOT NULL, hash text NOT NULL);
+     INSERT INTO rollcall.audit_head (sequence, hash) VALUES (0, repeat('0', 64)) ON CONFLICT DO NOTHING`,
+  ],
+};
+
+/**
+ * The audit log of several processes. The database lets one append at a time.
+ * @param redact removes secrets from the words of people and other systems
+ */
+export async function openSharedAudit(
+  postgres: Postgres,
+  node: Pick<Node, "fenced" | "now">,
+  redact: (text: string) => string,
+): Promise<Audit> {
+  let head = await sharedHead(postgres);
+  const queue = createQueue();
+  return {
+    append: (entry) =>
+      queue(async () => {
+        head = await node.fenced(async (transaction) => {
+          const [last] = await transaction.rows<HeadRow>("SELECT sequence, hash FROM rollcall.audit_head FOR UPDATE");
+          const next = sealed(redacted(entry, redact), headOf(last), new Date(node.now()));
+          await transaction.rows("INSERT INTO rollcall.audit (sequence, line) VALUES ($1, $2)", [
+            next.head.sequence,
+            next.line,
+          ]);
+          await transaction.rows("UPDATE rollcall.audit_head SET sequence = $1, hash = $2", [
+            next.head.sequence,
+            next.head.hash,
+          ]);
+          return next.head;
+        });
+      }),
+    head: () => head,
+    close: () => queue.idle(),
+  };
+}
+
+interface HeadRow {
+  readonly sequence: bigint;
+  readonly hash: string;
+}
+
+function headOf(row: HeadRow | undefined): Head {
+  return row === undefined ? beginning : { sequence: Number(row.sequence), hash: row.hash };
+}
+
+/** The last entry, as the database remembers it beside the entries. */
+export async function sharedHead(postgres: Pick<Postgres, "rows">): Promise<Head> {
+  const [row] = await postgres.rows<HeadRow>("SELECT sequence, hash FROM rollcall.audit_head");
+  return headOf(row);
+}
+
+/** Writes the log into a folder as its file, the way it is without a database. */
+export async function copyAudit(postgres: Postgres, folder: string): Promise<void> {
+  await makeFolder(folder, "the daemon's folder");
+  const path = join(folder, currentName);
+  const beside = `${path}.${process.pid}.new`;
+  await postgres.transaction(
+    (transaction) =>
+      pipeline(
+        // Neither character is ever in a line, which is JSON.
+        transaction.copyOut(
+          String.raw`COPY (SELECT line FROM rollcall.audit ORDER BY sequence) TO STDOUT (FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`,
+        ),
+        createWriteStream(beside, { mode: 0o600 }),
+      ),
+    { readOnly: true },
+  );
+  await rename(beside, path);
+}

@@ -1,0 +1,75 @@
+import { openPostgres } from "#postgres/database.ts";
+import type { Postgres } from "#postgres/database.ts";
+import { migrate } from "#postgres/migrations.ts";
+import type { PostgresSettings } from "#postgres/options.ts";
+import { ledgerPath } from "#sync/ledger/ledger.ts";
+import type { Retention } from "#sync/journal.ts";
+import { auditSchema } from "./audit.ts";
+import { filesSchema, openSharedFiles } from "./files.ts";
+import type { SharedFiles } from "./files.ts";
+import { journalSchema, openSharedJournal } from "./journal.ts";
+import type { SharedJournal } from "./journal.ts";
+import { nodesSchema, openNode } from "./nodes.ts";
+import type { Node } from "./nodes.ts";
+
+/** The state of daemons that work together, in PostgreSQL, as one of them sees it. */
+export interface SharedState {
+  readonly postgres: Postgres;
+  readonly node: Node;
+  readonly journal: SharedJournal;
+  /** Of the daemon's folder on this machine. */
+  readonly files: SharedFiles;
+  /** Gives the lease back. */
+  close(): Promise<void>;
+}
+
+export interface SharedOptions {
+  /** The daemon's folder. */
+  readonly folder: string;
+  /** How long this process may be silent before others take over, in milliseconds. */
+  readonly lease: number;
+  readonly retention: Retention;
+}
+
+/** Creates what is missing in the database. @throws as `migrate` does */
+export function migrateShared(postgres: Postgres): Promise<void> {
+  return migrate(postgres, [nodesSchema, journalSchema, auditSchema, filesSchema]);
+}
+
+/**
+ * Takes part. Close it after use.
+ * @throws {UnavailableError} when PostgreSQL does not answer; {InputError} when a newer program uses the database
+ */
+export async function openShared(
+  settings: PostgresSettings,
+  { folder, lease, retention }: SharedOptions,
+): Promise<SharedState> {
+  const postgres = await openPostgres(settings);
+  try {
+    await migrateShared(postgres);
+    const node = await openNode(postgres, lease);
+    const close = async (): Promise<void> => {
+      await node.close();
+      await postgres.close();
+    };
+    try {
+      const journal = await openSharedJournal(postgres, node, retention);
+      return { postgres, node, journal, files: openSharedFiles(postgres, folder, node), close };
+    } catch (error) {
+      await node.close();
+      throw error;
+    }
+  } catch (error) {
+    await postgres.close();
+    throw error;
+  }
+}
+
+/** What the runs of a sync leave for the next one, as beginnings of paths. */
+export const filesOf = {
+  ledger: (_: string, place: string) => [ledgerPath(place)],
+  baseline: (sync: string) => [`baselines/${sync}.json`, `baselines/${sync}@`],
+  exports: (_: string, place: string) => [`exports/${encodeURIComponent(place)}.json`],
+} as const satisfies Record<string, (sync: string, place: string) => readonly string[]>;
+
+export type RunFiles = keyof typeof filesOf;
