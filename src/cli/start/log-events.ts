@@ -19,7 +19,8 @@ export function logRuns(current: () => Context): (event: SyncEvent) => void {
       if (records === undefined) log.debug({ sync, run, stage }, `sync ${sync}: ${stage}`);
       return;
     }
-    if (event.type === "run") logRun(current(), event.run);
+    // The process that runs it logs it.
+    if (event.type === "run" && event.elsewhere !== true) logRun(current(), event.run);
   };
 }
 
