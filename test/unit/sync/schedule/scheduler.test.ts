@@ -68,7 +68,7 @@ function openMemory() {
         log,
         memory: { state, note, emit },
         coordinator: {
-          begin: async ({ sync, cause, by }) => {
+          begin: async ({ sync, cause, by, slot }) => {
             const { promise, resolve } = Promise.withResolvers<RunRecord>();
             const run = runOf({
               id: String(began.length),
@@ -79,6 +79,8 @@ function openMemory() {
               state: "running",
             });
             began.push(run);
+            // As the coordinator does, with the run.
+            if (slot !== undefined) note(sync, { lastSlotAt: slot });
             underWay.set(run.id, resolve);
             emit({ type: "run", run });
             return { run, ended: promise };
