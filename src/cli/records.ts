@@ -5,16 +5,13 @@ import type { Logger } from "pino";
 import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { differences, fingerprint } from "#config/differences.ts";
-import { InputError } from "#errors.ts";
 import { writeDurably } from "#files/durable.ts";
 import { redactor } from "#http/redact.ts";
 import { openAudit } from "#sync/audit/audit.ts";
 import type { Audit } from "#sync/audit/audit.ts";
-import { openJournal, readJournal } from "#sync/journal.ts";
+import { openJournal } from "#sync/journal.ts";
 import type { Journal } from "#sync/journal.ts";
 import type { Actor } from "#sync/record.ts";
-import { openSharedAudit } from "#sync/shared/audit.ts";
-import { openShared } from "#sync/shared/shared.ts";
 import type { SharedState } from "#sync/shared/shared.ts";
 import { localActor } from "./context.ts";
 import { daemonFolder } from "./data-folder.ts";
@@ -39,7 +36,11 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   const by = localActor();
   const secrets = new Set<string>();
   let redact = redactor([]);
-  if (configuration.shared !== undefined) return openSharedRecords(configuration, configuration.shared);
+  if (configuration.shared !== undefined) {
+    // Only loaded where it is used, with its driver.
+    const { openSharedRecords } = await import("./shared-records.ts");
+    return openSharedRecords(configuration, configuration.shared);
+  }
   const journal = await openJournal(folder, configuration.journal);
   const { audit: expected } = journal.document;
   const audit = await openAudit(folder, {
@@ -76,49 +77,8 @@ export async function openRecords(configuration: Configuration, log: Logger): Pr
   }
 }
 
-async function openSharedRecords(
-  configuration: Configuration,
-  { postgres: settings, lease }: NonNullable<Configuration["shared"]>,
-): Promise<Records> {
-  const folder = daemonFolder(configuration);
-  const secrets = new Set<string>();
-  const shared = await openShared(settings, { folder, lease, retention: configuration.journal });
-  try {
-    await refuseOtherState(folder, shared);
-    const audit = await openSharedAudit(shared.postgres, shared.node, (text) => redactor([...secrets])(text));
-    const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
-      for (const secret of configuration.secrets) secrets.add(secret);
-      await shared.files.pull([lastConfiguration]);
-      await recordConfiguration(configuration, audit, by);
-      await shared.files.push([lastConfiguration]);
-    };
-    await configured(configuration, localActor());
-    return {
-      journal: shared.journal,
-      audit,
-      shared,
-      configured,
-      close: async () => {
-        await audit.close();
-        await shared.close();
-      },
-    };
-  } catch (error) {
-    await shared.close();
-    throw error;
-  }
-}
-
-/** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */
-async function refuseOtherState(folder: string, { journal, postgres }: SharedState): Promise<void> {
-  if (journal.document.runs.length > 0 || (await readJournal(folder)).runs.length === 0) return;
-  throw new InputError(
-    `the data folder has the runs of a daemon with its state in the folder ${folder}, and the database ${postgres.place} has none: ` +
-      "copy them with `rollcall state copy`, or give this daemon another data folder",
-  );
-}
-
-const lastConfiguration = "configuration.json";
+/** Its file, below the daemon's folder. */
+export const lastConfiguration = "configuration.json";
 
 /**
  * What the next configuration is compared with: `configuration.json`, readable only by its owner. It contains the key of
@@ -137,7 +97,7 @@ type LastConfiguration = z.infer<typeof record>;
  * one cannot be read, only its digest. Called at the start and after every reload.
  * @throws {InputError} when the audit log cannot be written
  */
-async function recordConfiguration(
+export async function recordConfiguration(
   configuration: Configuration,
   audit: Pick<Audit, "append">,
   by: Actor,

@@ -1,3 +1,4 @@
+import { ledgerPath } from "#sync/ledger/ledger.ts";
 import type { Store } from "#sync/plans/stored.ts";
 import { partOf } from "#sync/plans/stored.ts";
 import type { SharedFiles } from "./files.ts";
@@ -42,3 +43,12 @@ export function openSharedStore(own: Store, files: SharedFiles): Store {
     },
   };
 }
+
+/** What the runs of a sync leave for the next one, as beginnings of paths. */
+export const filesOf = {
+  ledger: (_: string, place: string) => [ledgerPath(place)],
+  baseline: (sync: string) => [`baselines/${sync}.json`, `baselines/${sync}@`],
+  exports: (_: string, place: string) => [`exports/${encodeURIComponent(place)}.json`],
+} as const satisfies Record<string, (sync: string, place: string) => readonly string[]>;
+
+export type RunFiles = keyof typeof filesOf;

@@ -2,7 +2,6 @@ import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
-import { ledgerPath } from "#sync/ledger/ledger.ts";
 import type { Retention } from "#sync/journal.ts";
 import { auditSchema } from "./audit.ts";
 import { filesSchema, openSharedFiles } from "./files.ts";
@@ -64,12 +63,3 @@ export async function openShared(
     throw error;
   }
 }
-
-/** What the runs of a sync leave for the next one, as beginnings of paths. */
-export const filesOf = {
-  ledger: (_: string, place: string) => [ledgerPath(place)],
-  baseline: (sync: string) => [`baselines/${sync}.json`, `baselines/${sync}@`],
-  exports: (_: string, place: string) => [`exports/${encodeURIComponent(place)}.json`],
-} as const satisfies Record<string, (sync: string, place: string) => readonly string[]>;
-
-export type RunFiles = keyof typeof filesOf;

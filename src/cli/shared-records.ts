@@ -1,0 +1,55 @@
+import type { Configuration } from "#config/configuration.ts";
+import { InputError } from "#errors.ts";
+import { redactor } from "#http/redact.ts";
+import { readJournal } from "#sync/journal.ts";
+import type { Actor } from "#sync/record.ts";
+import { openSharedAudit } from "#sync/shared/audit.ts";
+import { openShared } from "#sync/shared/shared.ts";
+import type { SharedState } from "#sync/shared/shared.ts";
+import { localActor } from "./context.ts";
+import { daemonFolder } from "./data-folder.ts";
+import { lastConfiguration, recordConfiguration } from "./records.ts";
+import type { Records } from "./records.ts";
+
+/** The journal and the audit log of the daemons that share their state in PostgreSQL. @throws as `openRecords` does */
+export async function openSharedRecords(
+  configuration: Configuration,
+  { postgres: settings, lease }: NonNullable<Configuration["shared"]>,
+): Promise<Records> {
+  const folder = daemonFolder(configuration);
+  const secrets = new Set<string>();
+  const shared = await openShared(settings, { folder, lease, retention: configuration.journal });
+  try {
+    await refuseOtherState(folder, shared);
+    const audit = await openSharedAudit(shared.postgres, shared.node, (text) => redactor([...secrets])(text));
+    const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
+      for (const secret of configuration.secrets) secrets.add(secret);
+      await shared.files.pull([lastConfiguration]);
+      await recordConfiguration(configuration, audit, by);
+      await shared.files.push([lastConfiguration]);
+    };
+    await configured(configuration, localActor());
+    return {
+      journal: shared.journal,
+      audit,
+      shared,
+      configured,
+      close: async () => {
+        await audit.close();
+        await shared.close();
+      },
+    };
+  } catch (error) {
+    await shared.close();
+    throw error;
+  }
+}
+
+/** Without its ledger, a sync would not know what it owns; so nothing begins with an empty one by mistake. */
+async function refuseOtherState(folder: string, { journal, postgres }: SharedState): Promise<void> {
+  if (journal.document.runs.length > 0 || (await readJournal(folder)).runs.length === 0) return;
+  throw new InputError(
+    `the data folder has the runs of a daemon with its state in the folder ${folder}, and the database ${postgres.place} has none: ` +
+      "copy them with `rollcall state copy`, or give this daemon another data folder",
+  );
+}
