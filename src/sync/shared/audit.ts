@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -75,7 +76,7 @@ export async function sharedHead(postgres: Pick<Postgres, "rows">): Promise<Head
 export async function copyAudit(postgres: Postgres, folder: string): Promise<void> {
   await makeFolder(folder, "the daemon's folder");
   const path = join(folder, currentName);
-  const beside = `${path}.${process.pid}.new`;
+  const beside = `${path}.${randomUUID()}.new`;
   await postgres.transaction(
     (transaction) =>
       pipeline(

@@ -1,6 +1,7 @@
+import { randomUUID } from "node:crypto";
+import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder } from "#files/disk.ts";
-import { writeDurably } from "#files/durable.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
@@ -61,5 +62,9 @@ async function copyJournal(postgres: Postgres, folder: string): Promise<void> {
     syncs: Object.fromEntries(syncs.map(({ name, document: state }) => [name, state])),
     audit: head,
   };
-  await writeDurably(join(folder, "journal.json"), `${JSON.stringify(document)}\n`);
+  const path = join(folder, "journal.json");
+  // Several may be copying at once.
+  const beside = `${path}.${randomUUID()}.new`;
+  await writeFile(beside, `${JSON.stringify(document)}\n`, { mode: 0o600 });
+  await rename(beside, path);
 }
