@@ -47,8 +47,8 @@ export const nodesSchema: Schema = {
   ],
 };
 
-/** How often a claim that another node has is asked for again, in milliseconds. */
-const pause = 200;
+/** The pauses before a claim that another node has is asked for again, each twice as long; in milliseconds. */
+const pauses = { first: 50, longest: 1000 } as const;
 
 /** @param lease how long it lasts without being renewed, in milliseconds */
 export async function openNode(postgres: Postgres, lease: number): Promise<Node> {
@@ -65,11 +65,12 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     ends = asked + lease * 0.9;
     clock = now - (asked + performance.now()) / 2;
   };
-  const lose = (why: string): UnavailableError => {
+  /** @param of a lease: of an earlier one nothing more is lost */
+  const lose = (why: string, of = id): UnavailableError => {
     const error = new UnavailableError(
       `this process (${name}) has lost its lease in the database ${postgres.place}: ${why}. Others continue with what it was doing`,
     );
-    lost.abort(error);
+    if (of === id) lost.abort(error);
     return error;
   };
   const check = (): void => {
@@ -85,14 +86,14 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     }
   };
   const renew = async (): Promise<void> => {
-    const asked = performance.now();
+    const [asked, own] = [performance.now(), id];
     const [row] = await postgres.rows<{ now: number }>(
       `UPDATE rollcall.nodes SET expires = clock_timestamp() + $2 * interval '1 millisecond' WHERE id = $1
        RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`,
-      [id, lease],
+      [own, lease],
     );
-    if (row === undefined) lose("its time had passed");
-    else if (isHeld()) extend(asked, row.now);
+    if (row === undefined) lose("its time had passed", own);
+    else if (own === id && isHeld()) extend(asked, row.now);
   };
   const keepRenewing = async (): Promise<void> => {
     const { signal } = lost;
@@ -128,7 +129,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
           "SELECT FROM rollcall.nodes WHERE id = $1 AND expires > clock_timestamp() FOR KEY SHARE",
           [own],
         );
-        if (row === undefined) throw own === id ? lose("its time had passed") : lost.signal.reason;
+        if (row === undefined) throw lose("its time had passed", own);
         const result = await work(transaction);
         check();
         return result;
@@ -162,7 +163,8 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     claim,
     release,
     whileClaimed: async (wanted, work, signal) => {
-      while (!(await claim(wanted))) await delay(pause, undefined, { signal });
+      for (let pause: number = pauses.first; !(await claim(wanted)); pause = Math.min(2 * pause, pauses.longest))
+        await delay(pause, undefined, { signal });
       const own = id;
       try {
         return await work();
