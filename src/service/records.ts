@@ -65,6 +65,9 @@ export const recordsSchema: Schema = {
 /** How often the clock of the database is read, in milliseconds. */
 const clockInterval = 60_000;
 
+/** How long that may take, in milliseconds: the clock is as far off as half of it at most. */
+const quick = 1_000;
+
 /** The records in PostgreSQL. Its clock counts: that of one of several machines may be wrong. */
 export async function openPostgresRecords(postgres: Postgres): Promise<Records> {
   let base = 0;
@@ -73,7 +76,9 @@ export async function openPostgresRecords(postgres: Postgres): Promise<Records> 
     const [row] = await postgres.rows<{ now: bigint }>(
       "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
     );
-    if (row !== undefined) base = Number(row.now) - (asked + performance.now()) / 2;
+    const answered = performance.now();
+    // An answer that took long says less than the last one.
+    if (row !== undefined && (base === 0 || answered - asked < quick)) base = Number(row.now) - (asked + answered) / 2;
   };
   await readClock();
   // Until it answers again, this process's own clock goes on from there.

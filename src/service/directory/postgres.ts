@@ -3,7 +3,7 @@ import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { openTransfers, stageLines } from "#service/transfers.ts";
 import { DirectoryChangedError, lastingGroups } from "./store.ts";
-import type { Account, DirectoryStore } from "./store.ts";
+import type { Account, DirectoryStore, FirstPassword } from "./store.ts";
 
 const columns = `
   name text COLLATE "C" PRIMARY KEY,
@@ -64,7 +64,8 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
   }
 
   return {
-    setUp: (administrator, hash) => postgres.transaction((transaction) => setUp(transaction, administrator, hash)),
+    setUp: (administrator, password) =>
+      postgres.transaction((transaction) => setUp(transaction, administrator, password)),
     account: async (name) => {
       if (name.includes("\0")) return undefined;
       const [account] = await postgres.rows<Account>(
@@ -133,17 +134,24 @@ async function lock(transaction: Transaction): Promise<void> {
   await transaction.lock("directory");
 }
 
-async function setUp(transaction: Transaction, administrator: string, hash: string | undefined): Promise<boolean> {
+async function setUp(
+  transaction: Transaction,
+  administrator: string,
+  password: FirstPassword | undefined,
+): Promise<boolean> {
   await lock(transaction);
   const there = await transaction.rows("SELECT FROM rollcall.users WHERE name = $1", [administrator]);
-  const exists = there.length > 0;
-  if (hash !== undefined && exists) {
-    await transaction.rows("UPDATE rollcall.users SET password_hash = $2 WHERE name = $1", [administrator, hash]);
-  } else if (hash !== undefined) {
+  const isCreated = password !== undefined && there.length === 0;
+  if (password?.isGenerated === false && !isCreated) {
+    await transaction.rows("UPDATE rollcall.users SET password_hash = $2 WHERE name = $1", [
+      administrator,
+      password.hash,
+    ]);
+  } else if (isCreated) {
     await transaction.rows(
       `INSERT INTO rollcall.users (name, display_name, group_names, created, modified, id, password_hash)
        VALUES ($1, 'Administrator', '{}', ${now}, ${now}, gen_random_uuid(), $2)`,
-      [administrator, hash],
+      [administrator, password.hash],
     );
   }
   const created = await transaction.count(
@@ -152,8 +160,8 @@ async function setUp(transaction: Transaction, administrator: string, hash: stri
      WHERE name NOT IN (SELECT name FROM rollcall.groups)`,
     [lastingGroups],
   );
-  if ((hash !== undefined && !exists) || created > 0) await countUp(transaction);
-  return hash !== undefined && !exists;
+  if (isCreated || created > 0) await countUp(transaction);
+  return isCreated;
 }
 
 async function countUp(transaction: Transaction): Promise<void> {
