@@ -64,11 +64,11 @@ async function writeOnce(
     if (found === undefined) throw new TableChangedError(table);
     const target = qualified(found.namespace, name);
     // From here on nobody changes its columns; so they are read again.
-    await transaction.run(`SELECT 1 FROM ${target} LIMIT 0`);
+    const present = await transaction.rows(`SELECT 1 FROM ${target} LIMIT 1`);
     const now = await findTable(transaction, { database, schema, table: name }, naming);
     if (!isDeepStrictEqual(now?.table, table)) throw new TableChangedError(table);
     if (empty) await transaction.run(`DELETE FROM ${target}`);
-    const isUpsert = primaryKey.length > 0 && !empty;
+    const isUpsert = primaryKey.length > 0 && !empty && present.length > 0;
     const list = columns.map((column) => identifier(column.name)).join(", ");
     if (isUpsert) await transaction.run(`CREATE TEMPORARY TABLE ${staged} (LIKE ${target}) ON COMMIT DROP`);
     const copied = await interruptible(connection, signal, async () => {
