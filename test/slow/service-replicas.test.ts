@@ -1,8 +1,11 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { Agent } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { into, loadingOf } from "../e2e/interface/loading.ts";
+import { pinboard, pinboardOf, visualization } from "../e2e/interface/pinboards.ts";
 import { group, list, sync, user } from "../e2e/interface/principals.ts";
 import { startPostgres } from "../support/postgres.ts";
 import type { PostgresServer } from "../support/postgres.ts";
@@ -17,10 +20,13 @@ CREATE TABLE IF NOT EXISTS d.t (id bigint PRIMARY KEY, name text);
 CREATE INDEX IF NOT EXISTS t_name ON d.t (name);
 ALTER TABLE d.t ADD COLUMN IF NOT EXISTS more text;
 CREATE OR REPLACE VIEW d.v AS SELECT id FROM d.t;
+CREATE OR REPLACE FUNCTION d.wait() RETURNS integer LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN 1; END $$;
 `;
 
 let server: PostgresServer;
 let folder: string;
+let url: string;
 let replicas: readonly TestService[];
 let administrator: { name: string; password: string };
 /** The administrator's. */
@@ -30,9 +36,14 @@ beforeAll(async () => {
   server = await startPostgres();
   folder = await mkdtemp(join(tmpdir(), "rollcall-replicas-"));
   await writeFile(join(folder, "tables.sql"), tables);
+  await mkdir(join(folder, "pinboards"));
+  await writeFile(join(folder, "pinboards", "test.yaml"), pinboardOf(["SELECT count(*) AS n, d.wait() AS w FROM t"]));
+  url = await server.createDatabase();
   const service = {
-    engine: { postgres: await server.createDatabase() },
+    engine: { postgres: url },
     tables: join(folder, "tables.sql"),
+    pinboards: join(folder, "pinboards"),
+    loads: { minFreeDisk: "1MiB" },
     administrator: { name: "admin" },
     logins: { attempts: 4 },
   };
@@ -103,4 +114,28 @@ describe("0.8: failed logins count together", () => {
     expect((await logIn(1, "127.0.0.4", "ben", "ben's password")).status).toBe(429);
     expect((await logIn(1, "127.0.0.4", administrator.name, administrator.password)).status).toBe(204);
   });
+});
+
+test("a pinboard asked for a second after a load at another process shows it, though the same query is still running", async () => {
+  const client = await server.connect(new URL(url).pathname.slice(1));
+  await client.query("SELECT pg_advisory_lock(42)");
+  const ask = async (): Promise<unknown> => {
+    const query = new URLSearchParams({ id: pinboard, vizid: visualization(0) });
+    const { text } = await call(`${urlOf(1)}/tspublic/v1/pinboarddata?${query.toString()}`, { session });
+    return JSON.parse(text)[visualization(0)]?.data ?? text;
+  };
+  const running = async (): Promise<unknown> =>
+    (await client.query("SELECT count(*)::integer AS n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
+      .rows[0];
+  const before = ask();
+  await expect.poll(running).toEqual({ n: 1 });
+  const status = await loadingOf(urlOf(0), session).load(into("t"), "1,a,\n2,b,\n");
+  expect(status.status.code).toBe("OK");
+  await delay(1_000);
+  const after = [ask(), ask()];
+  await expect.poll(running).toEqual({ n: 2 });
+  await client.query("SELECT pg_advisory_unlock(42)");
+  expect(await before).toEqual([[0, 1]]);
+  expect(await Promise.all(after)).toEqual([[[2, 1]], [[2, 1]]]);
+  await client.end();
 });

@@ -19,6 +19,7 @@ import { execute } from "./execute.ts";
 import { meant, readNamespaces, schemasOf, usualNaming } from "./names.ts";
 import type { Naming } from "./names.ts";
 import { readPage } from "./query.ts";
+import { raiseRevisionOfWriter, readRevision, revisionsTable } from "./revisions.ts";
 import { findTable, listTables } from "./tables.ts";
 import { textSettings } from "./values.ts";
 import { writeTable } from "./write.ts";
@@ -37,7 +38,7 @@ export interface PostgresEngineOptions {
   readonly files?: readonly string[];
 }
 
-/** What a load leaves beside its rows (A.24). */
+/** What a load leaves beside its rows (A.24), and what tells other processes of it. */
 const schema: Schema = {
   part: "loads",
   migrations: [
@@ -45,6 +46,7 @@ const schema: Schema = {
       load text PRIMARY KEY,
       written_at timestamptz NOT NULL DEFAULT now()
     )`,
+    revisionsTable,
   ],
 };
 
@@ -99,11 +101,16 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
           const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name, namespaces);
           // A table that is named without a schema belongs to no database then.
           await transaction.run(`SET LOCAL search_path = ${database === undefined ? "''" : identifier(database)}`);
-          return execute(transaction, sql, naming, sink);
+          const rows = await execute(transaction, sql, naming, sink);
+          // The statements may have taken another role.
+          await transaction.run("RESET ROLE");
+          await raiseRevisionOfWriter(transaction, "sql");
+          return rows;
         },
         { timeout: 0, signal, settings: textSettings },
       ),
     find: async (name) => (await findTable(postgres, name, naming))?.table,
+    revision: () => readRevision(postgres),
     list: () => postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true }),
     openStage: createStages(instance),
     write: (stage, table, writing, signal) =>
