@@ -15,6 +15,7 @@ export interface Records {
   create(sql: string): Promise<void>;
   /** BIGINT gives `bigint`. */
   rows<Row extends object>(sql: string, values?: readonly RecordValue[]): Promise<Row[]>;
+  /** Running it twice must leave what running it once does; a second row with the same key is no error then. */
   run(sql: string, values?: readonly RecordValue[]): Promise<void>;
   /** The name of a table in statements. */
   table(name: string): string;
@@ -88,7 +89,7 @@ export async function openPostgresRecords(postgres: Postgres): Promise<Records> 
     create: async () => undefined,
     rows: (sql, values = []) => postgres.rows(sql, values),
     run: async (sql, values = []) => {
-      await postgres.rows(sql, values);
+      await postgres.rows(sql, values, { isRepeatable: true });
     },
     table: (name) => `rollcall.${name}`,
     now: () => Math.round(base + performance.now()),

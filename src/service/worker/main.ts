@@ -70,7 +70,7 @@ async function openEngine({ engine, ...options }: WorkerSettings): Promise<Engin
     return openDuckDbEngine(options);
   }
   const { openPostgresEngine } = await import("#service/engine/postgres/postgres.ts");
-  return openPostgresEngine({ ...options, postgres: engine });
+  return openPostgresEngine({ ...options, postgres: engine, isExpected: true });
 }
 
 /** How long the databases' files may stay locked by a worker that is ending, in milliseconds. */

@@ -36,6 +36,8 @@ export interface PostgresEngineOptions {
   readonly schemaAliases?: Readonly<Record<string, string>>;
   /** The folders that loads read and write. */
   readonly files?: readonly string[];
+  /** Whether a server that is away is waited for: it was there when the service began. */
+  readonly isExpected?: boolean;
 }
 
 /** What a load leaves beside its rows (A.24), and what tells other processes of it. */
@@ -56,7 +58,7 @@ const schema: Schema = {
  *   does not let this user in
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<Engine> {
-  const postgres = await openPostgres(options.postgres);
+  const postgres = await openPostgres(options.postgres, { isExpected: options.isExpected });
   try {
     await migrate(postgres, [schema]);
     await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'");
@@ -111,7 +113,8 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
       ),
     find: async (name) => (await findTable(postgres, name, naming))?.table,
     revision: () => readRevision(postgres),
-    list: () => postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true }),
+    list: () =>
+      postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true, isRepeatable: true }),
     openStage: createStages(instance),
     write: (stage, table, writing, signal) =>
       tables([table.database, table.schema, table.name].join("\0").toLowerCase(), async () => {
@@ -149,6 +152,7 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
               // The server stops it even if this process does not come to it.
               {
                 signal: limited,
+                isRepeatable: true,
                 timeout: query.timeout + 1_000,
                 settings: { ...textSettings, cursor_tuple_fraction: "1" },
               },
