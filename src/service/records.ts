@@ -1,6 +1,6 @@
 import { listValue } from "@duckdb/node-api";
 import type { Database, Parameter } from "#duckdb/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import type { Postgres, RowsOptions } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 
 /** A value in a statement about records. */
@@ -14,7 +14,7 @@ export interface Records {
   /** Creates what is missing. PostgreSQL has its tables from migrations. */
   create(sql: string): Promise<void>;
   /** BIGINT gives `bigint`. */
-  rows<Row extends object>(sql: string, values?: readonly RecordValue[]): Promise<Row[]>;
+  rows<Row extends object>(sql: string, values?: readonly RecordValue[], options?: RowsOptions): Promise<Row[]>;
   /** Running it twice must leave what running it once does; a second row with the same key is no error then. */
   run(sql: string, values?: readonly RecordValue[]): Promise<void>;
   /** The name of a table in statements. */
@@ -87,7 +87,7 @@ export async function openPostgresRecords(postgres: Postgres): Promise<Records> 
   timer.unref();
   return {
     create: async () => undefined,
-    rows: (sql, values = []) => postgres.rows(sql, values),
+    rows: (sql, values = [], options = {}) => postgres.rows(sql, values, options),
     run: async (sql, values = []) => {
       await postgres.rows(sql, values, { isRepeatable: true });
     },

@@ -37,6 +37,9 @@ const width = 2;
 /** How often what nobody needs any more is removed: after this share of the capacity, or after so many milliseconds. */
 const pruning = { share: 0.05, interval: 60_000 };
 
+/** After a failover the table is empty: nothing is counted twice. */
+const again = { isRepeatable: true };
+
 /** Distinguishes the logins of one millisecond, in the low bits of their numbers. */
 const serialBits = 20n;
 
@@ -139,7 +142,7 @@ export function createPostgresThrottle(options: PostgresThrottleOptions): Thrott
         const counts = await statements(async () => {
           begun += 1;
           await prune(now);
-          return records.rows<Count>(beginning, [keys, most, id, ...times(now), deciding]);
+          return records.rows<Count>(beginning, [keys, most, id, ...times(now), deciding], again);
         });
         remember(counts);
         const withdraw = (reset = ""): Promise<void> =>
@@ -151,7 +154,7 @@ export function createPostgresThrottle(options: PostgresThrottleOptions): Thrott
             failed: async () => {
               const at = records.now();
               const values = [keys, most, id, ...times(at), BigInt(at + lockout)];
-              remember(await statements(() => records.rows<Count>(failing, values)).finally(wake));
+              remember(await statements(() => records.rows<Count>(failing, values, again)).finally(wake));
             },
             undecided: () => withdraw().catch(() => undefined),
           };
