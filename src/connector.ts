@@ -1,7 +1,7 @@
 import type { z } from "zod";
-import type { Entry, SourceRecord } from "#principals/entry.ts";
+import type { Entry, MembershipLines, SourceRecord } from "#principals/entry.ts";
 
-export type { Entry, MemberReference, Membership, SourceRecord } from "#principals/entry.ts";
+export type { Entry, MemberReference, Membership, MembershipLines, SourceRecord } from "#principals/entry.ts";
 
 /** The context of a read. */
 export interface ReadContext {
@@ -24,6 +24,11 @@ export interface ReadContext {
   readonly lastCounts?: Readonly<Record<string, number>> | undefined;
   /** Reports how much there is of something, under a name that a person understands. Stored when the run succeeds. */
   count?(name: string, amount: number): void;
+  /**
+   * Takes memberships as lines, instead of the records that they are, and resolves when there is room for more. They count
+   * as delivered, and only if the read ends without an error. Absent: they come as records.
+   */
+  readonly takeLines?: ((lines: MembershipLines) => Promise<void>) | undefined;
 }
 
 /** A user or group of a source, by its immutable id. */

@@ -13,8 +13,9 @@ import { namedAttributes } from "./attributes.ts";
 import type { Named } from "./attributes.ts";
 import { headerOf } from "./header.ts";
 import type { Header } from "./header.ts";
-import { entryOf, membershipOf, namedColumns } from "./records.ts";
-import { at, noting, rowsOf, shaped, trailerOf, withoutLines, withoutSepLine } from "./rows.ts";
+import { entryOf, membershipLinesOf, membershipOf, namedColumns } from "./records.ts";
+import type { LineTaker } from "./records.ts";
+import { at, noting, rowGroupsOf, shaped, trailerOf, withoutLines, withoutSepLine } from "./rows.ts";
 import type { Place, Row } from "./rows.ts";
 
 /** Users, groups and memberships from CSV files. Its options: `README.md` in this folder. */
@@ -42,6 +43,8 @@ interface Part {
   readonly named?: Named | undefined;
   /** For a file with this header, makes a record of a row. */
   records(header: Header, file: string): (row: Row) => SourceRecord;
+  /** For a file with this header, hands rows over as lines; absent, or undefined: they become records. */
+  lines?(where: { header: Header; row: Row; delimiter: string; file: string }): LineTaker | undefined;
 }
 
 /**
@@ -88,10 +91,12 @@ function partsOf(options: Options, context: ReadContext): readonly Part[] {
   const parts = [entries("user", users)];
   if (groups) parts.push(entries("group", groups));
   if (memberships) {
+    const { takeLines } = context;
     parts.push({
       ...common(memberships),
       kind: "membership",
       records: (header, file) => membershipOf(memberships, header, file),
+      lines: (where) => takeLines && membershipLinesOf(memberships, where, takeLines),
     });
   }
   return parts;
@@ -135,10 +140,16 @@ async function* recordsOf(
     place,
   );
   const trailer = trailerOf(dialect.trailer, dialect.delimiter, file.name);
-  let layout: { header: Header; record: (row: Row) => SourceRecord } | undefined;
+  let layout: { header: Header; record: (row: Row) => SourceRecord; lines: LineTaker | undefined } | undefined;
   let skipped = 0;
   let count = 0;
-  for await (const rows of rowsOf(text, dialect, place)) {
+  for await (const group of rowGroupsOf(text, dialect, place)) {
+    const taken = await layout?.lines?.take(group);
+    if (taken !== undefined) {
+      count += taken;
+      continue;
+    }
+    const rows = group.rows();
     const records: SourceRecord[] = [];
     for (const [index, row] of rows.entries()) {
       if (layout === undefined) {
@@ -149,7 +160,10 @@ async function* recordsOf(
         try {
           const header = headerOf(row, file.name, dialect);
           headed(header);
-          layout = { header, record: part.records(header, file.name) };
+          const where = { header, row, delimiter: dialect.delimiter, file: file.name };
+          // A trailer may be any row.
+          const lines = dialect.trailer === undefined ? part.lines?.(where) : undefined;
+          layout = { header, record: part.records(header, file.name), lines };
         } catch (error) {
           throw withPreamble(error, rows.slice(index + 1), part);
         }
@@ -163,6 +177,7 @@ async function* recordsOf(
     count += records.length;
     yield records;
   }
+  await layout?.lines?.end();
   if (layout === undefined) {
     const problem =
       skipped > 0 ? `has no header: no row has the columns ${listOf(part.columns)}` : "is empty: it has no header line";

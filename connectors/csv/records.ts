@@ -1,11 +1,11 @@
-import type { Entry, MemberReference, Membership } from "#connector.ts";
+import type { Entry, MemberReference, Membership, MembershipLines } from "#connector.ts";
 import { InputError } from "#errors.ts";
 import type { Kind } from "#principals/principal.ts";
 import { nfc } from "#text.ts";
 import type { GroupsOptions, MembershipsOptions, UsersOptions } from "./options.ts";
 import type { Named } from "./attributes.ts";
 import type { Column, Header } from "./header.ts";
-import type { Row } from "./rows.ts";
+import type { Row, RowGroup } from "./rows.ts";
 import { at } from "./rows.ts";
 
 /**
@@ -69,6 +69,72 @@ export function membershipOf(options: MembershipsOptions, header: Header, file: 
     }
     return { kind: "membership", group, member: reference(member, kindOf(row, origin)), origin };
   };
+}
+
+/** How much text is handed over at a time, in UTF-16 units: a statement for less takes longer than its rows. */
+const longestLines = 256 * 1024;
+
+/** Hands memberships over as lines. */
+export interface LineTaker {
+  /** @returns how many rows a group has, or undefined when they have to be looked at one by one */
+  take(group: RowGroup): Promise<number | undefined>;
+  /** Hands over what is left. */
+  end(): Promise<void>;
+}
+
+/**
+ * Hands groups of rows over as lines where every one of them is beyond doubt: as many fields as the header, a group, and a
+ * member, without space around them.
+ * @param where `row`: that of the header; when it comes again, that is not beyond doubt
+ * @returns undefined where the kind of members is in a column
+ */
+export function membershipLinesOf(
+  options: MembershipsOptions,
+  { header, row, delimiter, file }: { header: Header; row: Row; delimiter: string; file: string },
+  takeLines: (lines: MembershipLines) => Promise<void>,
+): LineTaker | undefined {
+  const { kind } = options;
+  if (typeof kind === "object") return undefined;
+  const [group, member] = [header.indexOf(options.group), header.indexOf(options.member)];
+  const plainLine = linePattern(header.width, [group, member], delimiter);
+  const headerLine = row.fields.join(delimiter);
+  let text = "";
+  let [line, count] = [0, 0];
+
+  const end = async (): Promise<void> => {
+    if (text === "") return;
+    const lines = { text: text.slice(0, -1), count, delimiter, group, member, kind, file, line };
+    [text, count] = ["", 0];
+    await takeLines(lines);
+  };
+  const plainLines = (lines: string): number | undefined => {
+    let found = 0;
+    for (plainLine.lastIndex = 0; plainLine.lastIndex < lines.length; found++)
+      if (!plainLine.test(lines)) return undefined;
+    return nfc(lines) === lines && !`\n${lines}`.includes(`\n${headerLine}\n`) ? found : undefined;
+  };
+  return {
+    end,
+    take: async (rows) => {
+      const found = rows.text === undefined ? undefined : plainLines(rows.text);
+      if (found === undefined) return undefined;
+      // Lines are counted from the first one.
+      if (rows.line !== line + count) await end();
+      if (text === "") ({ line } = rows);
+      text += rows.text;
+      count += found;
+      if (text.length >= longestLines) await end();
+      return found;
+    },
+  };
+}
+
+/** One line of so many fields, of which some are neither empty nor have space around them. Where a test fails it ends at 0. */
+function linePattern(width: number, keys: readonly number[], delimiter: string): RegExp {
+  const end = `\\u{${delimiter.codePointAt(0)?.toString(16)}}`;
+  const key = String.raw`[^\s${end}](?:[^\n${end}]*[^\s${end}])?`;
+  const fields = Array.from({ length: width }, (_, index) => (keys.includes(index) ? key : `[^\\n${end}]*`));
+  return new RegExp(String.raw`${fields.join(end)}\n`, "uy");
 }
 
 /** The columns that are attributes, by the names of these. */

@@ -126,14 +126,14 @@ export function targetAccounts({ targets, verify, now = Date.now }: TargetAccoun
       try {
         is = await verify({ ...credentials, target });
       } catch (error) {
-        attempt.undecided();
+        await attempt.undecided();
         throw error;
       }
       if (is === "wrong") {
-        attempt.failed();
+        await attempt.failed();
         return { outcome: "wrong" };
       }
-      attempt.succeeded();
+      await attempt.succeeded();
       const token = randomBytes(32).toString("base64url");
       const isAdministrator = is === "administrator";
       const time = now();

@@ -6,6 +6,8 @@ type Value = string | number | null;
 export interface Rows<Table extends string> {
   /** Numbers must be integers. A lone surrogate in a text becomes U+FFFD. */
   append(table: Table, ...values: readonly Value[]): void;
+  /** Runs a statement in turn with the inserts: `$1` is the first value, and so on. It is prepared once. */
+  execute(sql: string, ...values: readonly Value[]): void;
   /** Resolves when there is room for more; await it from time to time. */
   room(): Promise<void>;
   /** Resolves when all appended rows are visible; call it last before `close`. */
@@ -42,23 +44,31 @@ export async function openRows<Table extends string>(
       columns: types.map(() => []),
     };
   }
+  const others = new Map<string, DuckDBPreparedStatement>();
   let inserting: Promise<void> = Promise.resolve();
   let waiting = 0;
+
+  /** Does something after everything before it. */
+  function inTurn(work: () => Promise<unknown>): void {
+    const before = inserting;
+    const run = async (): Promise<void> => {
+      waiting++;
+      await before;
+      waiting--;
+      await work();
+    };
+    inserting = run();
+    // `room` and `flush` report it.
+    inserting.catch(() => undefined);
+  }
 
   function insert({ statement, columns }: Pending): void {
     const texts = columns.map((column) => JSON.stringify(column));
     for (const column of columns) column.length = 0;
-    const before = inserting;
-    const work = async (): Promise<void> => {
-      waiting++;
-      await before;
-      waiting--;
+    inTurn(() => {
       for (const [index, text] of texts.entries()) statement.bindVarchar(index + 1, text);
-      await statement.run();
-    };
-    inserting = work();
-    // `room` and `flush` report it.
-    inserting.catch(() => undefined);
+      return statement.run();
+    });
   }
 
   return {
@@ -72,6 +82,18 @@ export async function openRows<Table extends string>(
       }
       if ((columns[0]?.length ?? 0) >= rowsPerInsert) insert(pending);
     },
+    execute: (sql, ...values) => {
+      inTurn(async () => {
+        const statement = others.get(sql) ?? (await connection.prepare(sql));
+        others.set(sql, statement);
+        for (const [index, value] of values.entries()) {
+          if (value === null) statement.bindNull(index + 1);
+          else if (typeof value === "number") statement.bindInteger(index + 1, value);
+          else statement.bindVarchar(index + 1, value);
+        }
+        await statement.run();
+      });
+    },
     room: async () => {
       if (waiting > mostWaiting) await inserting;
     },
@@ -81,7 +103,8 @@ export async function openRows<Table extends string>(
     },
     close: async () => {
       await inserting.catch(() => undefined);
-      for (const table of names) open[table].statement.destroySync();
+      for (const statement of [...names.map((table) => open[table].statement), ...others.values()])
+        statement.destroySync();
     },
   };
 }

@@ -8,17 +8,19 @@ export interface ThrottleOptions {
   /** How long it is refused, in milliseconds. */
   readonly lockout: number;
   /** Whether the name has logged in from this address before. */
-  readonly isKnown: (name: string, address: string) => boolean;
-  /** A monotonic clock, in milliseconds. */
+  readonly isKnown: (name: string, address: string) => boolean | Promise<boolean>;
+  /** A clock that never goes back, in milliseconds. */
   readonly now: () => number;
+  /** How many pairs, addresses and names are counted: absent, 20,000 each. The least recently seen are forgotten. */
+  readonly capacity?: number | undefined;
 }
 
 /** A login that may proceed. Exactly one of these must be called, once. */
 export interface Attempt {
-  succeeded(): void;
-  failed(): void;
-  /** The password could not be checked. */
-  undecided(): void;
+  succeeded(): void | Promise<void>;
+  failed(): void | Promise<void>;
+  /** The password could not be checked. Never throws. */
+  undecided(): void | Promise<void>;
 }
 
 export interface Throttle {
@@ -31,10 +33,10 @@ export interface Throttle {
 }
 
 /** Failures from one address, whatever the names, and of one name, whatever the addresses, before they are refused. */
-const limits = { address: 50, name: 100 } as const;
+export const limits = { address: 50, name: 100 } as const;
 
-/** How many pairs, addresses and names are counted: about 10 MB. The least recently seen are forgotten. */
-const capacity = 20_000;
+/** Of each kind: about 10 MB in memory. */
+export const usualCapacity = 20_000;
 
 interface Count {
   readonly limit: number;
@@ -46,10 +48,10 @@ interface Count {
 
 /** Counts failed logins and refuses more of them (0.8). In memory: a restart forgets. */
 export function createThrottle(options: ThrottleOptions): Throttle {
-  const { window, lockout, isKnown, now } = options;
-  const pairs = createCounts(options.attempts);
-  const addresses = createCounts(limits.address);
-  const names = createCounts(limits.name);
+  const { window, lockout, isKnown, now, capacity = usualCapacity } = options;
+  const pairs = createCounts(options.attempts, capacity);
+  const addresses = createCounts(limits.address, capacity);
+  const names = createCounts(limits.name, capacity);
   let waiting: (() => void)[] = [];
 
   function isFull(count: Count, time: number): boolean {
@@ -68,11 +70,12 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   return {
     begin: async (name, address) => {
       for (;;) {
+        const isHere = await isKnown(name, address);
         const pair = pairs.of(`${digest(name)} ${address}`);
         const everywhere = names.of(digest(name));
         const counts = [pair, addresses.of(address), everywhere];
         // Who has logged in from there before is not kept out by what strangers try, there or elsewhere.
-        const deciding = isKnown(name, address) ? [pair] : counts;
+        const deciding = isHere ? [pair] : counts;
         const time = now();
         const wait = Math.max(...deciding.map((count) => count.refusedUntil)) - time;
         if (wait > 0) return { retryAfter: Math.ceil(wait / 1000) };
@@ -103,7 +106,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
 }
 
 /** Counts by key; the least recently used are dropped. */
-function createCounts(limit: number): { of(key: string): Count } {
+function createCounts(limit: number, capacity: number): { of(key: string): Count } {
   const counts = new Map<string, Count>();
   return {
     of: (key) => {
@@ -118,6 +121,6 @@ function createCounts(limit: number): { of(key: string): Count } {
 }
 
 /** A key of fixed length, however long the name is. */
-function digest(name: string): string {
+export function digest(name: string): string {
   return createHash("sha256").update(name).digest("base64");
 }

@@ -165,10 +165,11 @@ function notJson(error: unknown): unknown {
  * is neither of its two values.
  *
  * - `is_typed`: it is an object, and every field of a principal has the type of specification 2.7, is null or absent
- * - `is_known`: it has no field but those of a principal, and none twice
+ * - `is_repeated`: it has a field of a principal twice
  * @param isLenient takes what has another type as text
  */
 function principalsOf(elements: string, isLenient: boolean): string {
+  const known = fields.map(literal).join(", ");
   const paths = fields.map((field) => `'$.${field}'`).join(", ");
   const types = JSON.stringify({
     ...Object.fromEntries(textFields.map((field) => [field, "VARCHAR"])),
@@ -177,6 +178,9 @@ function principalsOf(elements: string, isLenient: boolean): string {
   const typed = textFields.map(
     (field) => `${field}: CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN json ->> '$.${field}' END`,
   );
+  const areTexts = textFields
+    .map((_, index) => `coalesce(types[${index + 1}] IN ('VARCHAR', 'NULL'), true)`)
+    .join(" AND ");
   const isUser = "principal.principalTypeEnum = 'LOCAL_USER'";
   const names = "principal.groupNames";
   return `
@@ -190,19 +194,19 @@ function principalsOf(elements: string, isLenient: boolean): string {
       CASE WHEN ${isSet(names)} THEN ${names} ELSE list_sort(list_distinct(coalesce(${names}, []))) END AS group_names,
       CASE WHEN ${isUser} THEN nullif(principal.password, '') END AS password,
       is_typed,
-      is_known
+      is_repeated
     FROM (
-      SELECT index, is_typed, is_known,
+      SELECT index, is_typed, is_repeated,
         CASE WHEN ${isLenient ? "true" : "is_typed"} THEN from_json(json, '${types}')
         ELSE {${typed.join(", ")}, groupNames: CASE WHEN ${areGroupNames} THEN json ->> '$.groupNames[*]' END} END AS principal
       FROM (
         SELECT index, json,
           coalesce(
             (len(keys) > 0 OR json = '{}')
-            AND len(list_filter(types[:${textFields.length}], lambda type: type NOT IN ('VARCHAR', 'NULL'))) = 0
+            AND ${areTexts}
             AND coalesce(types[${fields.length}] IN ('ARRAY', 'NULL'), true)
             AND len(list_filter(group_types, lambda type: type <> 'VARCHAR')) = 0, false) AS is_typed,
-          coalesce(len(keys) = len(list_filter(types, lambda type: type IS NOT NULL)), false) AS is_known
+          coalesce(len(list_filter(keys, lambda key: key IN (${known}))) > list_count(types), false) AS is_repeated
         FROM (
           SELECT index, json, json_keys(json) AS keys, json_type(json, [${paths}]) AS types,
             json_type(json, '$.groupNames[*]') AS group_types
@@ -241,7 +245,7 @@ export async function readList(
   const [twice] = await connection.rows<{ index: bigint; field: string }>(`
     SELECT index, field FROM (
       SELECT index, unnest([${fields.map(literal).join(", ")}]) AS field, json_keys(json) AS keys
-      FROM ${elements} SEMI JOIN (FROM ${into} WHERE NOT is_known AND (kind <> '' OR NOT ${isLenient})) USING (index))
+      FROM ${elements} SEMI JOIN (FROM ${into} WHERE is_repeated AND (kind <> '' OR NOT ${isLenient})) USING (index))
     WHERE len(list_filter(keys, lambda key: key = field)) > 1 ORDER BY index LIMIT 1`);
   if (twice !== undefined) throw new InputError(`principals[${twice.index}].${twice.field}: is given twice`);
 }

@@ -2,14 +2,16 @@ import { readFile } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
-import { Client, DatabaseError, Pool, types } from "pg";
-import type { ClientBase, ClientConfig, Connection, FieldDef, PoolClient, PoolConfig } from "pg";
+import { Client, DatabaseError, types } from "pg";
+import type { ClientConfig, FieldDef, PoolClient, PoolConfig } from "pg";
 import { from, to } from "pg-copy-streams";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { parseAddress } from "./address.ts";
-import type { Address } from "./address.ts";
-import { meaningOf } from "./errors.ts";
+import type { Address, Host } from "./address.ts";
+import { sqlState, StandbyError } from "./errors.ts";
 import type { PostgresSettings } from "./options.ts";
+import { connectTimeout, openPrimary, streamOf } from "./primary.ts";
+import type { Reached, Waiting } from "./primary.ts";
 
 /** A value of a parameter `$1`. Arrays are PostgreSQL's arrays. */
 export type Parameter = string | number | bigint | boolean | Buffer | Date | null | readonly Parameter[];
@@ -53,20 +55,34 @@ export interface TransactionOptions {
   readonly settings?: Readonly<Record<string, string>> | undefined;
   /** Aborting it stops the statement that is running, and rolls back. */
   readonly signal?: AbortSignal | undefined;
+  /**
+   * The work is done again when the server went away before it answered the commit, which may have been written then: the work
+   * only reads, or looks for that first.
+   */
+  readonly isRepeatable?: boolean | undefined;
+}
+
+export interface RowsOptions {
+  /**
+   * Running it twice leaves what running it once does, so that it is run again when the connection was lost. If the second
+   * time violates a unique constraint, the first has inserted its row.
+   */
+  readonly isRepeatable?: boolean | undefined;
 }
 
 /**
- * A PostgreSQL database, through a pool of connections. Nothing lasts in a connection beyond a transaction, so that
+ * A PostgreSQL database, through a pool of connections to its primary. What begins while the server is away, as in a failover, waits for
+ * it for up to half a minute. Nothing lasts in a connection beyond a transaction, so that
  * pgbouncer may be between (`pool_mode = transaction`): no settings, no prepared statements, no locks, no LISTEN.
  */
 export interface Postgres {
   /** `host:port/database`: what messages call it. */
   readonly place: string;
   /**
-   * The rows of one statement, in a transaction of its own.
+   * The rows of one statement, in a transaction of its own. One that only reads is run again when the connection was lost.
    * @throws {UnavailableError} when the server does not answer; {RefusedError} when it lets this user not in
    */
-  rows<Row extends object>(sql: string, parameters?: readonly Parameter[]): Promise<Row[]>;
+  rows<Row extends object>(sql: string, parameters?: readonly Parameter[], options?: RowsOptions): Promise<Row[]>;
   /**
    * Runs `work` in a transaction: committed when it returns, rolled back when it throws.
    * @throws the signal's reason; what `work` throws; errors as those of `rows`. An UnavailableError of the commit itself
@@ -79,9 +95,6 @@ export interface Postgres {
   /** Waits for what is under way. */
   close(): Promise<void>;
 }
-
-/** How long to wait for a connection, in milliseconds: for the server, and for others to give one back. */
-const connectTimeout = 15_000;
 
 /** How much longer than the server's own limit an answer may take, in milliseconds, before its connection is given up. */
 const grace = 10_000;
@@ -106,75 +119,119 @@ const texts = { getTypeParser: () => String } as PoolConfig["types"];
  * Opens a pool. It connects with the first statement.
  * @throws {InputError} when the file of `sslrootcert` cannot be read
  */
-export async function openPostgres(settings: PostgresSettings): Promise<Postgres> {
+export async function openPostgres(settings: PostgresSettings, waiting: Waiting = {}): Promise<Postgres> {
   const address = parseAddress(settings.postgres);
   const { place } = address;
-  const config: ClientConfig = {
-    host: address.host,
-    port: address.port,
+  const configs = address.hosts.map(async ({ host, port }): Promise<ClientConfig> => ({
+    host,
+    port,
     database: address.database,
     user: address.user,
     password: address.password,
     application_name: address.applicationName,
-    ssl: await tlsOf(address, settings.sslrootcert),
+    ssl: await tlsOf(address.sslmode, host, settings.sslrootcert),
     connectionTimeoutMillis: connectTimeout,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: parsers,
-  };
-  const pool = new Pool({ ...config, max: settings.poolSize });
-  // A connection was lost: who uses it is told by its statement, and the next one opens another.
-  pool.on("error", () => undefined);
-  pool.on("connect", (client) => client.on("error", () => undefined));
+  }));
+  const primary = openPrimary({ configs: await Promise.all(configs), poolSize: settings.poolSize, place, waiting });
 
-  const connect = async (): Promise<PoolClient> =>
-    pool.connect().catch((error: unknown) => {
-      throw meaningOf(error, place);
-    });
+  async function begun(options: TransactionOptions, timeout: number): Promise<Reached> {
+    const reached = await primary.connect();
+    const { client } = reached;
+    try {
+      const results: unknown = await client.query(limited(begin(options, timeout), [], connectTimeout));
+      const last = (results as { rows: { standby: boolean }[] }[]).at(-1);
+      // Behind pgbouncer a connection may lead to another server than before.
+      if (last?.rows[0]?.standby === true) throw new StandbyError();
+      return reached;
+    } catch (error) {
+      // "cannot set transaction read-write mode during recovery"
+      const isStandby = error instanceof StandbyError || sqlState(error) === "0A000";
+      await giveBack(client, isStandby || !isAnswer(error));
+      throw isStandby ? new StandbyError() : error;
+    }
+  }
+
+  async function committed<Result>(
+    { client, config }: Reached,
+    work: (transaction: Transaction) => Promise<Result>,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const stopper = createStopper(config, client, signal);
+    let isCommitting = false;
+    try {
+      await stopper.watch();
+      const result = await work(onClient(client, timeout, signal));
+      await stopper.end();
+      signal?.throwIfAborted();
+      isCommitting = true;
+      const { command } = await client.query(limited("COMMIT", [], timeout));
+      if (command === "ROLLBACK") throw new Error("the transaction had failed, and was rolled back");
+      client.release();
+      return result;
+    } catch (error) {
+      await stopper.end();
+      await giveBack(client, isCommitting && !isAnswer(error));
+      if (signal?.aborted === true) throw signal.reason;
+      if (isCommitting && !isAnswer(error)) throw commitUnknown(place, error);
+      throw error;
+    }
+  }
 
   return {
     place,
-    rows: async <Row extends object>(sql: string, parameters: readonly Parameter[] = []) => {
-      const client = await connect();
-      try {
-        const { rows } = await client.query<Row>(limited(sql, parameters, settings.statementTimeout));
-        client.release();
-        return rows;
-      } catch (error) {
-        client.release(!isAnswer(error));
-        throw meaningOf(error, place);
-      }
+    rows: async <Row extends object>(
+      sql: string,
+      parameters: readonly Parameter[] = [],
+      { isRepeatable = isRead(sql) }: RowsOptions = {},
+    ) => {
+      let isSent = false;
+      let isSecond = false;
+      const once = async (): Promise<Row[]> => {
+        const { client } = await primary.connect();
+        isSecond = isSent;
+        isSent = true;
+        try {
+          const { rows } = await client.query<Row>(limited(sql, parameters, settings.statementTimeout));
+          client.release();
+          return rows;
+        } catch (error) {
+          const state = sqlState(error);
+          client.release(!isAnswer(error));
+          // A standby has done nothing.
+          if (state === "25006") isSent = false;
+          if (state === "23505" && isSecond) return [];
+          throw error;
+        }
+      };
+      return primary.patiently(once, () => isRepeatable || !isSent);
     },
-    transaction: async (work, options = {}) => {
-      options.signal?.throwIfAborted();
-      const client = await connect();
-      const stopper = createStopper(config, client, options.signal);
-      let isCommitting = false;
-      try {
-        const timeout = options.timeout ?? settings.statementTimeout;
-        await client.query(begin(options, timeout));
-        await stopper.watch();
-        const result = await work(onClient(client, timeout, options.signal));
-        await stopper.end();
-        options.signal?.throwIfAborted();
-        isCommitting = true;
-        const { command } = await client.query(limited("COMMIT", [], timeout));
-        if (command === "ROLLBACK") throw new Error("the transaction had failed, and was rolled back");
-        client.release();
-        return result;
-      } catch (error) {
-        await stopper.end();
-        await giveBack(client, isCommitting && !isAnswer(error));
-        if (options.signal?.aborted === true) throw options.signal.reason;
-        if (isCommitting && !isAnswer(error)) throw commitUnknown(place, error);
-        throw meaningOf(error, place);
-      }
+    transaction: async <Result>(
+      work: (transaction: Transaction) => Promise<Result>,
+      options: TransactionOptions = {},
+    ): Promise<Result> => {
+      const { signal, isRepeatable = false, timeout = settings.statementTimeout } = options;
+      signal?.throwIfAborted();
+      let isBegun = false;
+      const once = async (): Promise<Result> => {
+        const reached = await begun(options, timeout);
+        isBegun = true;
+        return committed(reached, work, timeout, signal);
+      };
+      return primary.patiently(once, () => isRepeatable || !isBegun, signal);
     },
-    close: () => pool.end(),
+    close: () => primary.close(),
   };
 }
 
-async function tlsOf({ sslmode, host }: Address, sslrootcert: string | undefined): Promise<ConnectionOptions | false> {
+async function tlsOf(
+  sslmode: Address["sslmode"],
+  host: Host["host"],
+  sslrootcert: string | undefined,
+): Promise<ConnectionOptions | false> {
   if (sslmode === "disable" || host.startsWith("/")) return false;
   const ca =
     sslrootcert === undefined
@@ -191,7 +248,7 @@ function begin({ readOnly, snapshot, settings = {} }: TransactionOptions, timeou
   const mode = `${snapshot === true ? " ISOLATION LEVEL REPEATABLE READ," : ""} READ ${readOnly === true ? "ONLY" : "WRITE"}`;
   const all = { statement_timeout: String(timeout), ...settings };
   const set = Object.entries(all).map(([name, value]) => `SET LOCAL ${name} = ${literal(value)};`);
-  return `BEGIN${mode}; ${set.join(" ")}`;
+  return `BEGIN${mode}; ${set.join(" ")} SELECT pg_is_in_recovery() AS standby`;
 }
 
 function limited(text: string, values: readonly Parameter[], timeout: number): { text: string; values: unknown[] } {
@@ -254,7 +311,7 @@ function createStopper(config: ClientConfig, client: PoolClient, signal: AbortSi
       const left = until - performance.now();
       if (left > 0 && (await cancel(config, pid, left))) await delay(100);
       else {
-        connectionOf(client).stream.destroy();
+        streamOf(client).destroy();
         return;
       }
     }
@@ -289,7 +346,7 @@ const longestStop = 700;
 async function cancel(config: ClientConfig, pid: number, time: number): Promise<boolean> {
   const client = new Client({ ...config, connectionTimeoutMillis: time });
   client.on("error", () => undefined);
-  const late = setTimeout(() => connectionOf(client).stream.destroy(), time);
+  const late = setTimeout(() => streamOf(client).destroy(), time);
   try {
     await client.connect();
     await client.query("SELECT pg_cancel_backend($1)", [pid]);
@@ -300,11 +357,6 @@ async function cancel(config: ClientConfig, pid: number, time: number): Promise<
     clearTimeout(late);
     await client.end().catch(() => undefined);
   }
-}
-
-/** The driver has it, and its types do not. */
-function connectionOf(client: ClientBase): Connection {
-  return (client as unknown as { readonly connection: Connection }).connection;
 }
 
 /** @param isLost its connection is not to be used again */
@@ -322,7 +374,12 @@ async function giveBack(client: PoolClient, isLost: boolean): Promise<void> {
 
 /** Whether the server has said it, so that its connection is as it should be. */
 function isAnswer(error: unknown): boolean {
-  return error instanceof DatabaseError && !/^(?:08|57P)/.test(error.code ?? "");
+  return error instanceof DatabaseError && !/^(?:08|57P|25006)/.test(error.code ?? "");
+}
+
+/** Whether a statement certainly changes nothing. */
+function isRead(sql: string): boolean {
+  return /^\s*(?:SELECT|WITH)\b/i.test(sql) && !/\b(?:INSERT|UPDATE|DELETE|MERGE)\b/i.test(sql);
 }
 
 function commitUnknown(place: string, cause: unknown): UnavailableError {

@@ -17,6 +17,13 @@ const certificate = /CERT|UNABLE_TO|SELF_SIGNED|^ERR_(?:TLS|SSL)/;
 const lost =
   /^(?:E(?:CONN|TIMEDOUT|NOTFOUND|AI_|HOST|NET|PIPE|NOENT|ADDR)|Connection terminated|timeout exceeded|timeout expired|Client has encountered a connection error|Client was closed|Query read timeout|Cannot use a pool)/;
 
+/** A connection led to a server that follows another one and cannot write. */
+export class StandbyError extends Error {
+  constructor() {
+    super("it is a standby");
+  }
+}
+
 /**
  * The error of Rollcall that an error of a statement or a connection means: the server is away, overloaded or stopped it
  * (UnavailableError), or lets this user not in (RefusedError). Anything else stays what it is; where a person wrote the
@@ -40,6 +47,8 @@ export function meaningOf(error: unknown, place: string): unknown {
     return error;
   }
   if (!(error instanceof Error)) return error;
+  if (error instanceof StandbyError)
+    return new UnavailableError(`PostgreSQL at ${place} only reads now: ${error.message}`, { cause: error });
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   if (certificate.test(code))
     return new RefusedError(
@@ -64,7 +73,9 @@ export function isAway(error: unknown): boolean {
   if (!(error instanceof UnavailableError)) return false;
   const { cause } = error;
   const state = sqlState(cause);
-  return state === undefined ? cause instanceof Error : /^(?:08|57P|25006)/.test(state);
+  if (state !== undefined) return /^(?:08|57P|25006)/.test(state);
+  // All connections of the pool are in use: that says nothing of the server.
+  return cause instanceof Error && cause.message !== "timeout exceeded when trying to connect";
 }
 
 /** What is wrong with SQL that a person wrote, or with the values it was given; undefined when that is not the trouble. */

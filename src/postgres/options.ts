@@ -11,7 +11,7 @@ export const postgres = z.strictObject({
       if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
     })
     .describe(
-      "The database: postgres://user:password@host:5432/database?sslmode=verify-full. The user is no superuser. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",
+      "The database: postgres://user:password@host:5432/database?sslmode=verify-full. Of several hosts (host,host:5433) the one that writes is used. The user is no superuser. sslmode is verify-full unless the server is on this machine; others are verify-ca, require and disable.",
     ),
   sslrootcert: values.path
     .exactOptional()

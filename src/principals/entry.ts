@@ -42,6 +42,30 @@ export interface Membership {
   readonly origin: string;
 }
 
+/**
+ * Many memberships as the lines of a file that they stand in: an object for each would take most of the time of a read.
+ * They mean the same as a `Membership` for each line.
+ */
+export interface MembershipLines {
+  /**
+   * Whole lines, the last one without its `\n`. Nothing in them is quoted; the fields of group and member are keys as they
+   * are, neither empty nor with space around them, and all of it is in Unicode form NFC.
+   */
+  readonly text: string;
+  /** How many lines there are. */
+  readonly count: number;
+  readonly delimiter: string;
+  /** The places of the fields that name the group and the member, from 0. */
+  readonly group: number;
+  readonly member: number;
+  /** What the members are; absent: users, or else groups. */
+  readonly kind?: Kind | undefined;
+  /** The name of the file, as in an origin. */
+  readonly file: string;
+  /** The line in the file of the first one. */
+  readonly line: number;
+}
+
 /** Names of the source's groups that an entry is in, sorted, for the rules that ask. Undefined: nobody can say. */
 export interface SourceGroups {
   readonly direct: readonly string[] | undefined;

@@ -3,7 +3,7 @@ import type { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
 import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
-import type { Entry, SourceGroups, SourceRecord } from "./entry.ts";
+import type { Entry, MembershipLines, SourceGroups, SourceRecord } from "./entry.ts";
 import { judgeRaw } from "./join.ts";
 import type { AddVerdict } from "./join.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -18,8 +18,11 @@ export interface OpenSource {
   readonly optional?: boolean | undefined;
   /** True: an id that comes twice proves that the read is incomplete. Otherwise both records are quarantined. */
   readonly uniqueIds?: boolean | undefined;
-  readonly records: AsyncIterable<readonly SourceRecord[]>;
+  /** The records; or what opens them, where the source may deliver memberships as lines. */
+  readonly records: Records | ((takeLines: (lines: MembershipLines) => Promise<void>) => Records);
 }
+
+type Records = AsyncIterable<readonly SourceRecord[]>;
 
 /** How many users and groups a source delivered. */
 export interface SourceCount {
@@ -70,16 +73,23 @@ export async function stage(
       const yielder = createYielder(signal);
       const stager = createStager(rows, rules, options);
       let read = 0;
+      const added = async (count: number): Promise<void> => {
+        await rows.room();
+        signal.throwIfAborted();
+        read += count;
+        progress?.(read);
+      };
+      const takeLines = async (lines: MembershipLines): Promise<void> => {
+        stager.addLines(lines);
+        await added(lines.count);
+      };
       const readSource = async (source: OpenSource): Promise<void> => {
-        for await (const batch of delivered(source, signal)) {
+        for await (const batch of delivered(source, takeLines, signal)) {
           for (const record of batch) {
             stager.add(record);
             if (yielder.isDue()) await yielder.yield();
           }
-          await rows.room();
-          signal.throwIfAborted();
-          read += batch.length;
-          progress?.(read);
+          await added(batch.length);
         }
       };
       const unread: { name: string; error: RollcallError }[] = [];
@@ -113,9 +123,13 @@ export async function stage(
 }
 
 /** The batches of a source. An unexpected error of its connector gets the name of the source. */
-async function* delivered({ name, records }: OpenSource, signal: AbortSignal): OpenSource["records"] {
+async function* delivered(
+  { name, records }: OpenSource,
+  takeLines: (lines: MembershipLines) => Promise<void>,
+  signal: AbortSignal,
+): Records {
   try {
-    for await (const batch of records) {
+    for await (const batch of typeof records === "function" ? records(takeLines) : records) {
       if (!Array.isArray(batch)) throw new TypeError("it delivered something else than a list of records");
       yield batch;
     }
@@ -147,6 +161,7 @@ export interface Stager {
   /** Everything added from now on comes from this source. */
   begin(name: string): void;
   add(record: SourceRecord): void;
+  addLines(lines: MembershipLines): void;
   /** SQL that removes everything since `begin`. Flush the rows first. */
   forget(): string;
   /** Adds the groups of the configuration, as if from a last source of their own. */
@@ -243,6 +258,10 @@ function createStager(
         rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
       }
     },
+    addLines: ({ text, delimiter, group, member, kind = null, file, line }) => {
+      if (!takesReferences) return;
+      rows.execute(pairsOfLines, text, delimiter, source, group + 1, kind, member + 1, nfc(file), line - 1);
+    },
     forget: () => {
       ({ excluded } = begun);
       Object.assign(current, { users: 0, groups: 0 });
@@ -271,6 +290,16 @@ function createStager(
     staged: () => ({ sources, excluded, neverSet: rules.neverSet() }),
   };
 }
+
+/** Splitting is faster in columns of lines than in one expression over the text, where all is a constant. */
+const pairsOfLines = `
+  INSERT INTO staged_pair
+  SELECT $3::INTEGER, fields[$4::INTEGER], $5::VARCHAR, fields[$6::INTEGER], $7 || ':' || ($8::INTEGER + place)
+  FROM (
+    SELECT string_split(line, $2) AS fields, place
+    FROM (
+      SELECT unnest(lines) AS line, generate_subscripts(lines, 1) AS place
+      FROM (SELECT string_split(text, chr(10)) AS lines FROM (VALUES ($1)) t(text))))`;
 
 /** A lone surrogate is not valid JSON. */
 function normalKey(key: string): string {

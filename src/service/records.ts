@@ -1,6 +1,6 @@
 import { listValue } from "@duckdb/node-api";
 import type { Database, Parameter } from "#duckdb/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import type { Postgres, RowsOptions } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 
 /** A value in a statement about records. */
@@ -14,7 +14,8 @@ export interface Records {
   /** Creates what is missing. PostgreSQL has its tables from migrations. */
   create(sql: string): Promise<void>;
   /** BIGINT gives `bigint`. */
-  rows<Row extends object>(sql: string, values?: readonly RecordValue[]): Promise<Row[]>;
+  rows<Row extends object>(sql: string, values?: readonly RecordValue[], options?: RowsOptions): Promise<Row[]>;
+  /** Running it twice must leave what running it once does; a second row with the same key is no error then. */
   run(sql: string, values?: readonly RecordValue[]): Promise<void>;
   /** The name of a table in statements. */
   table(name: string): string;
@@ -65,6 +66,9 @@ export const recordsSchema: Schema = {
 /** How often the clock of the database is read, in milliseconds. */
 const clockInterval = 60_000;
 
+/** How long that may take, in milliseconds: the clock is as far off as half of it at most. */
+const quick = 1_000;
+
 /** The records in PostgreSQL. Its clock counts: that of one of several machines may be wrong. */
 export async function openPostgresRecords(postgres: Postgres): Promise<Records> {
   let base = 0;
@@ -73,7 +77,9 @@ export async function openPostgresRecords(postgres: Postgres): Promise<Records> 
     const [row] = await postgres.rows<{ now: bigint }>(
       "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
     );
-    if (row !== undefined) base = Number(row.now) - (asked + performance.now()) / 2;
+    const answered = performance.now();
+    // An answer that took long says less than the last one.
+    if (row !== undefined && (base === 0 || answered - asked < quick)) base = Number(row.now) - (asked + answered) / 2;
   };
   await readClock();
   // Until it answers again, this process's own clock goes on from there.
@@ -81,9 +87,9 @@ export async function openPostgresRecords(postgres: Postgres): Promise<Records> 
   timer.unref();
   return {
     create: async () => undefined,
-    rows: (sql, values = []) => postgres.rows(sql, values),
+    rows: (sql, values = [], options = {}) => postgres.rows(sql, values, options),
     run: async (sql, values = []) => {
-      await postgres.rows(sql, values);
+      await postgres.rows(sql, values, { isRepeatable: true });
     },
     table: (name) => `rollcall.${name}`,
     now: () => Math.round(base + performance.now()),

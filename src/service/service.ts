@@ -24,7 +24,6 @@ import { addLocalRoutes } from "#service/server/sql-route.ts";
 import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { openKnownAddresses } from "#service/session/known-addresses.ts";
-import { createThrottle } from "#http/throttle.ts";
 import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
@@ -122,11 +121,8 @@ async function open(options: ServiceOptions): Promise<Service> {
   });
   opening.defer(() => loads.close());
 
-  const throttle = createThrottle({
-    ...logins,
-    isKnown: (name, address) => known.has(name, address),
-    now: () => performance.now(),
-  });
+  const throttling = { ...logins, isKnown: (name: string, address: string) => known.has(name, address) };
+  const throttle = stores.throttle(throttling);
   const nobodysHash = hashOfNobody();
   const account = (name: string): ReturnType<typeof directory.account> => directory.account(name);
   const bootstrap = async (): Promise<Account> => {

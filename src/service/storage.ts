@@ -7,8 +7,11 @@ import type { Database } from "#duckdb/database.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
+import { createThrottle } from "#http/throttle.ts";
+import type { Throttle, ThrottleOptions } from "#http/throttle.ts";
 import type { Postgres } from "#postgres/database.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
+import { createPostgresThrottle, throttleSchema } from "#service/session/postgres-throttle.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "./records.ts";
 import type { Records } from "./records.ts";
 import type { ServiceSettings } from "./options.ts";
@@ -51,10 +54,11 @@ export async function openStorage(data: string, memory: number): Promise<Storage
   return { database, folder, uploads, isInPlace };
 }
 
-/** What stores the users and groups, and the small tables. */
+/** What stores the users and groups, the small tables, and how many logins have failed. */
 export interface Stores {
   readonly directory: DirectoryStore;
   readonly records: Records;
+  throttle(options: Omit<ThrottleOptions, "now">): Throttle;
   close(): Promise<void>;
 }
 
@@ -68,6 +72,7 @@ export async function openStores({ database, folder }: Storage, engine: ServiceS
     return {
       directory,
       records,
+      throttle: (options) => createThrottle({ ...options, now: () => performance.now() }),
       close: async () => {
         records.close();
       },
@@ -80,13 +85,14 @@ export async function openStores({ database, folder }: Storage, engine: ServiceS
   ]);
   const postgres = await openPostgres(engine);
   try {
-    await migrate(postgres, [directorySchema, recordsSchema]);
+    await migrate(postgres, [directorySchema, recordsSchema, throttleSchema]);
     await refuseOtherEngine(database, postgres);
     const directory = await openPostgresStore(postgres, join(folder, "transfers"));
     const records = await openPostgresRecords(postgres);
     return {
       directory,
       records,
+      throttle: (options) => createPostgresThrottle({ ...options, records }),
       close: async () => {
         records.close();
         await postgres.close();

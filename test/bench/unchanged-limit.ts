@@ -18,6 +18,8 @@ export interface UnchangedLimitRequest {
 
 export interface UnchangedLimitTiming extends Timing {
   readonly differences: number;
+  /** The time of all processors together, in milliseconds. */
+  readonly cpu: number;
   /** The peak of the resident memory, in bytes. */
   readonly peak: number;
 }
@@ -29,6 +31,7 @@ const columns = `{name: 'VARCHAR', displayName: 'VARCHAR', mail: 'VARCHAR', prin
 const database = await openDatabase({ path: ":memory:", memory: request.memory, spill: tmpdir() });
 const connection = await database.connect();
 const started = performance.now();
+const before = process.cpuUsage();
 const [row] = await connection.rows<{ differences: number }>(`
   WITH memberships AS (
     SELECT person, list_sort(list(title)) AS groups
@@ -45,10 +48,12 @@ const [row] = await connection.rows<{ differences: number }>(`
   WHERE d.display_name IS DISTINCT FROM a.displayName OR coalesce(d.mail, '') <> coalesce(a.mail, '')
     OR coalesce(d.groups, []) <> coalesce(a.groups, [])`);
 const milliseconds = performance.now() - started;
+const { user, system } = process.cpuUsage(before);
 connection.close();
 database.close();
 const answer: UnchangedLimitTiming = {
   milliseconds,
+  cpu: (user + system) / 1000,
   differences: row?.differences ?? -1,
   peak: process.resourceUsage().maxRSS * 1024,
 };

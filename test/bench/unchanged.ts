@@ -1,4 +1,5 @@
-import { spawn } from "node:child_process";
+import { fork, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,16 +9,22 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { megabytes } from "./at-rest.ts";
 import type { ClientRequest, Timing } from "./client.ts";
+import type { Delays } from "./event-loop.ts";
 import { machine, median, runApart, seconds, table, wholeNumber } from "./measure.ts";
 import type { UnchangedLimitRequest, UnchangedLimitTiming } from "./unchanged-limit.ts";
 
 const rollcall = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
 
-/** One run: its time in milliseconds, the peak of the resident memory of its process and that a moment later in bytes. */
+/**
+ * One run: its time and that of all processors together in milliseconds, the peak of the resident memory of its process
+ * and that a moment later in bytes.
+ */
 interface Sample {
   readonly milliseconds: number;
+  readonly cpu: number;
   readonly peak: number;
   readonly after?: number;
+  readonly eventLoop?: Delays;
 }
 
 /**
@@ -38,29 +45,66 @@ export async function unchanged(args: readonly string[]): Promise<void> {
     const samples: Record<string, Sample[]> = {};
     const add = (name: string, sample: Sample): void => {
       (samples[name] ??= []).push(sample);
-      console.error(`${name}: ${seconds(sample.milliseconds)}, ${megabytes(sample.peak)}`);
+      console.error(
+        `${name}: ${seconds(sample.milliseconds)} (CPU ${seconds(sample.cpu)}), ${megabytes(sample.peak)}` +
+          (sample.eventLoop === undefined ? "" : `, event loop ${late(sample.eventLoop)}`),
+      );
     };
     await apply(folder);
     for (let round = 0; round < rounds; round++) {
       add("`rollcall apply` by itself", await apply(folder));
       for (const sample of await inDaemon(folder, limit.list)) add("in a service and daemon", sample);
-      const alone = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
-      if (alone.differences !== 0) throw new Error(`DuckDB finds ${alone.differences} differences`);
-      add("DuckDB alone", alone);
+      const found = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
+      if (found.differences !== 0) throw new Error(`DuckDB finds ${found.differences} differences`);
+      add(alone, found);
     }
     console.log(`${machine()}, ${users.toLocaleString("en")} users.\n`);
-    const middle = (all: readonly (number | undefined)[]): number => median(all.filter((each) => each !== undefined));
-    const rows = Object.entries(samples).map(([name, all]) => [
-      name,
-      seconds(middle(all.map(({ milliseconds }) => milliseconds))),
-      megabytes(Math.max(...all.map(({ peak }) => peak))),
-      all.some(({ after }) => after !== undefined) ? megabytes(middle(all.map(({ after }) => after))) : "",
-    ]);
-    console.log(table(["a run without change", "time", "peak memory", "10 s later"], rows));
-    console.log(`Medians of ${rounds}, peaks the worst. \`rollcall apply\` counts from its start to its end.`);
+    console.log(table(header, summary(samples)));
+    console.log(
+      `Medians of ${rounds}, peaks and delays the worst. \`rollcall apply\` counts from its start to its end.`,
+    );
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+const alone = "DuckDB alone";
+
+const header = [
+  "a run without change",
+  "time",
+  "ratio",
+  "CPU",
+  "ratio",
+  "peak memory",
+  "10 s later",
+  "event loop p99 (max)",
+];
+
+function summary(samples: Readonly<Record<string, readonly Sample[]>>): string[][] {
+  const middle = (all: readonly Sample[] = [], of: (sample: Sample) => number | undefined): number =>
+    median(all.map(of).filter((each) => each !== undefined));
+  const limit = samples[alone];
+  const ratio = (all: readonly Sample[], of: (sample: Sample) => number): string =>
+    all === limit ? "" : (middle(all, of) / middle(limit, of)).toFixed(1);
+  return Object.entries(samples).map(([name, all]) => {
+    const delays = all.flatMap(({ eventLoop }) => eventLoop ?? []);
+    const worst = (of: keyof Delays): number => Math.max(...delays.map((each) => each[of]));
+    return [
+      name,
+      seconds(middle(all, ({ milliseconds }) => milliseconds)),
+      ratio(all, ({ milliseconds }) => milliseconds),
+      seconds(middle(all, ({ cpu }) => cpu)),
+      ratio(all, ({ cpu }) => cpu),
+      megabytes(Math.max(...all.map(({ peak }) => peak))),
+      all.some(({ after }) => after !== undefined) ? megabytes(middle(all, ({ after }) => after)) : "",
+      delays.length === 0 ? "" : late({ p99: worst("p99"), max: worst("max") }),
+    ];
+  });
+}
+
+function late({ p99, max }: Delays): string {
+  return `${Math.round(p99)} (${Math.round(max)}) ms`;
 }
 
 /** A company with a group for every 50 users, and five memberships each. */
@@ -113,42 +157,50 @@ async function apply(folder: string): Promise<Sample> {
   const child = spawn(process.execPath, [rollcall, "apply", "--yes", "--config", join(folder, "rollcall.yaml")], {
     stdio: ["ignore", "ignore", "inherit"],
   });
-  let peak = 0;
+  let [peak, cpu] = [0, 0];
   const exit = once(child, "exit");
   while (child.exitCode === null && child.signalCode === null) {
     peak = Math.max(peak, await memoryOf(child.pid, "VmHWM").catch(() => 0));
+    cpu = Math.max(cpu, await cpuOf(child.pid).catch(() => 0));
     await sleep(20);
   }
   await exit;
   if (child.exitCode !== 0) throw new Error(`rollcall apply ended with ${child.exitCode ?? child.signalCode}`);
-  return { milliseconds: performance.now() - started, peak };
+  return { milliseconds: performance.now() - started, cpu, peak };
 }
+
+/** How long after a run its memory is looked at, in milliseconds. */
+const settle = 10_000;
 
 /** Two runs in one process: the first finds nothing loaded. @param list the file that the service's list is written to */
 async function inDaemon(folder: string, list?: string): Promise<Sample[]> {
   await using log = await open(join(folder, "log"), "w");
   const config = join(folder, "rollcall.yaml");
-  const child = spawn(process.execPath, [rollcall, "start", "--config", config], {
-    stdio: ["ignore", log.fd, log.fd],
-    env: process.env,
+  const child = fork(rollcall, ["start", "--config", config], {
+    execArgv: [...process.execArgv, "--import", fileURLToPath(new URL("event-loop.ts", import.meta.url))],
+    stdio: ["ignore", log.fd, log.fd, "ipc"],
   });
   const exit = once(child, "exit");
   try {
     await until(async () => (await present(folder)).pid === child.pid);
-    const before = new Set((await runs(folder)).map(({ id }) => id));
+    const known = new Set((await runs(folder)).map(({ id }) => id));
     const { url, session } = await present(folder);
     if (list !== undefined) await runApart<Timing>("client.ts", { url, session, answer: list } satisfies ClientRequest);
     const samples: Sample[] = [];
     for (let nth = 0; nth < 2; nth++) {
       await writeFile(`/proc/${child.pid}/clear_refs`, "5");
+      await delaysOf(child);
+      const before = await cpuOf(child.pid);
       child.kill("SIGUSR1");
-      const found = await until(async () => (await runs(folder)).find(({ id, endedAt }) => !before.has(id) && endedAt));
+      const found = await until(async () => (await runs(folder)).find(({ id, endedAt }) => !known.has(id) && endedAt));
       if (found.state !== "no change") throw new Error(`the run has ended as ${found.state}`);
-      before.add(found.id);
+      known.add(found.id);
       const milliseconds = Date.parse(found.endedAt ?? "") - Date.parse(found.startedAt);
+      const cpu = (await cpuOf(child.pid)) - before;
       const peak = await memoryOf(child.pid, "VmHWM");
-      await sleep(10_000);
-      samples.push({ milliseconds, peak, after: await memoryOf(child.pid, "VmRSS") });
+      const eventLoop = await delaysOf(child);
+      await sleep(settle);
+      samples.push({ milliseconds, cpu, peak, eventLoop, after: await memoryOf(child.pid, "VmRSS") });
     }
     return samples;
   } finally {
@@ -180,6 +232,20 @@ async function memoryOf(pid: number | undefined, what: "VmHWM" | "VmRSS"): Promi
   const [, kibibytes] = new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status) ?? [];
   if (kibibytes === undefined) throw new Error(`process ${pid} has ended`);
   return Number(kibibytes) * 1024;
+}
+
+/** The time that the processors have spent on a process, in milliseconds. @throws {Error} when it has ended */
+async function cpuOf(pid: number | undefined): Promise<number> {
+  const [, fields = ""] = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ");
+  const [user = Number.NaN, system = Number.NaN] = fields.split(" ").slice(11, 13).map(Number);
+  return (user + system) * 10;
+}
+
+/** How late the timers of a process were since the last time. */
+async function delaysOf(child: ChildProcess): Promise<Delays> {
+  child.send("delays");
+  const [delays] = (await once(child, "message")) as [Delays];
+  return delays;
 }
 
 async function until<Value>(look: () => Promise<Value | undefined | false>): Promise<Value> {

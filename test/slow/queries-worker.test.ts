@@ -231,18 +231,19 @@ describe("all answers together hold what service.memory allows", () => {
 });
 
 test("the revision is another one after everything that changes what queries see", async () => {
-  const seen = [worker.revision()];
-  const next = (): void => {
-    expect(seen).not.toContain(worker.revision());
-    seen.push(worker.revision());
+  const seen = [await worker.revision()];
+  const next = async (): Promise<void> => {
+    const revision = await worker.revision();
+    expect(seen).not.toContain(revision);
+    seen.push(revision);
   };
   await worker.load(await job("one", "-1,x\n"), never);
-  next();
+  await next();
   await worker.define("CREATE DATABASE IF NOT EXISTS shop", "tables.sql");
-  next();
+  await next();
   const answer = await worker.execute("shop", "DELETE FROM loaded", never);
   answer.release();
-  next();
+  await next();
   await ask("SELECT * FROM loaded");
-  expect(worker.revision()).toBe(seen.at(-1));
+  expect(await worker.revision()).toBe(seen.at(-1));
 });

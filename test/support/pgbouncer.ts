@@ -41,6 +41,8 @@ auth_file = ${join(folder, "users.txt")}
 pool_mode = transaction
 default_pool_size = 4
 server_reset_query_always = 0
+; a server that refuses is tried again soon: it may be in the middle of a failover
+server_login_retry = 1
 `,
   );
   const child = spawn(

@@ -45,7 +45,7 @@ const ofRollcall = "a-secret-of-rollcall";
 const fast = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
 
 /** `nobody`, on every Linux. */
-const nobody = { uid: 65_534, gid: 65_534 };
+export const nobody = { uid: 65_534, gid: 65_534 };
 
 /** Starts a server, as `nobody` where this process is root: PostgreSQL does not run as root. */
 export async function startPostgres({
@@ -162,7 +162,7 @@ async function programsFor(isRoot: boolean, folder: string): Promise<string> {
 }
 
 /** Whether everybody may enter a folder. */
-async function isOpen(folder: string): Promise<boolean> {
+export async function isOpen(folder: string): Promise<boolean> {
   const { mode } = await stat(folder);
   return (mode & 0o001) !== 0 && (folder === dirname(folder) || isOpen(dirname(folder)));
 }

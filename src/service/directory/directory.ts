@@ -142,9 +142,12 @@ async function setUp(store: DirectoryStore, { name, password }: Administrator): 
   const valid = password ?? generated;
   const isCurrent =
     user !== undefined && (password === undefined || (await verifyPassword(user.passwordHash, password)));
-  const hash = valid === undefined || isCurrent ? undefined : await hashPassword(valid);
+  const first =
+    valid === undefined || isCurrent
+      ? undefined
+      : { hash: await hashPassword(valid), isGenerated: generated !== undefined };
   // Another process may have created the administrator meanwhile, with a password of its own.
-  const isCreated = await store.setUp(name, hash);
+  const isCreated = await store.setUp(name, first);
   return isCreated ? generated : undefined;
 }
 

@@ -17,7 +17,8 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too.
   const queue = createQueue();
   return {
-    setUp: (administrator, hash) => setUp(lookups, administrator, hash),
+    // Nobody else can create the administrator meanwhile.
+    setUp: (administrator, password) => setUp(lookups, administrator, password?.hash),
     account: (name) => queue(() => findAccount(lookups, name)),
     nameOf: (id) => queue(() => findName(lookups, id)),
     effectiveGroups: (name) => queue(() => findEffectiveGroups(lookups, name)),

@@ -1,9 +1,10 @@
+import { randomUUID } from "node:crypto";
 import type { Connection } from "#duckdb/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { openTransfers, stageLines } from "#service/transfers.ts";
 import { DirectoryChangedError, lastingGroups } from "./store.ts";
-import type { Account, DirectoryStore } from "./store.ts";
+import type { Account, DirectoryStore, FirstPassword } from "./store.ts";
 
 const columns = `
   name text COLLATE "C" PRIMARY KEY,
@@ -25,6 +26,8 @@ export const directorySchema: Schema = {
      CREATE TABLE IF NOT EXISTS rollcall.groups (${columns});
      CREATE TABLE IF NOT EXISTS rollcall.directory (revision bigint NOT NULL);
      INSERT INTO rollcall.directory SELECT 0 WHERE NOT EXISTS (SELECT FROM rollcall.directory)`,
+    // Says whether a commit whose answer was lost was written.
+    `CREATE TABLE IF NOT EXISTS rollcall.directory_writes (id uuid PRIMARY KEY, written_at timestamptz NOT NULL DEFAULT now())`,
   ],
 };
 
@@ -59,12 +62,18 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
     if (any === undefined) return;
     await transfers.write(connection, changesAsJson, async (path) => {
       signal.throwIfAborted();
-      await postgres.transaction((transaction) => apply(transaction, path, revision), { timeout: patience, signal });
+      const id = randomUUID();
+      await postgres.transaction((transaction) => apply(transaction, path, { id, revision }), {
+        timeout: patience,
+        signal,
+        isRepeatable: true,
+      });
     });
   }
 
   return {
-    setUp: (administrator, hash) => postgres.transaction((transaction) => setUp(transaction, administrator, hash)),
+    setUp: (administrator, password) =>
+      postgres.transaction((transaction) => setUp(transaction, administrator, password)),
     account: async (name) => {
       if (name.includes("\0")) return undefined;
       const [account] = await postgres.rows<Account>(
@@ -91,21 +100,25 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
       return new Set(rows.map((row) => row.name));
     },
     inTurn: async (work, signal) => {
-      let done: { readonly result: Awaited<ReturnType<typeof work>> } | undefined;
+      let begun: ReturnType<typeof work> | undefined;
       const turn = postgres.transaction(
         async (transaction) => {
-          await transaction.lock("user/sync");
-          done = { result: await work() };
+          // Who waited waits again when the connection was lost; who had their turn had it.
+          if (begun === undefined) {
+            await transaction.lock("user/sync");
+            begun = work();
+          }
+          await begun.catch(() => undefined);
         },
         // Others may take as long as they take.
-        { readOnly: true, timeout: 0, signal },
+        { readOnly: true, timeout: 0, signal, isRepeatable: true },
       );
       // What was done stays done if the turn itself is lost.
       await turn.catch((error: unknown) => {
-        if (done === undefined) throw error;
+        if (begun === undefined) throw error;
       });
-      if (done === undefined) throw new Error("the turn did nothing");
-      return done.result;
+      if (begun === undefined) throw new Error("the turn did nothing");
+      return begun;
     },
     read: async (connection) => {
       const revision = await postgres.transaction(
@@ -115,7 +128,7 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
           await receive(transaction, connection, "group");
           return found;
         },
-        { readOnly: true, snapshot: true, timeout: patience },
+        { readOnly: true, snapshot: true, timeout: patience, isRepeatable: true },
       );
       return { write: (signal) => write(connection, revision, signal) };
     },
@@ -133,17 +146,24 @@ async function lock(transaction: Transaction): Promise<void> {
   await transaction.lock("directory");
 }
 
-async function setUp(transaction: Transaction, administrator: string, hash: string | undefined): Promise<boolean> {
+async function setUp(
+  transaction: Transaction,
+  administrator: string,
+  password: FirstPassword | undefined,
+): Promise<boolean> {
   await lock(transaction);
   const there = await transaction.rows("SELECT FROM rollcall.users WHERE name = $1", [administrator]);
-  const exists = there.length > 0;
-  if (hash !== undefined && exists) {
-    await transaction.rows("UPDATE rollcall.users SET password_hash = $2 WHERE name = $1", [administrator, hash]);
-  } else if (hash !== undefined) {
+  const isCreated = password !== undefined && there.length === 0;
+  if (password?.isGenerated === false && !isCreated) {
+    await transaction.rows("UPDATE rollcall.users SET password_hash = $2 WHERE name = $1", [
+      administrator,
+      password.hash,
+    ]);
+  } else if (isCreated) {
     await transaction.rows(
       `INSERT INTO rollcall.users (name, display_name, group_names, created, modified, id, password_hash)
        VALUES ($1, 'Administrator', '{}', ${now}, ${now}, gen_random_uuid(), $2)`,
-      [administrator, hash],
+      [administrator, password.hash],
     );
   }
   const created = await transaction.count(
@@ -152,8 +172,8 @@ async function setUp(transaction: Transaction, administrator: string, hash: stri
      WHERE name NOT IN (SELECT name FROM rollcall.groups)`,
     [lastingGroups],
   );
-  if ((hash !== undefined && !exists) || created > 0) await countUp(transaction);
-  return hash !== undefined && !exists;
+  if (isCreated || created > 0) await countUp(transaction);
+  return isCreated;
 }
 
 async function countUp(transaction: Transaction): Promise<void> {
@@ -170,8 +190,14 @@ const changesAsJson = `
   FROM changes c LEFT JOIN desired d ON d.kind = c.kind AND d.name = c.name
   LEFT JOIN hashes h ON h.name = c.name`;
 
-async function apply(transaction: Transaction, path: string, revision: bigint): Promise<void> {
+async function apply(
+  transaction: Transaction,
+  path: string,
+  { id, revision }: { readonly id: string; readonly revision: bigint },
+): Promise<void> {
   await lock(transaction);
+  const written = await transaction.rows("SELECT FROM rollcall.directory_writes WHERE id = $1", [id]);
+  if (written.length > 0) return;
   if ((await revisionOf(transaction)) !== revision) throw new DirectoryChangedError();
   await stageLines(transaction, path);
   await transaction.run(`
@@ -195,6 +221,8 @@ async function apply(transaction: Transaction, path: string, revision: bigint): 
       FROM rollcall_changes c WHERE ${which("create")}`);
   }
   await countUp(transaction);
+  await transaction.run("DELETE FROM rollcall.directory_writes WHERE written_at < now() - INTERVAL '1 day'");
+  await transaction.rows("INSERT INTO rollcall.directory_writes (id) VALUES ($1)", [id]);
 }
 
 const none = { names: "", values: "" };

@@ -12,6 +12,13 @@ export interface Account {
   readonly passwordHash: string;
 }
 
+/** The password of the administrator at a start. */
+export interface FirstPassword {
+  readonly hash: string;
+  /** It is for an administrator who is created now, not for one whom another process has created meanwhile. */
+  readonly isGenerated: boolean;
+}
+
 /** The users and groups of one moment, on a connection of DuckDB. */
 export interface Snapshot {
   /**
@@ -27,10 +34,10 @@ export interface Snapshot {
 export interface DirectoryStore {
   /**
    * Creates the administrator and the lasting groups where they are missing, and sets the administrator's password.
-   * @param hash absent: the administrator exists, and their password stays
+   * @param password absent: the administrator exists, and their password stays
    * @returns whether the administrator was created now
    */
-  setUp(administrator: string, hash: string | undefined): Promise<boolean>;
+  setUp(administrator: string, password: FirstPassword | undefined): Promise<boolean>;
   /** The account of a user; undefined when there is none. */
   account(name: string): Promise<Account | undefined>;
   /** The name of the user of an id; undefined when there is none any more. */

@@ -111,6 +111,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
       );
     },
     list: () => databases.use((connection) => connection.transaction(() => listTables(connection, databases.names()))),
+    revision: async () => "",
     openStage: databases.openStage,
     write: async ({ connection }, table, writing, signal) => {
       await inTurn(table, async () => {

@@ -167,6 +167,11 @@ export interface Engine {
   find(name: TableName): Promise<Table | undefined>;
   /** All tables that loads may write to, by name. */
   list(): Promise<readonly ListedTable[]>;
+  /**
+   * Changes with everything that other processes change through their engines, as soon as it is committed. Always the same
+   * where no other process can.
+   */
+  revision(): Promise<string>;
   /** Opens a stage for a load. */
   openStage(): Promise<Stage>;
   /**

@@ -32,7 +32,12 @@ export async function openEndedCycles(stored: Records): Promise<EndedCycles> {
     add: async (record) => {
       const { id, owner, outcome, started } = record;
       const ended = BigInt(Math.round(outcome?.ended ?? started));
-      await stored.run(`INSERT INTO ${table} VALUES ($1, $2, $3, $4)`, [id, owner, ended, JSON.stringify(record)]);
+      // It is added again when nobody knows whether it was.
+      await stored.run(
+        `INSERT INTO ${table} SELECT $1::VARCHAR, $2::VARCHAR, $3::BIGINT, $4::VARCHAR
+         WHERE NOT EXISTS (SELECT 1 FROM ${table} WHERE id = $1::VARCHAR)`,
+        [id, owner, ended, JSON.stringify(record)],
+      );
     },
     find: async (id) => {
       const [record] = await records("id = $1", id);

@@ -67,9 +67,9 @@ export async function openPinboards({ worker, read, timeout, maxRows }: Pinboard
     signal: AbortSignal,
   ): Promise<Shared<Answer>> => {
     const page = { offset: paging.offset ?? 0, limit: Math.min(paging.size ?? maxRows, maxRows) };
-    // A request after a change must not get the result from before it.
-    const key = JSON.stringify([worker.revision(), database, sql, page, format]);
     try {
+      // A request after a change must not get the result from before it.
+      const key = JSON.stringify([await worker.revision(), database, sql, page, format]);
       return await flights.join(key, signal, async (stop) =>
         worker.query({ database, sql, timeout, ...page }, format, stop),
       );

@@ -54,18 +54,18 @@ export function createLogin({ account, verify, nobodysHash, throttle, known, ses
     try {
       user = await verified(credentials);
     } catch (error) {
-      attempt.undecided();
+      await attempt.undecided();
       throw error;
     }
     if (user === undefined) {
-      attempt.failed();
+      await attempt.failed();
       log.warn(
         { name: shortened(name), address },
         `login of ${quote(name)} from ${address} failed: wrong name or password`,
       );
       return { outcome: "wrong" };
     }
-    attempt.succeeded();
+    await attempt.succeeded();
     await known.add(user.name, address);
     return { outcome: "opened", token: await sessions.open(user, { remembered: credentials.remembered }) };
   };

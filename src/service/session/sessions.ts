@@ -52,6 +52,9 @@ interface Session {
 /** The last uses of sessions are written at most this often, in milliseconds. */
 const writeInterval = 60_000;
 
+/** Where other processes have to know them, at least ten times in the time that ends a session, and at most this often. */
+const shortestInterval = 100;
+
 /** How long a record that other processes write too is taken for current, in milliseconds. */
 const currentFor = 500;
 
@@ -86,10 +89,15 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
   };
   for (const row of await records.rows<Row>(`SELECT * FROM ${table}`)) know(row);
   const used = new Set<string>();
+  const interval = records.areShared
+    ? Math.max(shortestInterval, Math.min(writeInterval, Math.round(idle / 10)))
+    : Math.min(writeInterval, idle);
+  // What another process has seen last may not be written yet: no session ends early for that.
+  const grace = records.areShared ? 2 * interval : 0;
 
   function hasEnded(session: Session, now: number): boolean {
     if (session.kind === "local") return false;
-    return now >= (session.kind === "remembered" ? session.opened + remembered : session.lastUsed + idle);
+    return now >= (session.kind === "remembered" ? session.opened + remembered : session.lastUsed + idle + grace);
   }
 
   /** Sessions that have ended but are still in the table, for example because the disk is full. */
@@ -115,10 +123,9 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
       for (const digest of digests) used.delete(digest);
     }
     const now = records.now();
-    // Another process may have seen a session's last use.
     await records.run(
       `DELETE FROM ${table} WHERE CASE WHEN remembered THEN opened + $1 ELSE last_used + $2 END <= $3`,
-      [BigInt(remembered), BigInt(idle), BigInt(now)],
+      [BigInt(remembered), BigInt(idle + grace), BigInt(now)],
     );
     for (const [digest, session] of sessions) {
       if (!hasEnded(session, now)) continue;
@@ -141,14 +148,11 @@ export async function openSessions({ records, idle, remembered, log }: SessionOp
 
   await writeDown();
   const writing = createQueue();
-  const timer = setInterval(
-    () => {
-      writing(writeDown).catch((error: unknown) => {
-        log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
-      });
-    },
-    Math.min(writeInterval, idle),
-  );
+  const timer = setInterval(() => {
+    writing(writeDown).catch((error: unknown) => {
+      log.warn({ err: error }, `the use of sessions could not be written down: ${messageOf(error)}`);
+    });
+  }, interval);
   timer.unref();
 
   return {

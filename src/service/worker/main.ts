@@ -70,7 +70,7 @@ async function openEngine({ engine, ...options }: WorkerSettings): Promise<Engin
     return openDuckDbEngine(options);
   }
   const { openPostgresEngine } = await import("#service/engine/postgres/postgres.ts");
-  return openPostgresEngine({ ...options, postgres: engine });
+  return openPostgresEngine({ ...options, postgres: engine, isExpected: true });
 }
 
 /** How long the databases' files may stay locked by a worker that is ending, in milliseconds. */
@@ -118,6 +118,7 @@ async function work(id: number, task: Task, state: Running): Promise<Results[key
   }
   if (kind === "find") return open.find(task.name);
   if (kind === "tables") return open.list();
+  if (kind === "revision") return open.revision();
   if (kind === "preview") return preview(task.job, open, signal);
   if (kind === "load") return load(task.job, open, signal);
   return kind === "execute"

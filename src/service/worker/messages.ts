@@ -11,6 +11,7 @@ export type Task =
   | { readonly kind: "define"; readonly sql: string; readonly origin: string }
   | { readonly kind: "find"; readonly name: TableName }
   | { readonly kind: "tables" }
+  | { readonly kind: "revision" }
   | { readonly kind: "preview"; readonly job: PreviewJob }
   | { readonly kind: "load"; readonly job: LoadJob }
   | { readonly kind: "execute"; readonly database: string | undefined; readonly sql: string; readonly file: string }
@@ -21,6 +22,7 @@ export interface Results {
   readonly define: null;
   readonly find: Table | undefined;
   readonly tables: readonly ListedTable[];
+  readonly revision: string;
   readonly preview: Preview;
   readonly load: Outcome;
   readonly execute: WrittenRows;

@@ -51,8 +51,11 @@ export interface Worker {
   execute(database: string | undefined, sql: string, signal: AbortSignal): Promise<Answer>;
   /** As `Engine.query`. The answer has to be released. @throws {UnavailableError} when it took too much memory or time */
   query(query: Query, format: Format, signal: AbortSignal): Promise<Answer>;
-  /** Changes with everything that may change the results of queries, before that is reported as done. */
-  revision(): number;
+  /**
+   * Changes with everything that may change the results of queries, before that is reported as done; half a second later, where
+   * another process did it.
+   */
+  revision(): Promise<string>;
   /** Stops what is still under way. */
   close(): Promise<void>;
 }
@@ -72,6 +75,9 @@ const longestWait = 60_000;
 
 /** How often a task is begun again after the process was lost: with queries to blame, and otherwise. */
 const attempts = { innocent: 20, suspect: 2 };
+
+/** How long the revision that other processes raise is taken for current, in milliseconds. */
+const currentFor = 500;
 
 /** For how long a query that ended the process is refused, in milliseconds: each time twice as long. */
 const pauses = { first: 30_000, longest: 15 * 60_000 };
@@ -187,6 +193,20 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
     }
   };
 
+  let elsewhere: { readonly asked: number; readonly revision: Promise<string> } | undefined;
+
+  function revisionElsewhere(): Promise<string> {
+    if (engine === "duckdb") return Promise.resolve("");
+    if (elsewhere !== undefined && performance.now() - elsewhere.asked < currentFor) return elsewhere.revision;
+    const task = { kind: "revision" } as const;
+    const asking = { asked: performance.now(), revision: repeated(task, () => worker.run(task, none)) };
+    elsewhere = asking;
+    asking.revision.catch(() => {
+      if (elsewhere === asking) elsewhere = undefined;
+    });
+    return asking.revision;
+  }
+
   // A file that cannot be opened, or a server that refuses, is reported at the start.
   if (engine !== "duckdb" || (await hasFiles(folder)))
     await worker.run({ kind: "find", name: { database: "", schema: "", table: "" } }, none);
@@ -247,7 +267,7 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
           }
         }
       }, signal),
-    revision: () => revision,
+    revision: async () => `${revision} ${await revisionElsewhere()}`,
     close: () => worker.close(),
   };
 }

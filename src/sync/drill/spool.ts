@@ -74,7 +74,11 @@ export async function openSpool(workbench: Pick<Workbench, "file">): Promise<Spo
     connection,
     recording: (each) => ({
       ...each,
-      source: { ...each.source, read: (context) => recorded(each.name, each.source.read(context)), version: undefined },
+      source: {
+        ...each.source,
+        read: (context) => recorded(each.name, each.source.read({ ...context, takeLines: undefined })),
+        version: undefined,
+      },
     }),
     failure: (source) => failures.get(source),
     replay: (source) => bodies(connection, `source = ${literal(source)}`),

@@ -170,7 +170,8 @@ export function readSources(
         counted[what] = amount;
       },
     };
-    return { name, optional, uniqueIds: source.uniqueIds, records: source.read(context) };
+    const records: OpenSource["records"] = (takeLines) => source.read({ ...context, takeLines });
+    return { name, optional, uniqueIds: source.uniqueIds, records };
   };
   return assemble(connection, sources.map(open), rules, {
     signal,

@@ -281,3 +281,106 @@ test("a table that was changed after it was found is not written", async () => {
   await engine.close();
   await rm(folder, { recursive: true });
 });
+
+test("a process learns what another has changed, when it is committed, and of nothing else", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+  const url = await server.createDatabase();
+  const [one, other] = [await openAt(url, folder), await openAt(url, folder)];
+  const seen = [await other.revision()];
+  const changed = async (): Promise<boolean> => {
+    const revision = await other.revision();
+    const isNew = !seen.includes(revision);
+    seen.push(revision);
+    return isNew;
+  };
+  const tables = "CREATE SCHEMA IF NOT EXISTS shop; CREATE TABLE IF NOT EXISTS shop.t (a INTEGER)";
+  await one.define(tables, "tables.sql");
+  expect(await changed()).toBe(true);
+  await one.define(tables, "tables.sql");
+  expect(await changed()).toBe(false);
+  for (const sql of [
+    "INSERT INTO t VALUES (1)",
+    "WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x",
+    "DROP TABLE t",
+  ]) {
+    await executed(one, "shop", sql, never);
+    expect(await changed(), sql).toBe(true);
+  }
+  for (const sql of ["SELECT 1", "SET TRANSACTION READ ONLY; SELECT 1"]) {
+    await executed(one, "shop", sql, never);
+    expect(await changed(), sql).toBe(false);
+  }
+  await expect(executed(one, "shop", "CREATE TABLE t (a INTEGER); SELECT nonsense", never)).rejects.toThrow("nonsense");
+  expect(await changed()).toBe(false);
+  await one.define(tables, "tables.sql");
+  expect(await changed()).toBe(true);
+  for (const empty of [false, true]) {
+    await loadRows(one, "t", "SELECT 1 AS a", empty, `load ${empty}`);
+    expect(await changed()).toBe(true);
+  }
+  await pageOf(one, { database: "shop", sql: "SELECT * FROM t", limit: 1, timeout: 60_000 }, never);
+  expect(await changed()).toBe(false);
+  // A load that is being written hides from nobody that another one is over.
+  await one.define("CREATE TABLE IF NOT EXISTS shop.u (a INTEGER)", "tables.sql");
+  expect(await changed()).toBe(true);
+  const client = await server.connect(new URL(url).pathname.slice(1));
+  await client.query("BEGIN; SELECT * FROM rollcall.revisions WHERE part LIKE 'table %' FOR UPDATE");
+  await loadRows(one, "u", "SELECT 1 AS a", false, "beside");
+  expect(await changed()).toBe(true);
+  await client.query("ROLLBACK");
+  await client.end();
+  await one.close();
+  await other.close();
+  await rm(folder, { recursive: true });
+});
+
+describe("tables.sql", () => {
+  const tables = `
+    CREATE SCHEMA IF NOT EXISTS shop; CREATE TABLE IF NOT EXISTS shop.t (a INTEGER PRIMARY KEY);
+    CREATE TABLE IF NOT EXISTS shop.u (a INTEGER REFERENCES shop.t); CREATE INDEX IF NOT EXISTS u_a ON shop.u (a);
+    ALTER TABLE shop.t ADD COLUMN IF NOT EXISTS b INTEGER; CREATE OR REPLACE VIEW shop.v AS SELECT a FROM shop.t;
+    COMMENT ON TABLE shop.t IS 'it'`;
+
+  test("is applied by several processes that start at the same moment", async () => {
+    for (let round = 0; round < 3; round++) {
+      const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+      const url = await server.createDatabase();
+      const start = async (node: number): Promise<Engine> => {
+        const engine = await openAt(url, join(folder, `node ${node}`));
+        await engine.define(tables, "tables.sql");
+        return engine;
+      };
+      for (let time = 0; time < 2; time++) {
+        const engines = await Promise.all([1, 2, 3].map(start));
+        const found = await engines[0]?.find({ database: "shop", schema: "core_default_schema", table: "t" });
+        expect(found?.columns.map(({ name }) => name)).toEqual(["a", "b"]);
+        await Promise.all(engines.map((engine) => engine.close()));
+      }
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  test("waits for a load without keeping readers out, and gives way where each waits for the other", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "rollcall-engine-"));
+    const url = await server.createDatabase();
+    const engine = await openAt(url, folder);
+    await engine.define(tables, "tables.sql");
+    const client = await server.connect(new URL(url).pathname.slice(1));
+    await client.query("BEGIN; LOCK TABLE shop.t IN ROW EXCLUSIVE MODE");
+    let isDefined = false;
+    const defining = engine.define(tables, "tables.sql").finally(() => (isDefined = true));
+    const waiting = "SELECT count(*)::integer AS n FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'";
+    const isWaiting = async (): Promise<boolean> => (await client.query<{ n: number }>(waiting)).rows[0]?.n === 1;
+    await expect.poll(isWaiting, { interval: 10 }).toBe(true);
+    const query = { database: "shop", sql: "SELECT count(*) FROM t", limit: 1, timeout: 600_000 };
+    expect((await pageOf(engine, query, never)).rows).toEqual([[0]]);
+    expect(isDefined).toBe(false);
+    // It has one table and wants the other; with this one it is the other way round.
+    await client.query("ROLLBACK; BEGIN; LOCK TABLE shop.u IN ROW EXCLUSIVE MODE");
+    await client.query("LOCK TABLE shop.t IN ROW EXCLUSIVE MODE; COMMIT");
+    await defining;
+    await client.end();
+    await engine.close();
+    await rm(folder, { recursive: true });
+  });
+});

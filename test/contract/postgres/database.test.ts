@@ -14,6 +14,7 @@ import type { Schema } from "#postgres/migrations.ts";
 import { postgres as options } from "#postgres/options.ts";
 import { makeAuthority, makeCertificate } from "../../support/certificates.ts";
 import { startPostgres } from "../../support/postgres.ts";
+import { startProxy } from "../../support/proxy.ts";
 import type { PostgresServer } from "../../support/postgres.ts";
 
 let server: PostgresServer;
@@ -311,11 +312,58 @@ describe("a server that is away, or refuses", () => {
     await rm(folder, { recursive: true });
   });
 
-  test("a restarted server is found again", async () => {
-    expect(await postgres.rows("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  test("a server that was there is waited for, and found again", async () => {
+    const [patient, hasty] = [await open(url), await openPostgres(options.parse({ postgres: url }), { patience: 0 })];
+    for (const each of [patient, hasty]) expect(await each.rows("SELECT 1 AS one")).toEqual([{ one: 1 }]);
     await server.halt();
-    expect(await thrown(postgres.rows("SELECT 1"))).toMatchObject({ name: "UnavailableError" });
+    expect(await thrown(hasty.rows("SELECT 1"))).toMatchObject({ name: "UnavailableError" });
+    const waiting = [patient.rows("SELECT 1 AS one"), patient.transaction((each) => each.rows("SELECT 1 AS one"))];
     await server.start();
-    expect(await postgres.rows("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    expect(await Promise.all(waiting)).toEqual([[{ one: 1 }], [{ one: 1 }]]);
+    expect(await hasty.rows("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    await Promise.all([patient.close(), hasty.close()]);
+  });
+
+  test("only what can be done twice is done again when its connection is lost", async () => {
+    await postgres.rows("CREATE TABLE attempts (n integer PRIMARY KEY)");
+    // After this commit the connection is lost, as in a failover: nobody is told of it.
+    const ending = "SELECT pg_terminate_backend(pg_backend_pid())";
+    const one = await open(url, { poolSize: 1 });
+    let runs = 0;
+    const lose = (isRepeatable: boolean): Promise<number> =>
+      one.transaction(
+        async (transaction) => {
+          runs += 1;
+          if (runs % 2 === 1) await transaction.rows(ending);
+          return runs;
+        },
+        { isRepeatable },
+      );
+    expect(await lose(true)).toBe(2);
+    expect(await thrown(lose(false))).toMatchObject({ name: "UnavailableError" });
+    expect(runs).toBe(3);
+    const insert = `WITH gone AS MATERIALIZED (SELECT count(*) FROM attempts), row AS (INSERT INTO attempts VALUES (1))
+      SELECT pg_terminate_backend(pg_backend_pid()) FROM gone`;
+    expect(await thrown(one.rows(insert))).toMatchObject({ name: "UnavailableError" });
+    await one.close();
+  });
+
+  test("a host that answers no more is left for another, whatever is under way", async () => {
+    let isStalled = false;
+    const proxy = await startProxy(`http://127.0.0.1:${server.port}`, {
+      before: () => (isStalled ? new Promise(() => undefined) : Promise.resolve()),
+    });
+    const at = url.replace("@127.0.0.1:", `@${new URL(proxy.url).host},127.0.0.1:`);
+    const both = await openPostgres(options.parse({ postgres: at }), { watchInterval: 100 });
+    const hosts = "SELECT count(*) AS n FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    expect(await both.rows(hosts)).toEqual([{ n: 1n }]);
+    const stalled = both.transaction(async (transaction) => {
+      isStalled = true;
+      return transaction.rows("SELECT 1");
+    });
+    expect(await thrown(stalled)).toMatchObject({ name: "UnavailableError" });
+    expect(await both.rows(hosts)).toEqual([{ n: 1n }]);
+    await proxy.close();
+    await both.close();
   });
 });

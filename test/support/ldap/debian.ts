@@ -29,7 +29,7 @@ export function debianPackages(name: string, marker: string, packages: readonly 
 }
 
 /** Why the packages are unavailable here; undefined if they are available. With `CI=true` it throws instead. */
-export async function missing(packages: Promise<Unpacked>): Promise<string | undefined> {
+export async function missing(packages: Promise<unknown>): Promise<string | undefined> {
   const reason = await packages.then(
     () => undefined,
     (error: unknown) => (error instanceof Error ? error.message.split("\n")[0] : String(error)),

@@ -48,6 +48,12 @@ test.each([
     "{ postgres: 'postgres://u:hush@h/d?sslmode=on' }",
     "service.engine.postgres: sslmode is verify-full, verify-ca, require or disable",
   ],
+  ["{ postgres: 'postgres://u:hush@h,/d' }", 'service.engine.postgres: the URL has "" among its hosts'],
+  ["{ postgres: 'postgres://u:hush@h,i:x/d' }", 'service.engine.postgres: the URL has "i:x" among its hosts'],
+  [
+    "{ postgres: 'postgres://u:hush@h,i/d?host=/run' }",
+    "service.engine.postgres: the URL has several hosts, and `host`",
+  ],
   ["{ postgres: 'postgres://u:hush@h/d?sslrootcert=x' }", "service.engine.postgres: write `sslrootcert` as a key"],
   ["{ postgres: 'postgres://u:hush@h/d?options=-c' }", 'service.engine.postgres: the URL has the parameter "options"'],
   [
@@ -72,15 +78,33 @@ test.each([
 test.each([
   [
     "postgres://u:p%40ss@db.example.com/d",
-    { host: "db.example.com", port: 5432, password: "p@ss", sslmode: "verify-full" },
+    { hosts: [{ host: "db.example.com", port: 5432 }], password: "p@ss", sslmode: "verify-full" },
   ],
-  ["postgresql://u@localhost:6432/d", { host: "localhost", port: 6432, password: undefined, sslmode: "disable" }],
+  [
+    "postgresql://u@localhost:6432/d",
+    { hosts: [{ host: "localhost", port: 6432 }], password: undefined, sslmode: "disable" },
+  ],
   ["postgres://u:p@127.0.0.1/d?sslmode=require", { sslmode: "require", place: "127.0.0.1:5432/d" }],
   [
     "postgres://u:p@[fd00::1]/d%20b?application_name=x",
-    { host: "fd00::1", database: "d b", applicationName: "x", place: "[fd00::1]:5432/d b" },
+    { hosts: [{ host: "fd00::1", port: 5432 }], database: "d b", applicationName: "x", place: "[fd00::1]:5432/d b" },
   ],
-  ["postgres://u@localhost/d?host=/run/postgresql", { host: "/run/postgresql", sslmode: "disable" }],
+  ["postgres://u@localhost/d?host=/run/postgresql", { hosts: [{ host: "/run/postgresql" }], sslmode: "disable" }],
+  [
+    "postgres://u:p@db1:5433,[fd00::1],localhost/d?application_name=a,b",
+    {
+      hosts: [
+        { host: "db1", port: 5433 },
+        { host: "fd00::1", port: 5432 },
+        { host: "localhost", port: 5432 },
+      ],
+      password: "p",
+      applicationName: "a,b",
+      sslmode: "verify-full",
+      place: "db1:5433,[fd00::1]:5432,localhost:5432/d",
+    },
+  ],
+  ["postgres://u@localhost,127.0.0.1:6/d", { sslmode: "disable" }],
 ])("%s", (url, parts) => {
   expect(parseAddress(url)).toMatchObject(parts);
 });

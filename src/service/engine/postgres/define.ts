@@ -1,11 +1,13 @@
-import { InputError, RollcallError } from "#errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { InputError, RollcallError, UnavailableError } from "#errors.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
-import { inputError } from "#postgres/errors.ts";
+import { inputError, sqlState } from "#postgres/errors.ts";
 import { hasWords, nameAt, splitStatements } from "#service/engine/statements.ts";
 import type { Statement, Token } from "#service/engine/statements.ts";
 import { meant, placeOf, qualified, readNamespaces } from "./names.ts";
 import type { Naming } from "./names.ts";
+import { raiseRevisionOfWriter } from "./revisions.ts";
 import { columnsOf } from "./tables.ts";
 
 const forms =
@@ -26,14 +28,45 @@ const repeatable = new Set([
 ]);
 
 /**
- * Runs a definition, PostgreSQL's own SQL, in one transaction; one process does so at a time.
+ * How long to wait for a table that others use, in milliseconds: everybody else who wants it waits behind. Each attempt waits
+ * twice as long as the one before, and the first gives up before PostgreSQL looks for a deadlock, which may end the others.
+ */
+const waits = { first: 500, longest: 30_000, all: 10 * 60_000 };
+
+/**
+ * Runs a definition, PostgreSQL's own SQL, in one transaction; one process does so at a time. Where a table is in use, it
+ * gives back what it has and begins again.
  * @throws {InputError} with every problem as `origin:line: …`; then nothing was made
  */
 export async function define(postgres: Postgres, sql: string, origin: string, naming: Naming): Promise<void> {
+  const until = performance.now() + waits.all;
+  for (let wait = waits.first; ; wait = Math.min(2 * wait, waits.longest)) {
+    try {
+      return await defineOnce(postgres, sql, origin, naming, wait);
+    } catch (error) {
+      const state = error instanceof UnavailableError ? sqlState(error.cause) : undefined;
+      const isInUse = state === lockNotAvailable || state === deadlock;
+      if (!isInUse || performance.now() > until) throw error;
+    }
+    await delay(waits.first);
+  }
+}
+
+const lockNotAvailable = "55P03";
+const deadlock = "40P01";
+
+/** @param wait for each table, in milliseconds */
+async function defineOnce(
+  postgres: Postgres,
+  sql: string,
+  origin: string,
+  naming: Naming,
+  wait: number,
+): Promise<void> {
   await postgres.transaction(async (transaction) => {
     await transaction.lock("tables");
     // A table that is named without a schema belongs to no database.
-    await transaction.run("SET LOCAL search_path = ''");
+    await transaction.run(`SET LOCAL search_path = ''; SET LOCAL lock_timeout = ${wait}`);
     const problems: string[] = [];
     for (const statement of splitStatements(sql)) {
       await transaction.run("SAVEPOINT before_statement");
@@ -48,7 +81,7 @@ export async function define(postgres: Postgres, sql: string, origin: string, na
       }
     }
     const [first] = problems;
-    if (first === undefined) return;
+    if (first === undefined) return raiseRevisionOfWriter(transaction, "tables");
     throw new InputError(problems.length === 1 ? first : `${origin} has ${problems.length} problems`, { problems });
   });
 }

@@ -19,6 +19,7 @@ import { execute } from "./execute.ts";
 import { meant, readNamespaces, schemasOf, usualNaming } from "./names.ts";
 import type { Naming } from "./names.ts";
 import { readPage } from "./query.ts";
+import { raiseRevisionOfWriter, readRevision, revisionsTable } from "./revisions.ts";
 import { findTable, listTables } from "./tables.ts";
 import { textSettings } from "./values.ts";
 import { writeTable } from "./write.ts";
@@ -35,9 +36,11 @@ export interface PostgresEngineOptions {
   readonly schemaAliases?: Readonly<Record<string, string>>;
   /** The folders that loads read and write. */
   readonly files?: readonly string[];
+  /** Whether a server that is away is waited for: it was there when the service began. */
+  readonly isExpected?: boolean;
 }
 
-/** What a load leaves beside its rows (A.24). */
+/** What a load leaves beside its rows (A.24), and what tells other processes of it. */
 const schema: Schema = {
   part: "loads",
   migrations: [
@@ -45,6 +48,7 @@ const schema: Schema = {
       load text PRIMARY KEY,
       written_at timestamptz NOT NULL DEFAULT now()
     )`,
+    revisionsTable,
   ],
 };
 
@@ -54,7 +58,7 @@ const schema: Schema = {
  *   does not let this user in
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<Engine> {
-  const postgres = await openPostgres(options.postgres);
+  const postgres = await openPostgres(options.postgres, { isExpected: options.isExpected });
   try {
     await migrate(postgres, [schema]);
     await postgres.rows("DELETE FROM rollcall.loads WHERE written_at < now() - INTERVAL '60 days'");
@@ -99,12 +103,18 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
           const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name, namespaces);
           // A table that is named without a schema belongs to no database then.
           await transaction.run(`SET LOCAL search_path = ${database === undefined ? "''" : identifier(database)}`);
-          return execute(transaction, sql, naming, sink);
+          const rows = await execute(transaction, sql, naming, sink);
+          // The statements may have taken another role.
+          await transaction.run("RESET ROLE");
+          await raiseRevisionOfWriter(transaction, "sql");
+          return rows;
         },
         { timeout: 0, signal, settings: textSettings },
       ),
     find: async (name) => (await findTable(postgres, name, naming))?.table,
-    list: () => postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true }),
+    revision: () => readRevision(postgres),
+    list: () =>
+      postgres.transaction((transaction) => listTables(transaction, naming), { readOnly: true, isRepeatable: true }),
     openStage: createStages(instance),
     write: (stage, table, writing, signal) =>
       tables([table.database, table.schema, table.name].join("\0").toLowerCase(), async () => {
@@ -142,6 +152,7 @@ async function engineOf(postgres: Postgres, options: PostgresEngineOptions): Pro
               // The server stops it even if this process does not come to it.
               {
                 signal: limited,
+                isRepeatable: true,
                 timeout: query.timeout + 1_000,
                 settings: { ...textSettings, cursor_tuple_fraction: "1" },
               },

@@ -11,6 +11,7 @@ import { latest } from "#service/engine/stage.ts";
 import { copyOf } from "./copy.ts";
 import { qualified } from "./names.ts";
 import type { Naming } from "./names.ts";
+import { raiseRevision } from "./revisions.ts";
 import { findTable } from "./tables.ts";
 
 /** How long a load waits for a server that went away: a failover takes some seconds. In milliseconds. */
@@ -52,8 +53,9 @@ async function writeOnce(
 ): Promise<void> {
   const { database, schema, name, columns, primaryKey } = table;
   const work = async (transaction: Transaction): Promise<void> => {
+    const part = `table ${database}.${schema}.${name}`.toLowerCase();
     // Loads of other processes too write to a table one at a time: two would conflict over its keys.
-    await transaction.lock(`table ${database}.${schema}.${name}`.toLowerCase());
+    await transaction.lock(part);
     const written = await transaction.rows("SELECT load FROM rollcall.loads WHERE load = $1", [load]);
     if (written.length > 0) {
       // This time `accepted` was not read, so its number of rows is not known; after a lost commit it is ours.
@@ -64,11 +66,11 @@ async function writeOnce(
     if (found === undefined) throw new TableChangedError(table);
     const target = qualified(found.namespace, name);
     // From here on nobody changes its columns; so they are read again.
-    await transaction.run(`SELECT 1 FROM ${target} LIMIT 0`);
+    const present = await transaction.rows(`SELECT 1 FROM ${target} LIMIT 1`);
     const now = await findTable(transaction, { database, schema, table: name }, naming);
     if (!isDeepStrictEqual(now?.table, table)) throw new TableChangedError(table);
     if (empty) await transaction.run(`DELETE FROM ${target}`);
-    const isUpsert = primaryKey.length > 0 && !empty;
+    const isUpsert = primaryKey.length > 0 && !empty && present.length > 0;
     const list = columns.map((column) => identifier(column.name)).join(", ");
     if (isUpsert) await transaction.run(`CREATE TEMPORARY TABLE ${staged} (LIKE ${target}) ON COMMIT DROP`);
     const copied = await interruptible(connection, signal, async () => {
@@ -82,6 +84,7 @@ async function writeOnce(
     if (rows !== undefined && copied !== rows) throw new Error(`${copied} rows instead of ${rows}`);
     if (isUpsert) await transaction.run(upsert(target, list, table));
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
+    await raiseRevision(transaction, part);
   };
   await postgres.transaction(
     (transaction) =>

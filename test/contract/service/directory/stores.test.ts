@@ -10,6 +10,7 @@ import { migrate } from "#postgres/migrations.ts";
 import { openDirectory } from "#service/directory/directory.ts";
 import type { OpenedDirectory } from "#service/directory/directory.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
+import { verifyPassword } from "#service/directory/passwords.ts";
 import { directorySchema, openPostgresStore } from "#service/directory/postgres.ts";
 import type { DirectoryStore } from "#service/directory/store.ts";
 import { createProgress } from "#service/progress.ts";
@@ -125,6 +126,30 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     expect(after?.passwordHash).not.toBe(before?.passwordHash);
     expect(await listed()).toEqual(all);
   });
+
+  test.runIf(engine === "PostgreSQL")(
+    "0.7 several first starts at once print one password, which is right",
+    async () => {
+      const { close, open } = await engines.PostgreSQL(database, folder);
+      const starts = await Promise.all(
+        [1, 2, 3].map(async (node) =>
+          openDirectory({
+            store: await open(),
+            database,
+            folder: join(folder, `first start ${node}`),
+            administrator: { name: "admin" },
+            progress: createProgress(),
+          }),
+        ),
+      );
+      const [printed, ...more] = starts.map(({ generatedPassword }) => generatedPassword).filter(Boolean);
+      expect(more).toEqual([]);
+      const account = await starts[0]?.account("admin");
+      expect(await verifyPassword(account?.passwordHash ?? "", printed ?? "")).toBe(true);
+      await Promise.all(starts.map((directory) => directory.close()));
+      await close();
+    },
+  );
 
   test("4.2 a list is what there is then, and the answer says what that changed", async () => {
     const hostile = `a\0b"b\\c'd\u001f\u001e\n\r\t\\.\u0085\u{1F600}\u2028<script>`;

@@ -1,3 +1,4 @@
+import { parse } from "csv-parse/sync";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { InputError } from "#errors.ts";
@@ -67,6 +68,31 @@ test("reads any rows in any dialect and any pieces, each from its line", async (
         expect(await read(cut(text, size), { ...comma, delimiter, quote })).toEqual(expected);
       },
     ),
+  );
+});
+
+test("reads any text as csv-parse does, wherever quotes begin", async () => {
+  const character = fc.oneof(
+    { weight: 20, arbitrary: fc.constantFrom("a", "ü", ",", " ", "\n", "\r\n") },
+    fc.constantFrom('"', '"b"', "\r", "\u{2028}"),
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.string({ unit: character, maxLength: 40 }),
+      fc.integer({ min: 1, max: 9 }),
+      async (text, size) => {
+        const options = { record_delimiter: ["\r\n", "\n", "\r"], relax_column_count: true };
+        let expected: readonly string[][] | undefined;
+        try {
+          expected = parse(text, options).filter((fields) => fields.length !== 1 || fields[0] !== "");
+        } catch {
+          expected = undefined;
+        }
+        const found = await read(cut(text, size)).catch(() => undefined);
+        expect(found?.map(({ fields }) => fields)).toEqual(expected);
+      },
+    ),
+    { numRuns: 1_000 },
   );
 });
 

@@ -1,27 +1,50 @@
-import { describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { createThrottle } from "#http/throttle.ts";
-import type { Throttle } from "#http/throttle.ts";
+import type { Throttle, ThrottleOptions } from "#http/throttle.ts";
+import { openPostgres } from "#postgres/database.ts";
+import type { Postgres } from "#postgres/database.ts";
+import { migrate } from "#postgres/migrations.ts";
+import { openPostgresRecords, recordsSchema } from "#service/records.ts";
+import type { Records } from "#service/records.ts";
+import { createPostgresThrottle, throttleSchema } from "#service/session/postgres-throttle.ts";
+import { startPostgres } from "../../support/postgres.ts";
+import type { PostgresServer } from "../../support/postgres.ts";
+
+/** One suite for everything that counts failed logins. */
 
 const minute = 60_000;
 
-function setUp(known: readonly string[] = []): { throttle: Throttle; clock: { time: number } } {
-  const clock = { time: 1_000_000 };
-  const throttle = createThrottle({
-    attempts: 10,
-    window: 5 * minute,
-    lockout: 5 * minute,
-    isKnown: (name, address) => known.includes(`${name}@${address}`),
-    now: () => clock.time,
-  });
-  return { throttle, clock };
-}
+let server: PostgresServer;
+let postgres: Postgres;
+let records: Records;
+beforeAll(async () => {
+  server = await startPostgres();
+  postgres = await openPostgres({ postgres: await server.createDatabase(), poolSize: 6, statementTimeout: minute });
+  await migrate(postgres, [recordsSchema, throttleSchema]);
+  records = await openPostgresRecords(postgres);
+});
+afterAll(async () => {
+  records.close();
+  await postgres.close();
+  await server.stop();
+});
+afterEach(() => postgres.rows("TRUNCATE rollcall.failed_logins"));
+
+const implementations = {
+  "in memory": (options: ThrottleOptions) => createThrottle(options),
+  "three processes on PostgreSQL": ({ now, ...options }: ThrottleOptions) => {
+    const throttles = [1, 2, 3].map(() => createPostgresThrottle({ ...options, records: { ...records, now } }));
+    let turn = 0;
+    return { begin: (...login) => throttles[turn++ % 3]!.begin(...login) } satisfies Throttle;
+  },
+};
 
 /** Logs in with a wrong password so many times. Returns in how many seconds to come back, when it was refused. */
 async function fail(throttle: Throttle, name: string, address: string, times: number): Promise<number | undefined> {
   for (let time = 0; time < times; time++) {
     const attempt = await throttle.begin(name, address);
     if ("retryAfter" in attempt) return attempt.retryAfter;
-    attempt.failed();
+    await attempt.failed();
   }
   return undefined;
 }
@@ -29,11 +52,24 @@ async function fail(throttle: Throttle, name: string, address: string, times: nu
 async function succeed(throttle: Throttle, name: string, address: string): Promise<number | undefined> {
   const attempt = await throttle.begin(name, address);
   if ("retryAfter" in attempt) return attempt.retryAfter;
-  attempt.succeeded();
+  await attempt.succeeded();
   return undefined;
 }
 
-describe("0.8", () => {
+describe.each(["in memory", "three processes on PostgreSQL"] as const)("0.8 %s", (implementation) => {
+  function setUp(known: readonly string[] = [], capacity?: number): { throttle: Throttle; clock: { time: number } } {
+    const clock = { time: 1_000_000 };
+    const throttle = implementations[implementation]({
+      attempts: 10,
+      window: 5 * minute,
+      lockout: 5 * minute,
+      isKnown: (name, address) => known.includes(`${name}@${address}`),
+      now: () => clock.time,
+      capacity,
+    });
+    return { throttle, clock };
+  }
+
   test("the eleventh login of a pair is refused for five minutes, the right password too", async () => {
     const { throttle, clock } = setUp();
     expect(await fail(throttle, "ada", "10.0.0.1", 10)).toBeUndefined();
@@ -116,7 +152,7 @@ describe("0.8", () => {
         const attempt = await throttle.begin("ada", "10.0.0.1");
         if ("retryAfter" in attempt) return "refused";
         await Promise.resolve();
-        attempt.failed();
+        await attempt.failed();
         return "failed";
       }),
     );
@@ -130,7 +166,7 @@ describe("0.8", () => {
         const attempt = await throttle.begin("ada", "10.0.0.1");
         if ("retryAfter" in attempt) return "refused";
         await Promise.resolve();
-        attempt.succeeded();
+        await attempt.succeeded();
         return "succeeded";
       }),
     );
@@ -142,17 +178,79 @@ describe("0.8", () => {
     for (let index = 0; index < 30; index++) {
       const attempt = await throttle.begin("ada", "10.0.0.1");
       if ("retryAfter" in attempt) throw new Error("refused");
-      attempt.undecided();
+      await attempt.undecided();
     }
     expect(await succeed(throttle, "ada", "10.0.0.1")).toBeUndefined();
   });
 
   test("what has not been seen for longest is forgotten: nobody can fill the memory", async () => {
-    const { throttle } = setUp();
+    const { throttle, clock } = setUp([], 50);
     await fail(throttle, "ada", "10.0.0.1", 9);
-    for (let index = 0; index < 20_000; index++) await fail(throttle, `u${index}`, `address ${index}`, 1);
+    for (let index = 0; index < 200; index++) {
+      clock.time += 1;
+      await fail(throttle, `u${index}`, `address ${index}`, 1);
+    }
     expect(await fail(throttle, "ada", "10.0.0.1", 9)).toBeUndefined();
     await fail(throttle, "ada", "10.0.0.1", 1);
     expect(await succeed(throttle, "ada", "10.0.0.1")).toBe(300);
+  });
+});
+
+describe("0.8 on PostgreSQL", () => {
+  const setUp = (
+    more: Partial<ThrottleOptions> = {},
+  ): { throttle: Throttle; clock: { time: number }; asked: string[] } => {
+    const clock = { time: 1_000_000 };
+    const asked: string[] = [];
+    const rows: Records["rows"] = (sql, values) => {
+      asked.push(sql);
+      return records.rows(sql, values);
+    };
+    const throttle = createPostgresThrottle({
+      attempts: 10,
+      window: 5 * minute,
+      lockout: 5 * minute,
+      isKnown: () => false,
+      ...more,
+      records: { ...records, rows, now: () => clock.time },
+    });
+    return { throttle, clock, asked };
+  };
+
+  test("what is refused asks the database once in each process", async () => {
+    const [first, second] = [setUp(), setUp()];
+    await fail(first.throttle, "ada", "10.0.0.1", 10);
+    for (const { throttle, asked } of [first, second]) {
+      const before = asked.length;
+      for (let time = 0; time < 20; time++) expect(await succeed(throttle, "ada", "10.0.0.1")).toBe(300);
+      expect(asked.length - before).toBe(throttle === first.throttle ? 0 : 1);
+    }
+  });
+
+  test("what a process was checking when it died counts for two minutes", async () => {
+    const [dead, alive] = [setUp(), setUp()];
+    for (let time = 0; time < 10; time++) await dead.throttle.begin("ada", "10.0.0.1");
+    let isOver = false;
+    const waiting = succeed(alive.throttle, "ada", "10.0.0.1").finally(() => (isOver = true));
+    const before = alive.asked.length;
+    await expect.poll(() => alive.asked.length).toBeGreaterThan(before + 2);
+    expect(isOver).toBe(false);
+    alive.clock.time += 2 * minute + 1;
+    expect(await waiting).toBeUndefined();
+  });
+
+  test("a flood of names and addresses fills no more than the capacity, and goes when it is old", async () => {
+    const { throttle, clock } = setUp({ capacity: 40 });
+    const count = async (): Promise<number> => {
+      const [found] = await postgres.rows<{ n: bigint }>("SELECT count(*) AS n FROM rollcall.failed_logins");
+      return Number(found?.n);
+    };
+    for (let index = 0; index < 200; index++) await fail(throttle, `name ${index}`, `address ${index}`, 1);
+    // Three of each login; it looks again after every second one.
+    expect(await count()).toBeLessThanOrEqual(3 * 40 + 3 * 2);
+    expect(await count()).toBeGreaterThanOrEqual(3 * 40);
+    clock.time += 5 * minute;
+    await succeed(throttle, "ada", "10.0.0.1");
+    expect(await count()).toBe(3);
   });
 });

@@ -1,0 +1,196 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { Client, Pool } from "pg";
+import type { ClientBase, ClientConfig, Connection, PoolClient } from "pg";
+import { isAway, meaningOf, StandbyError } from "./errors.ts";
+
+/** A connection to the primary. */
+export interface Reached {
+  readonly client: PoolClient;
+  /** Where it leads. */
+  readonly config: ClientConfig;
+}
+
+/** The server that writes, whichever of the hosts it is. */
+export interface Primary {
+  /**
+   * A connection, which the caller gives back with `release`. Tries each host once.
+   * @throws what `meaningOf` says
+   */
+  connect(): Promise<Reached>;
+  /**
+   * Runs `attempt` until the server answers: a server that was there is waited for, for half a minute from the moment on that it
+   * was missed.
+   * @param mayRepeat whether another attempt cannot do anything twice; called when one has failed because the server is away
+   * @throws what `meaningOf` says; the signal's reason
+   */
+  patiently<Result>(
+    attempt: () => Promise<Result>,
+    mayRepeat?: (error: unknown) => boolean,
+    signal?: AbortSignal,
+  ): Promise<Result>;
+  close(): Promise<void>;
+}
+
+export interface PrimaryOptions {
+  /** One for each host, in the order in which they are tried. */
+  readonly configs: readonly ClientConfig[];
+  readonly poolSize: number;
+  /** What messages call it. */
+  readonly place: string;
+  readonly waiting: Waiting;
+}
+
+/** How long to wait for a server, in milliseconds. */
+export interface Waiting {
+  /** Whether the server is waited for even before it was there. Default: no, so that a wrong URL is told at once. */
+  readonly isExpected?: boolean | undefined;
+  /** How long a server is waited for that was there. With Patroni's usual settings a failover takes less than the default of 30 s. */
+  readonly patience?: number | undefined;
+  /**
+   * A server that disappears with its machine closes no connection. When somebody has waited for an answer this long, another
+   * connection is tried as often; when two fail in a row, all are given up. Default: 5 s.
+   */
+  readonly watchInterval?: number | undefined;
+}
+
+/** Between two attempts, in milliseconds. */
+const pause = 200;
+
+/** How long to wait for a connection, in milliseconds: for the server, and for others to give one back. */
+export const connectTimeout = 15_000;
+
+/** So many connections in a row that fail tell that a server is lost. */
+const failuresOfLost = 2;
+
+interface Host {
+  readonly config: ClientConfig;
+  readonly pool: Pool;
+  /** All open connections. */
+  readonly clients: Set<ClientBase>;
+  /** Those in use, and since when. */
+  readonly inUse: Map<ClientBase, number>;
+  failures: number;
+}
+
+export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOptions): Primary {
+  const { isExpected = false, patience = 30_000, watchInterval = 5_000 } = waiting;
+  const hosts = configs.map((config) => openHost(config, poolSize));
+  const checked = new WeakSet<ClientBase>();
+  let current = 0;
+  /** When it was missed first, on the clock of `performance`; undefined: it is there. */
+  let missed: number | undefined;
+  let wasThere = isExpected;
+
+  async function connectTo(host: Host): Promise<Reached> {
+    const client = await host.pool.connect();
+    host.inUse.set(client, performance.now());
+    if (checked.has(client)) return { client, config: host.config };
+    try {
+      // A server becomes a standby only by a restart, which ends its connections.
+      const { rows } = await client.query<{ standby: boolean }>(
+        Object.assign({ text: "SELECT pg_is_in_recovery() AS standby", values: [] }, { query_timeout: connectTimeout }),
+      );
+      if (rows[0]?.standby === true) throw new StandbyError();
+      checked.add(client);
+      wasThere = true;
+      return { client, config: host.config };
+    } catch (error) {
+      client.release(true);
+      throw error;
+    }
+  }
+
+  async function connect(): Promise<Reached> {
+    let problem: unknown;
+    for (const host of inTurn(hosts, current)) {
+      try {
+        const reached = await connectTo(host);
+        current = hosts.indexOf(host);
+        return reached;
+      } catch (error) {
+        problem = meaningOf(error, place);
+        if (!isAway(problem)) break;
+      }
+    }
+    throw problem;
+  }
+
+  const watch = async (host: Host): Promise<void> => {
+    const isLost = await giveUpLost(host, watchInterval);
+    if (isLost && hosts[current] === host) current = (current + 1) % hosts.length;
+  };
+  const timer = setInterval(() => {
+    for (const host of hosts) void watch(host);
+  }, watchInterval);
+  timer.unref();
+
+  return {
+    connect,
+    patiently: async (attempt, mayRepeat = () => true, signal) => {
+      for (;;) {
+        try {
+          const result = await attempt();
+          missed = undefined;
+          return result;
+        } catch (error) {
+          const meaning = meaningOf(error, place);
+          if (!isAway(meaning)) throw meaning;
+          missed ??= performance.now();
+          if (!wasThere || performance.now() - missed > patience || !mayRepeat(meaning)) throw meaning;
+        }
+        await delay(pause, undefined, { signal });
+      }
+    },
+    close: async () => {
+      clearInterval(timer);
+      await Promise.all(hosts.map(({ pool }) => pool.end()));
+    },
+  };
+}
+
+/** All of them, from one on. */
+function inTurn<Item>(items: readonly Item[], first: number): Item[] {
+  return [...items.slice(first), ...items.slice(0, first)];
+}
+
+function openHost(config: ClientConfig, poolSize: number): Host {
+  const pool = new Pool({ ...config, connectionTimeoutMillis: connectTimeout, max: poolSize });
+  const host: Host = { config, pool, clients: new Set(), inUse: new Map(), failures: 0 };
+  // A connection was lost: who uses it is told by its statement, and the next one opens another.
+  pool.on("error", () => undefined);
+  pool.on("connect", (client) => {
+    host.clients.add(client);
+    client.on("error", () => undefined);
+  });
+  pool.on("release", (_error, client) => host.inUse.delete(client));
+  pool.on("remove", (client) => host.clients.delete(client));
+  return host;
+}
+
+/** Gives up the connections of a host that accepts no other. @returns whether it did */
+async function giveUpLost(host: Host, interval: number): Promise<boolean> {
+  const now = performance.now();
+  if (![...host.inUse.values()].some((since) => now - since > interval)) {
+    host.failures = 0;
+    return false;
+  }
+  const client = new Client({ ...host.config, connectionTimeoutMillis: interval });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    host.failures = 0;
+  } catch (error) {
+    // A server that refuses is there.
+    host.failures = isAway(meaningOf(error, "")) ? host.failures + 1 : 0;
+  }
+  void client.end().catch(() => undefined);
+  if (host.failures < failuresOfLost) return false;
+  host.failures = 0;
+  for (const each of host.clients) streamOf(each).destroy();
+  return true;
+}
+
+/** The socket. The driver has it, and its types do not. */
+export function streamOf(client: ClientBase): Connection["stream"] {
+  return (client as unknown as { readonly connection: Connection }).connection.stream;
+}

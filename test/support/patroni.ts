@@ -1,0 +1,440 @@
+import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import { request } from "undici";
+import { debianPackages, missing } from "./ldap/debian.ts";
+import type { Unpacked } from "./ldap/debian.ts";
+import { freePort, isOpen, nobody } from "./postgres.ts";
+import { spawnDaemon } from "./process.ts";
+import type { Daemon } from "./process.ts";
+
+/** How a cluster gets another primary. */
+export type Failover =
+  /** Asked for: the primary becomes the standby. */
+  | "switchover"
+  /** The primary's PostgreSQL is killed. Patroni notices, and starts it again as a standby. */
+  | "kill"
+  /** The primary, Patroni and all, is lost until `restore`: its lease has to end first. */
+  | "lose"
+  /** The primary, Patroni and all, stops as a machine that hangs does, and still believes to be the primary when it goes on. */
+  | "hang";
+
+/** One PostgreSQL with its Patroni. */
+export interface PatroniNode {
+  readonly name: string;
+  readonly port: number;
+  /** What it logs: Patroni, and PostgreSQL. */
+  log(): Promise<string>;
+}
+
+/** Two PostgreSQL 15 with Patroni, etcd and synchronous replication, and haproxy in front of the primary. */
+export interface PatroniCluster {
+  readonly nodes: readonly PatroniNode[];
+  /** haproxy's port, which leads to the primary. */
+  readonly port: number;
+  /** Makes an empty database that belongs to the user `rollcall`. @returns the URL of that user, through haproxy */
+  createDatabase(name?: string): Promise<string>;
+  /** The URL of the same database with both servers as its hosts, past haproxy. */
+  direct(url: string): string;
+  /** The URL of the superuser for the same database. */
+  asSuperuser(url: string): string;
+  /** A connection of the superuser to the primary, which the caller ends. */
+  connect(database?: string): Promise<Client>;
+  /** The node that writes; waits until there is one. */
+  primary(): Promise<PatroniNode>;
+  /**
+   * Gives the cluster another primary, and waits until haproxy leads there.
+   * @returns how long nobody could write, in milliseconds
+   */
+  failover(how: Failover): Promise<number>;
+  /** Brings back what was lost or hangs, and waits until a standby follows synchronously: the next failover can come. */
+  restore(): Promise<void>;
+  /** haproxy forwards nothing and closes nothing, as a network that swallows everything, until `reconnect`. */
+  cutOff(): void;
+  reconnect(): void;
+  stop(): Promise<void>;
+}
+
+const names = ["one", "two"] as const;
+const secret = "a-password-for-a-test";
+const ofRollcall = "a-secret-of-rollcall";
+const programs = "/usr/lib/postgresql/15/bin";
+
+interface Packages {
+  readonly postgres: Unpacked;
+  readonly patroni: Unpacked;
+  readonly etcd: Unpacked;
+  readonly haproxy: Unpacked;
+}
+
+/** Debian's packages, downloaded where they are not installed. */
+async function packages(): Promise<Packages> {
+  const [postgres, patroni, etcd, haproxy] = await Promise.all([
+    debianPackages("postgresql-15", `${programs}/postgres`, ["postgresql-15"]),
+    // Patroni's code for etcd 3 uses that for etcd 2.
+    debianPackages("patroni", "/usr/bin/patroni", ["patroni", "python3-etcd"]),
+    debianPackages("etcd", "/usr/bin/etcd", ["etcd-server"]),
+    debianPackages("haproxy", "/usr/sbin/haproxy", ["haproxy"]),
+  ]);
+  return { postgres, patroni, etcd, haproxy };
+}
+
+/** Why a cluster cannot be had here; undefined if it can. With `CI=true` it throws instead. */
+export async function noPatroni(): Promise<string | undefined> {
+  return missing(packages());
+}
+
+/** Starts a cluster, as `nobody` where this process is root: PostgreSQL does not run as root. Takes some ten seconds. */
+export async function startPatroni(): Promise<PatroniCluster> {
+  const found = await packages();
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-patroni-"));
+  const isRoot = process.getuid?.() === 0;
+  const own = async (path: string): Promise<string> => {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    if (isRoot) await chown(path, nobody.uid, nobody.gid);
+    return path;
+  };
+  await own(folder);
+  if (isRoot) await chmod(folder, 0o755);
+  const at = await rootsFor(found, isRoot, folder);
+  const env = environment(at);
+  const spawn = (program: string, args: readonly string[]): Daemon => {
+    const asNobody = ["--reuid", String(nobody.uid), "--regid", String(nobody.gid), "--clear-groups"];
+    const command = [program, ...args];
+    // Whoever changes the user is not ended with their parent any more, unless they say so again.
+    return isRoot
+      ? spawnDaemon("setpriv", [...asNobody, "--pdeathsig", "KILL", ...command], env)
+      : spawnDaemon(program, args, env);
+  };
+
+  const etcdUrl = `http://127.0.0.1:${await freePort()}`;
+  const peers = `http://127.0.0.1:${await freePort()}`;
+  const etcd = spawn(`${at.etcd}/usr/bin/etcd`, [
+    `--data-dir=${await own(join(folder, "etcd"))}`,
+    "--log-level=error",
+    "--unsafe-no-fsync",
+    `--listen-client-urls=${etcdUrl}`,
+    `--advertise-client-urls=${etcdUrl}`,
+    `--listen-peer-urls=${peers}`,
+    `--initial-advertise-peer-urls=${peers}`,
+    `--initial-cluster=default=${peers}`,
+  ]);
+  await etcd.ready(async () => {
+    const { statusCode, body } = await request(`${etcdUrl}/health`);
+    await body.dump();
+    if (statusCode !== 200) throw new Error(`etcd: ${statusCode}`);
+  });
+
+  const members = await Promise.all(
+    names.map(async (name) => {
+      const base = await own(join(folder, name));
+      return { name, base, port: await freePort(), api: await freePort(), data: join(base, "data") };
+    }),
+  );
+  type Member = (typeof members)[number];
+  for (const { name, base, port, api, data } of members) {
+    const account = (username: string): object => ({ username, password: secret });
+    const configuration = {
+      scope: "rollcall",
+      name,
+      log: { dir: base },
+      restapi: { listen: `127.0.0.1:${api}`, connect_address: `127.0.0.1:${api}` },
+      etcd3: { hosts: etcdUrl.replace("http://", "") },
+      bootstrap: {
+        dcs: {
+          // Of a real cluster: 30, 10 and 10.
+          ttl: 6,
+          loop_wait: 1,
+          retry_timeout: 2,
+          // A primary that crashed is not waited for.
+          primary_start_timeout: 0,
+          synchronous_mode: true,
+          postgresql: {
+            use_pg_rewind: true,
+            parameters: { wal_keep_size: "256MB", max_connections: 100, max_prepared_transactions: 0 },
+          },
+        },
+        initdb: [{ encoding: "UTF8" }, "no-locale", "no-sync", "data-checksums"],
+      },
+      postgresql: {
+        listen: `127.0.0.1:${port}`,
+        connect_address: `127.0.0.1:${port}`,
+        data_dir: data,
+        bin_dir: `${at.postgres}${programs}`,
+        pgpass: join(base, "pgpass"),
+        authentication: {
+          superuser: account("postgres"),
+          replication: account("replicator"),
+          rewind: account("rewinder"),
+        },
+        pg_hba: ["host all all 127.0.0.1/32 scram-sha-256", "host replication replicator 127.0.0.1/32 scram-sha-256"],
+        // Only a machine that loses power loses anything by it.
+        parameters: {
+          unix_socket_directories: base,
+          fsync: "off",
+          logging_collector: "on",
+          log_directory: base,
+          log_filename: "postgres.log",
+        },
+      },
+    };
+    // JSON is YAML.
+    await writeFile(join(base, "patroni.json"), JSON.stringify(configuration));
+  }
+  const running = new Map<string, Daemon>();
+  const startMember = ({ name, base }: Member): void => {
+    const python = at.python;
+    running.set(name, spawn(python, [`${at.patroni}/usr/bin/patroni`, join(base, "patroni.json")]));
+  };
+  /** PostgreSQL's first process; undefined when it is down. */
+  const postmaster = ({ data }: Member): number | undefined => {
+    try {
+      return Number(readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]);
+    } catch {
+      return undefined;
+    }
+  };
+  const signalPostgres = (member: Member, signal: NodeJS.Signals): void => {
+    const pid = postmaster(member);
+    if (pid === undefined) return;
+    for (const each of [pid, ...childrenOf(pid)]) signalTo(each, signal);
+  };
+  const signalMember = (member: Member, signal: NodeJS.Signals): void => {
+    const patroni = running.get(member.name)?.process.pid;
+    if (patroni !== undefined) for (const pid of [patroni, ...childrenOf(patroni)]) signalTo(pid, signal);
+    signalPostgres(member, signal);
+  };
+  const killAll = (): void => {
+    for (const member of members) signalMember(member, "SIGKILL");
+  };
+  process.once("exit", killAll);
+
+  const port = await freePort();
+  await writeFile(
+    join(folder, "haproxy.cfg"),
+    `global
+  maxconn 200
+defaults
+  mode tcp
+  timeout connect 2s
+  timeout client 1h
+  timeout server 1h
+listen primary
+  bind 127.0.0.1:${port}
+  option httpchk OPTIONS /primary
+  http-check expect status 200
+  default-server inter 500ms fastinter 200ms downinter 200ms fall 2 rise 1 on-marked-down shutdown-sessions
+${members.map(({ name, port: own, api }) => `  server ${name} 127.0.0.1:${own} check port ${api}\n`).join("")}`,
+  );
+  const balancer = spawn(`${at.haproxy}/usr/sbin/haproxy`, ["-db", "-q", "-f", join(folder, "haproxy.cfg")]);
+
+  const clientOf = (toPort: number, database = "postgres"): Client => {
+    const address = { host: "127.0.0.1", port: toPort, user: "postgres", password: secret, database };
+    const client = new Client({ ...address, connectionTimeoutMillis: 3_000, query_timeout: 10_000 });
+    client.on("error", () => undefined);
+    return client;
+  };
+  const asked = async <Row extends object>(toPort: number, sql: string): Promise<Row[]> => {
+    const client = clientOf(toPort);
+    try {
+      await client.connect();
+      return (await client.query<Row>(sql)).rows;
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  };
+  /** The name of the node behind haproxy, if that writes. */
+  const writer = async (): Promise<string | undefined> => {
+    const [row] = await asked<{ port: string; standby: boolean }>(
+      port,
+      "SELECT current_setting('port') AS port, pg_is_in_recovery() AS standby",
+    ).catch(() => []);
+    if (row === undefined || row.standby) return undefined;
+    return members.find((member) => member.port === Number(row.port))?.name;
+  };
+  const until = async <Value>(what: string, look: () => Promise<Value | undefined>): Promise<Value> => {
+    for (const end = performance.now() + patience; performance.now() < end;) {
+      const value = await look();
+      if (value !== undefined) return value;
+      await delay(50);
+    }
+    throw new Error(`the cluster has no ${what} after ${patience} ms\n${await logs()}`);
+  };
+  const logOf = async ({ base }: Member): Promise<string> => {
+    const read = (file: string): Promise<string> => readFile(join(base, file), "utf8").catch(() => "");
+    return `${await read("patroni.log")}\n${await read("postgres.log")}`;
+  };
+  const logs = async (): Promise<string> =>
+    (await Promise.all(members.map(async (member) => `${member.name}:\n${(await logOf(member)).slice(-3_000)}`))).join(
+      "\n",
+    );
+  const nodes = members.map((member) => ({ name: member.name, port: member.port, log: () => logOf(member) }));
+  const memberOf = (name: string): Member => members.find((member) => member.name === name)!;
+  const writing = (): Promise<string> => until("primary", writer);
+
+  /** Waits for a standby without which no commit is acknowledged any more. */
+  const whole = async (): Promise<void> => {
+    await until("synchronous standby", async () => {
+      const followers = await asked<{ state: string }>(
+        port,
+        "SELECT sync_state AS state FROM pg_stat_replication WHERE state = 'streaming'",
+      ).catch(() => []);
+      if (!followers.some(({ state }) => state === "sync")) return undefined;
+      // Patroni has to know it, too: it fails over to nobody else.
+      const { statusCode, body } = await request(
+        `http://127.0.0.1:${memberOf((await writing()) as Member["name"]).api}/cluster`,
+      );
+      const cluster = (await body.json()) as { members: { role: string }[] };
+      return statusCode === 200 && cluster.members.some(({ role }) => role === "sync_standby") ? true : undefined;
+    });
+  };
+
+  const stop = async (): Promise<void> => {
+    process.off("exit", killAll);
+    // A standstill first, so that nobody starts anybody again.
+    for (const member of members) signalMember(member, "SIGSTOP");
+    killAll();
+    await Promise.all([...running.values(), balancer, etcd].map((daemon) => daemon.kill()));
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+  };
+
+  try {
+    const [first, second] = members as [Member, Member];
+    startMember(first);
+    await writing();
+    startMember(second);
+    for (const sql of [`CREATE ROLE rollcall LOGIN PASSWORD '${ofRollcall}'`, "SELECT pg_switch_wal()"])
+      await asked(port, sql);
+    await whole();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  /** What was lost or hangs. */
+  const away = new Set<Member>();
+  let databases = 0;
+  return {
+    nodes,
+    port,
+    createDatabase: async (name) => {
+      databases += 1;
+      const database = name ?? `test${databases}`;
+      await asked(port, `CREATE DATABASE "${database}" OWNER rollcall`);
+      return `postgres://rollcall:${ofRollcall}@127.0.0.1:${port}/${encodeURIComponent(database)}`;
+    },
+    direct: (url) =>
+      url.replace(`127.0.0.1:${port}/`, `${members.map((member) => `127.0.0.1:${member.port}`).join(",")}/`),
+    asSuperuser: (url) => url.replace(/\/\/[^@]*@/, `//postgres:${secret}@`),
+    connect: async (database) => {
+      const client = clientOf(port, database);
+      await client.connect();
+      return client;
+    },
+    primary: async () => {
+      const name = await writing();
+      return nodes.find((node) => node.name === name)!;
+    },
+    failover: async (how) => {
+      const before = memberOf(await writing());
+      const began = performance.now();
+      if (how === "switchover") {
+        const { statusCode, body } = await request(`http://127.0.0.1:${before.api}/switchover`, {
+          method: "POST",
+          body: JSON.stringify({ leader: before.name }),
+        });
+        const said = await body.text();
+        if (statusCode !== 200) throw new Error(`no switchover: ${statusCode} ${said}\n${await logs()}`);
+      } else if (how === "kill") {
+        signalPostgres(before, "SIGKILL");
+      } else {
+        away.add(before);
+        signalMember(before, how === "lose" ? "SIGKILL" : "SIGSTOP");
+      }
+      await until("other primary", async () => {
+        const name = await writer();
+        return name === undefined || name === before.name ? undefined : name;
+      });
+      return performance.now() - began;
+    },
+    restore: async () => {
+      for (const member of away) {
+        signalMember(member, "SIGCONT");
+        const { process: patroni } = running.get(member.name)!;
+        if (patroni.exitCode !== null || patroni.signalCode !== null) startMember(member);
+      }
+      away.clear();
+      await whole();
+    },
+    cutOff: () => void balancer.process.kill("SIGSTOP"),
+    reconnect: () => void balancer.process.kill("SIGCONT"),
+    stop,
+  };
+}
+
+/** How long a cluster may take to settle, in milliseconds. */
+const patience = 90_000;
+
+/** Where the packages are: `""` for what is installed. */
+interface Roots extends Readonly<Record<keyof Packages, string>> {
+  readonly python: string;
+}
+
+/** The folders of the packages, copied where their owner may not enter the folder that this project is in. */
+async function rootsFor(found: Packages, isRoot: boolean, folder: string): Promise<Roots> {
+  const rootOf = async (name: keyof Packages): Promise<string> => {
+    const root = found[name].path("/").replace(/\/$/, "");
+    if (root === "" || !isRoot || (await isOpen(root))) return root;
+    const copy = join(folder, "packages", name);
+    await cp(root, copy, { recursive: true, verbatimSymlinks: true });
+    return copy;
+  };
+  if (isRoot) await mkdir(join(folder, "packages"), { mode: 0o755 });
+  const [postgres, patroni, etcd, haproxy] = [
+    await rootOf("postgres"),
+    await rootOf("patroni"),
+    await rootOf("etcd"),
+    await rootOf("haproxy"),
+  ];
+  // Debian's own Python, for which its modules are.
+  const unpacked = `${patroni}/usr/bin/python3`;
+  const python = patroni !== "" && (await isOpen(unpacked).catch(() => false)) ? unpacked : "/usr/bin/python3";
+  return { postgres, patroni, etcd, haproxy, python };
+}
+
+function environment({ postgres, patroni, haproxy, python }: Roots): NodeJS.ProcessEnv {
+  const machine = process.arch === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
+  const libraries = [postgres, patroni, haproxy].flatMap((root) =>
+    root === "" ? [] : [`${root}/usr/lib/${machine}`, `${root}/lib/${machine}`],
+  );
+  return {
+    // Nothing of the machine's own Python, which may be another.
+    PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
+    HOME: "/nonexistent",
+    LC_ALL: "C.UTF-8",
+    LD_LIBRARY_PATH: libraries.join(delimiter),
+    PYTHONDONTWRITEBYTECODE: "1",
+    ...(patroni === "" ? {} : { PYTHONPATH: `${patroni}/usr/lib/python3/dist-packages` }),
+    ...(python.startsWith("/usr/") ? {} : { PYTHONHOME: `${patroni}/usr` }),
+  };
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+    return children.flatMap((child) => [child, ...childrenOf(child)]);
+  } catch {
+    return [];
+  }
+}
+
+function signalTo(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended.
+  }
+}
