@@ -17,6 +17,8 @@ export interface Submission {
   readonly deleteOthers: boolean;
   /** The password of every user that is created; empty: each user brings its own (B.3). */
   readonly defaultPassword: string;
+  /** Called before each piece of the list is sent; what it throws ends the request, which the service has not got whole then. */
+  readonly sending?: (() => void) | undefined;
 }
 
 /** The users and groups of a service. */
@@ -41,7 +43,7 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
 
   const submit = async (
     kind: FormKind,
-    { principals, applyChanges, deleteOthers, defaultPassword }: Submission,
+    { principals, applyChanges, deleteOthers, defaultPassword, sending }: Submission,
     destination: string,
     signal: AbortSignal,
   ): Promise<void> => {
@@ -54,7 +56,7 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
     const operation: Operation = {
       title: `user/sync (${applyChanges ? "apply" : "preview"})`,
       route: administrationRoutes.userSync,
-      body,
+      body: sending === undefined ? body : { ...body, chunks: () => watched(body.chunks(), sending) },
       once: applyChanges ? "plan again to see what is left" : undefined,
       advice: { ...advice, 415: "the service takes the list neither as an urlencoded nor as a multipart form" },
       secrets: [defaultPassword],
@@ -85,4 +87,11 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
         signal,
       ),
   };
+}
+
+async function* watched(chunks: AsyncIterable<Uint8Array>, sending: () => void): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    sending();
+    yield chunk;
+  }
 }

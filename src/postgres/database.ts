@@ -92,6 +92,8 @@ export interface Postgres {
     work: (transaction: Transaction) => Promise<Result>,
     options?: TransactionOptions,
   ): Promise<Result>;
+  /** Breaks every connection: what is under way fails, and what comes next opens others. */
+  disconnect(): void;
   /** Waits for what is under way. */
   close(): Promise<void>;
 }
@@ -222,6 +224,9 @@ export async function openPostgres(settings: PostgresSettings, waiting: Waiting 
         return committed(reached, work, timeout, signal);
       };
       return primary.patiently(once, () => isRepeatable || !isBegun, signal);
+    },
+    disconnect: () => {
+      primary.disconnect();
     },
     close: () => primary.close(),
   };

@@ -28,6 +28,8 @@ export interface Primary {
     mayRepeat?: (error: unknown) => boolean,
     signal?: AbortSignal,
   ): Promise<Result>;
+  /** Breaks every connection: what is under way fails, and what comes next opens others. */
+  disconnect(): void;
   close(): Promise<void>;
 }
 
@@ -140,6 +142,9 @@ export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOption
         }
         await delay(pause, undefined, { signal });
       }
+    },
+    disconnect: () => {
+      for (const { clients } of hosts) for (const each of clients) streamOf(each).destroy();
     },
     close: async () => {
       clearInterval(timer);

@@ -17,6 +17,7 @@ export async function prepareList(
   sync: Sync,
   workbench: Workbench,
   { counts }: Plan,
+  sending: (() => void) | undefined,
 ): Promise<(applyChanges: boolean, signal: AbortSignal) => Promise<string>> {
   const principals = workbench.file("desired.json");
   await writePrincipals(workbench.connection, principals);
@@ -24,7 +25,8 @@ export async function prepareList(
   return async (applyChanges, signal) => {
     const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
     const deleteOthers = !applyChanges || counts.users.delete + counts.groups.delete > 0;
-    await sync.target.sync({ principals, applyChanges, deleteOthers, defaultPassword }, answer, signal);
+    const watched = applyChanges ? { sending } : {};
+    await sync.target.sync({ principals, applyChanges, deleteOthers, defaultPassword, ...watched }, answer, signal);
     return answer;
   };
 }

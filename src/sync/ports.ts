@@ -33,4 +33,6 @@ export interface SyncRequest {
   readonly deleteOthers: boolean;
   /** The password of every user that is created (B.3). */
   readonly defaultPassword: string;
+  /** Called before each piece of the list is sent; what it throws ends the request, which the service has not got whole then. */
+  readonly sending?: (() => void) | undefined;
 }

@@ -63,6 +63,8 @@ export interface RunOptions {
   readonly saved?: ((what: "ledger" | "baseline") => Promise<void>) | undefined;
   /** Called right before the list is sent to be applied: from then on the target may have changed. */
   readonly applying?: (() => Promise<void>) | undefined;
+  /** Called before each piece of the list is sent to be applied. Throws when it may be sent no more. */
+  readonly sending?: (() => void) | undefined;
 }
 
 export type ApprovalPolicy = "required" | "automatic" | "automatic-within-limits";
@@ -140,7 +142,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     const { plan, checks: limits, waiting } = planned;
     const changed = changes(plan.counts) > 0;
     progress?.("preview");
-    const send = await prepareList(sync, workbench, plan);
+    const send = await prepareList(sync, workbench, plan, options.sending);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
     await options.report?.({ sync: sync.name, target: sync.target.name, limits, ...planned });
     const beyond = beyondLimits(sync, planned);

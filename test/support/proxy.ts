@@ -14,6 +14,10 @@ export interface Proxy {
   breakAfter(bytes: number, times: number): void;
   /** Ends every connection, and opens none until `forward` is called. */
   cut(): void;
+  /** Passes nothing on any more, in neither direction, and says so to nobody: as if a cable were pulled out. */
+  freeze(): void;
+  /** Passes on what has come since, and what comes. */
+  thaw(): void;
   close(): Promise<void>;
 }
 
@@ -32,6 +36,7 @@ export async function startProxy(
   let limit = 0;
   let left = 0;
   let broken = 0;
+  let frozen: PromiseWithResolvers<void> | undefined;
   const server = createServer((client) => {
     if (upstream === undefined) {
       client.destroy();
@@ -54,16 +59,27 @@ export async function startProxy(
         }
         void (async () => {
           await before(chunk);
+          await frozen?.promise;
           done(null, chunk);
         })();
       },
     });
     const destroy = both((socket) => socket.destroy());
+    const onLeave = (): void => {
+      if (!lingering && frozen === undefined) destroy();
+    };
     onward.on("error", destroy).on("close", destroy);
-    const onLeave = lingering ? (): void => {} : destroy;
     client.on("error", onLeave).on("close", onLeave);
     client.pipe(counting, { end: !lingering }).pipe(onward);
-    onward.pipe(client);
+    const back = new Transform({
+      transform(chunk: Buffer, _encoding, done) {
+        void (async () => {
+          await frozen?.promise;
+          done(null, chunk);
+        })();
+      },
+    });
+    onward.pipe(back).pipe(client);
   });
   const open = track(server);
   const port = await listen(server);
@@ -83,7 +99,17 @@ export async function startProxy(
       upstream = undefined;
       for (const socket of open) socket.resetAndDestroy();
     },
-    close: () => stop(server, open),
+    freeze: () => {
+      frozen ??= Promise.withResolvers();
+    },
+    thaw: () => {
+      frozen?.resolve();
+      frozen = undefined;
+    },
+    close: () => {
+      frozen?.resolve();
+      return stop(server, open);
+    },
   };
 }
 

@@ -64,7 +64,7 @@ export async function startDaemon(
     log.error({ err: error }, "the journal cannot be written");
   });
 
-  const lead = async (seed: string, saved?: () => Promise<void>): Promise<Leading> => {
+  const lead = async (seed: string, options: Parameters<typeof openNotifications>[2] = {}): Promise<Leading> => {
     const scheduler = createScheduler({
       coordinator,
       memory,
@@ -79,7 +79,7 @@ export async function startDaemon(
     const notifications = await openNotifications(context.configuration, log, {
       isStopping: () => stop.signal.aborted,
       ended: metrics.notified,
-      saved,
+      ...options,
     });
     leading = {
       scheduler,
@@ -107,7 +107,11 @@ export async function startDaemon(
       const outbox = ["outbox/"];
       await shared.files.pull(outbox);
       // The same for all of them: whoever leads begins a run at the same moment.
-      const { scheduler, notifications, end } = await lead("shared", () => shared.files.push(outbox));
+      const { scheduler, notifications, end } = await lead("shared", {
+        saved: () => shared.files.push(outbox),
+        // Without the lease, another one sends them.
+        closing: () => (shared.node.lost().aborted && !stop.signal.aborted ? 0 : 3_000),
+      });
       // What becomes of runs is recorded with them, whoever runs them.
       const unsubscribe = coordinator.subscribe((event) => {
         if (event.type !== "run") notifications.listener(event);

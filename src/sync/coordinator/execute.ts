@@ -59,10 +59,18 @@ export async function start(
   }
   emit({ type: "run", run });
   underWay.set(run.id, run.sync);
-  const ended = targets(settingsOf(run.sync).place, () =>
-    recoverAndExecute(context, run, options, watcher).finally(() => underWay.delete(run.id)),
-  );
+  const ended = targets(settingsOf(run.sync).place, () => recoverAndExecute(context, run, options, watcher))
+    // Its turn has never come: where several processes have turns, the lease was lost, or the database did not answer.
+    .catch((error: unknown) => endedWithoutRecord(context, run, error))
+    .finally(() => underWay.delete(run.id));
   return { run, ended };
+}
+
+/** A run whose end the journal does not know: it is found out later. */
+function endedWithoutRecord(context: Context, run: RunRecord, error: unknown): RunRecord {
+  const failed = endedByError(run, error, timestamp(context), timestamp(context));
+  context.emit({ type: "run", run: failed });
+  return failed;
 }
 
 /** Never rejects: a failure is in the record. */
@@ -72,15 +80,13 @@ async function recoverAndExecute(
   options: ExecuteOptions,
   watcher?: Watcher,
 ): Promise<RunRecord> {
-  const { report, emit } = context;
+  const { report } = context;
   try {
     await recoverSync(context, run.sync);
     return await execute(context, run, options, watcher ?? { report: report && ((found) => report(found, run)) });
   } catch (error) {
     // The outcome of an earlier run could not be written down.
-    const failed = endedByError(run, error, timestamp(context), timestamp(context));
-    emit({ type: "run", run: failed });
-    return failed;
+    return endedWithoutRecord(context, run, error);
   }
 }
 
@@ -169,8 +175,8 @@ async function execute(
         await push(context, run.sync, ["exports"]);
         update({ sentAt: timestamp(context) });
         await journal.put(run);
-        shared?.node.check();
       },
+      sending: shared?.node.check,
     });
     const { at, expiresAt } = end();
     run = endedWith(run, result, at, expiresAt);

@@ -21,8 +21,9 @@ export interface LocalCoordinator extends Coordinator {
   /**
    * Finds out how the runs ended that a killed process has left running. Reading a target delays the next runs to it,
    * not the caller.
+   * @param own only those that this very process has left: of several processes, the one that leads does it for all
    */
-  recover(): Promise<void>;
+  recover(own?: boolean): Promise<void>;
   /**
    * Does something that reads the ledger of a target, while no run to it is under way: two databases of one process do not
    * keep each other out of its file.
@@ -90,9 +91,9 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
     undo: (id, request, watcher) => decisions(() => undo(context, id, request, watcher)),
     runs: () => journal.document.runs.toReversed(),
     syncs: () => Object.keys(syncs()).map(statusOf),
-    recover: async () => {
-      const lost = lostRuns(context).filter(({ sync }) => !recovering.has(sync));
-      if (context.shared === undefined || !isTidy || lost.length > 0) {
+    recover: async (own = false) => {
+      const lost = lostRuns(context, own).filter(({ sync }) => !recovering.has(sync));
+      if (context.shared === undefined || (!own && !isTidy) || lost.length > 0) {
         // Where several processes could find the same runs, whoever has the target's turn finishes them.
         if (context.shared === undefined) await recoverUnsent(context);
         await decisions(async () => {
@@ -101,7 +102,7 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
         });
         isTidy = true;
       }
-      for (const { sync } of lostRuns(context)) {
+      for (const { sync } of lostRuns(context, own)) {
         if (recovering.has(sync)) continue;
         recovering.add(sync);
         void targets(syncs()[sync]?.place ?? "", () => recoverSync(context, sync), options.interruption.stop)
@@ -116,7 +117,10 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
     refresh: async () => {
       if (options.shared !== undefined) await refresh(options.shared, emit);
     },
-    idle: () => targets.idle(),
+    idle: async () => {
+      await decisions.idle();
+      await targets.idle();
+    },
     inTurn: (place, work, signal) => targets(place, work, signal),
     close: async () => {
       clearInterval(expiring);

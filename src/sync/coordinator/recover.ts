@@ -22,11 +22,14 @@ import { finish } from "./finish.ts";
 /** How long to wait for a target, in milliseconds. */
 const patience = 60_000;
 
-/** The runs that nobody has seen end: their process was killed, or the target's answer got lost. */
-export function lostRuns({ journal, underWay, shared }: Context): readonly RunRecord[] {
-  return journal.document.runs.filter(
-    (run) => isUnfinished(run) && !underWay.has(run.id) && shared?.journal.isElsewhere(run.id) !== true,
-  );
+/**
+ * The runs that nobody has seen end: their process was killed, or the target's answer got lost.
+ * @param own only those of this process: their end could not be written down
+ */
+export function lostRuns({ journal, underWay, shared }: Context, own = false): readonly RunRecord[] {
+  const isLost = (id: string): boolean =>
+    shared === undefined || (own ? shared.journal.isHere(id) : !shared.journal.isElsewhere(id));
+  return journal.document.runs.filter((run) => isUnfinished(run) && !underWay.has(run.id) && isLost(run.id));
 }
 
 /** Finishes the lost runs that sent nothing: they applied nothing. */
@@ -58,8 +61,11 @@ export async function findOutcome(
   } as const;
   let sync: Sync | undefined;
   try {
+    // Without a lease, it is for others to find out.
+    context.shared?.node.check();
     sync = await context.open(run.sync);
     const outcome = await outcomeOf(context, sync, run, storedAs, signal);
+    await push(context, run.sync, ["ledger"]);
     const recovery = explanations[outcome];
     if (outcome === "nothing" || outcome === "neither") return { ...failed, recovery };
     return { ...without(failed, ["error"]), state: "applied", endedAt: timestamp(context), recovery };
@@ -77,7 +83,7 @@ async function recover(context: Context, run: RunRecord): Promise<void> {
   const ended = await findOutcome(context, run, isPart ? partOf(run.id) : run.id, signal);
   if (ended.state === "applied" && isPart) await store.replaceByPart(run.id);
   if (ended.state === "applied") await forgetBaseline(context.folder, run.sync);
-  await push(context, run.sync, ["ledger", "baseline"]);
+  await push(context, run.sync, ["baseline"]);
   if (ended.endUnknown !== true) await writeAudit(context, recovered(ended));
   // Its failure is known already.
   if (run.state === "failed" && ended.state === "failed") await journal.put(ended);

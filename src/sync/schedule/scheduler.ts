@@ -193,7 +193,9 @@ export function createScheduler({
     const last = lastSlot(slots, now);
     setDone(entry, lastSlotAt === undefined ? last : Math.min(Date.parse(lastSlotAt), now));
     const wanting = lastSuccessAt === undefined || failures !== undefined;
-    if (lastSlotAt === undefined || (wanting && entry.sync.catchUp))
+    // Its slot is done; what failed in it is not. A slot has one run, whoever begins it.
+    if (wanting && entry.sync.catchUp && lastSlotAt !== undefined && entry.done >= last) begin(entry, "start", itself);
+    else if (lastSlotAt === undefined || (wanting && entry.sync.catchUp))
       runSlot(entry, Math.max(entry.done, last), "start");
     else if (entry.next !== undefined && entry.next.due <= now) catchUp(entry, slots, now);
     else log.info(`sync ${name}: its next slot is at ${iso(nextSlot(slots, entry.done))}`);

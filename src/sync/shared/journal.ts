@@ -14,6 +14,8 @@ export interface SharedJournal extends Journal {
   refresh(): Promise<readonly RunRecord[]>;
   /** Whether another process that has its lease is at work on a run. */
   isElsewhere(id: string): boolean;
+  /** Whether this process is at work on a run, as far as the journal knows. */
+  isHere(id: string): boolean;
   /** The events that were recorded with runs, by any process, and that nobody has taken yet; the oldest first. */
   events(): Promise<readonly RecordedEvent[]>;
   /** Removes events, up to this one. */
@@ -66,6 +68,8 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
   const nodes = new Map<string, bigint | null>();
   let alive: ReadonlySet<bigint> = new Set();
   let revision = -1n;
+  /** Something could not be written here: what is known here may be what nobody else knows. */
+  let isDoubtful = false;
   /** What was changed here and is not written yet: that is newer than what is read. */
   const unwritten = new Map<string, number>();
   let document: JournalDocument | undefined;
@@ -90,6 +94,9 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
         for (const run of changed) nodes.set(run.id, run.state === "running" ? node.id() : null);
         if (of !== undefined && state !== undefined) states.set(of.sync, state);
       });
+    } catch (error) {
+      isDoubtful = true;
+      throw error;
     } finally {
       for (const key of keys) unwritten.set(key, (unwritten.get(key) ?? 1) - 1);
     }
@@ -101,12 +108,18 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     );
     if (head === undefined) return [];
     alive = new Set((head.alive ?? []).map(BigInt));
-    if (head.revision === revision) return [];
-    const since = head.removed > revision ? -1n : revision;
-    const found = await postgres.rows<{ document: RunRecord; node: bigint | null; writer: bigint }>(
-      "SELECT document, node, writer FROM rollcall.runs WHERE revision > $1",
-      [since],
-    );
+    if (head.revision === revision && !isDoubtful) return [];
+    const since = isDoubtful || head.removed > revision ? -1n : revision;
+    isDoubtful = false;
+    const found = await postgres
+      .rows<{ document: RunRecord; node: bigint | null; writer: bigint; revision: bigint }>(
+        "SELECT document, node, writer, revision FROM rollcall.runs WHERE revision > $1 ORDER BY revision, id",
+        [since],
+      )
+      .catch((error: unknown) => {
+        isDoubtful ||= since < 0n;
+        throw error;
+      });
     const syncs = await postgres.rows<{ name: string; document: SyncState }>(
       "SELECT name, document FROM rollcall.syncs WHERE revision > $1",
       [since],
@@ -119,9 +132,10 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     set(taken.map(({ document: run }) => run));
     for (const { document: run, node: at } of taken) nodes.set(run.id, at);
     for (const { name, document: state } of syncs) if (!isOwn(`sync ${name}`)) states.set(name, state);
-    const isFirst = revision < 0n;
+    const before = revision;
     revision = head.revision;
-    return isFirst ? [] : taken.filter(({ writer }) => writer !== node.id()).map(({ document: run }) => run);
+    if (before < 0n) return [];
+    return taken.filter((row) => row.revision > before && row.writer !== node.id()).map(({ document: run }) => run);
   };
 
   const current = (): JournalDocument => {
@@ -160,6 +174,7 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       const at = nodes.get(id);
       return at !== undefined && at !== null && at !== node.id() && alive.has(at);
     },
+    isHere: (id) => nodes.get(id) === node.id(),
     events: async () => {
       const rows = await postgres.rows<{ id: bigint; document: SyncEvent }>(
         `SELECT id, document FROM rollcall.events ORDER BY id LIMIT ${mostEvents}`,

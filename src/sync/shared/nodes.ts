@@ -23,9 +23,8 @@ export interface Node {
    * @throws {UnavailableError} when the lease is lost, or PostgreSQL does not answer
    */
   fenced<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>;
-  /** Claims a name for this node, unless another one has it. The claim ends with `release` or with the lease. */
+  /** Claims a name for this node as long as it has its lease, unless another one has it. */
   claim(name: string): Promise<boolean>;
-  release(name: string): Promise<void>;
   /** Does something while this node has a claim, and waits for it as long as that takes. */
   whileClaimed<Result>(name: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Epoch milliseconds by the database's clock: those of several machines may differ. */
@@ -42,7 +41,7 @@ export const nodesSchema: Schema = {
     `CREATE TABLE IF NOT EXISTS rollcall.nodes (
        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, expires timestamptz NOT NULL);
      CREATE TABLE IF NOT EXISTS rollcall.claims (
-       name text PRIMARY KEY, node bigint NOT NULL REFERENCES rollcall.nodes ON DELETE CASCADE);
+       name text PRIMARY KEY, node bigint NOT NULL REFERENCES rollcall.nodes ON DELETE CASCADE, turn uuid NOT NULL);
      CREATE INDEX IF NOT EXISTS claims_node ON rollcall.claims (node)`,
   ],
 };
@@ -60,6 +59,8 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
   /** The database's clock minus `performance.now()`. */
   let clock = 0;
   let renewing: NodeJS.Timeout | undefined;
+  /** The turns of claims that could not be given back: for everybody else this node would have them as long as it lives. */
+  const unreleased = new Set<string>();
 
   const extend = (asked: number, now: number): void => {
     ends = asked + lease * 0.9;
@@ -70,7 +71,11 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     const error = new UnavailableError(
       `this process (${name}) has lost its lease in the database ${postgres.place}: ${why}. Others continue with what it was doing`,
     );
-    if (of === id) lost.abort(error);
+    if (of !== id) return error;
+    lost.abort(error);
+    unreleased.clear();
+    // What waits for an answer is in vain. Where nothing comes through any more, it would wait for minutes.
+    postgres.disconnect();
     return error;
   };
   const check = (): void => {
@@ -94,6 +99,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     );
     if (row === undefined) lose("its time had passed", own);
     else if (own === id && isHeld()) extend(asked, row.now);
+    for (const turn of unreleased) await release(turn);
   };
   const keepRenewing = async (): Promise<void> => {
     const { signal } = lost;
@@ -138,20 +144,23 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
       { settings: { idle_in_transaction_session_timeout: String(lease) } },
     );
   };
-  const claim = async (wanted: string): Promise<boolean> => {
+  /** @returns the turn, by which it is given back: one that comes late gives back no later turn; undefined if another has it */
+  const claim = async (wanted: string): Promise<string | undefined> => {
     check();
     await removeEnded(postgres);
     const rows = await fenced((transaction) =>
-      transaction.rows(
-        `INSERT INTO rollcall.claims (name, node) VALUES ($1, $2)
-         ON CONFLICT (name) DO UPDATE SET name = excluded.name WHERE claims.node = excluded.node RETURNING name`,
+      transaction.rows<{ turn: string }>(
+        `INSERT INTO rollcall.claims (name, node, turn) VALUES ($1, $2, gen_random_uuid())
+         ON CONFLICT (name) DO UPDATE SET turn = excluded.turn WHERE claims.node = excluded.node RETURNING turn`,
         [wanted, id],
       ),
     );
-    return rows.length > 0;
+    return rows[0]?.turn;
   };
-  const release = async (claimed: string): Promise<void> => {
-    await postgres.rows("DELETE FROM rollcall.claims WHERE name = $1 AND node = $2", [claimed, id]);
+  const release = async (turn: string): Promise<void> => {
+    unreleased.add(turn);
+    await postgres.rows("DELETE FROM rollcall.claims WHERE turn = $1", [turn]);
+    unreleased.delete(turn);
   };
   await join();
   return {
@@ -160,17 +169,19 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     lost: () => lost.signal,
     check,
     fenced,
-    claim,
-    release,
+    claim: async (wanted) => (await claim(wanted)) !== undefined,
     whileClaimed: async (wanted, work, signal) => {
-      for (let pause: number = pauses.first; !(await claim(wanted)); pause = Math.min(2 * pause, pauses.longest))
+      let turn = await claim(wanted);
+      for (let pause: number = pauses.first; turn === undefined; pause = Math.min(2 * pause, pauses.longest)) {
         await delay(pause, undefined, { signal });
+        turn = await claim(wanted);
+      }
       const own = id;
       try {
         return await work();
       } finally {
-        // It ends with the lease anyway.
-        if (own === id) await release(wanted).catch(() => undefined);
+        // It is tried again with the next renewal, and ends with the lease.
+        if (own === id) await release(turn).catch(() => undefined);
       }
     },
     now: () => clock + performance.now(),

@@ -38,8 +38,11 @@ export function takePart({ shared, coordinator, lead, log }: PartOptions): () =>
   let delivering: Promise<unknown> | undefined;
 
   const endLeading = async (): Promise<void> => {
-    await leading?.stop();
+    const ending = leading;
     leading = undefined;
+    await ending?.stop();
+    // An event that nobody has taken then stays for the next one.
+    await delivering;
   };
   const rejoin = async (): Promise<void> => {
     log.warn(firstLineOf(node.lost().reason));
@@ -51,18 +54,21 @@ export function takePart({ shared, coordinator, lead, log }: PartOptions): () =>
   const deliver = async (to: Lead): Promise<void> => {
     for (const { id, event } of await journal.events()) {
       await to.take(event);
+      if (leading !== to) return;
       await journal.taken(id);
     }
   };
   const round = async (count: number): Promise<void> => {
     if (node.lost().aborted) await rejoin();
     await coordinator.refresh();
-    if (leading === undefined && count % rounds === 0 && (await node.claim("leader"))) {
+    // Asking also removes the nodes whose lease has ended.
+    const mayLead = count % rounds === 0 && (await node.claim("leader"));
+    if (mayLead && leading === undefined) {
       log.info(`this process (${node.name}) begins the runs of the schedules from now on`);
       leading = await lead();
     }
+    await coordinator.recover(leading === undefined);
     if (leading === undefined) return;
-    await coordinator.recover();
     const to = leading;
     // A failed run is told of when it is known whether it will be retried: the rest does not wait for that.
     delivering ??= deliver(to)
@@ -91,6 +97,5 @@ export function takePart({ shared, coordinator, lead, log }: PartOptions): () =>
     stop.abort();
     await working;
     await endLeading();
-    await delivering;
   };
 }

@@ -43,7 +43,8 @@ export async function openShared(
   settings: PostgresSettings,
   { folder, lease, retention }: SharedOptions,
 ): Promise<SharedState> {
-  const postgres = await openPostgres(settings);
+  // Without an answer for that long, the lease is lost, and others do what was to be done.
+  const postgres = await openPostgres(settings, { patience: lease });
   try {
     await migrateShared(postgres);
     const node = await openNode(postgres, lease);
