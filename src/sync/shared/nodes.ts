@@ -198,7 +198,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
 }
 
 /** Removes the nodes whose lease has ended, with their claims. One that is just writing is left until that has ended. */
-export async function removeEnded(postgres: Pick<Postgres, "rows">): Promise<void> {
+async function removeEnded(postgres: Pick<Postgres, "rows">): Promise<void> {
   await postgres.rows(
     `DELETE FROM rollcall.nodes WHERE id IN (
        SELECT id FROM rollcall.nodes WHERE expires <= clock_timestamp() ORDER BY id FOR UPDATE SKIP LOCKED)`,

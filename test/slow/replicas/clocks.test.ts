@@ -44,7 +44,7 @@ test("whoever leads, no slot is run twice or lost, and every time is the databas
   const [state] = await replicas.postgres.rows<{ document: { skipped: readonly { at: string }[] } }>(
     "SELECT document FROM rollcall.syncs WHERE name = 'staff'",
   );
-  const skipped = (state?.document.skipped ?? []).map(({ at }) => Date.parse(at));
+  const skipped = new Set(state?.document.skipped.map(({ at }) => Date.parse(at)));
   const slots = runs.flatMap(({ slot }) => (slot === undefined ? [] : Date.parse(slot)));
   expect(slots.every((slot) => slot % interval === 0)).toBe(true);
   for (let slot = Math.min(...slots); slot <= Math.max(...slots); slot += interval) {
@@ -52,6 +52,6 @@ test("whoever leads, no slot is run twice or lost, and every time is the databas
       const next = Math.min(...slots.filter((each) => each > at));
       return slot > at - interval && slot <= next;
     });
-    expect(slots.includes(slot) || skipped.includes(slot) || isMadeUp, new Date(slot).toISOString()).toBe(true);
+    expect(slots.includes(slot) || skipped.has(slot) || isMadeUp, new Date(slot).toISOString()).toBe(true);
   }
 });
