@@ -78,6 +78,7 @@ const layers: Record<string, readonly string[]> = {
     "principals/expectations",
     "principals/lookup",
     "duckdb",
+    "postgres/options",
     "files",
     "http/redact",
   ],

@@ -22,6 +22,7 @@ const names = [
   "runs",
   "show",
   "start",
+  "state copy",
   "status",
   "undo",
   "validate",

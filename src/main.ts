@@ -14,7 +14,8 @@ const composition: Composition = {
   loadConnector,
   readTable,
   copyEngine: async ({ data, memory }, { url, sslrootcert, ...rest }) => {
-    const { copyToPostgres, readTarget } = await import("./service/copy.ts");
+    const { copyToPostgres } = await import("./service/copy.ts");
+    const { readTarget } = await import("./postgres/options.ts");
     await copyToPostgres({ data, memory, postgres: readTarget({ postgres: url, sslrootcert }), ...rest });
   },
   startService: async (configuration, { private: alone, ...rest }) => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { openConfiguredTarget, openParts, openSource, syncOf } from "./wiring.ts";
+import type { Configuration } from "#config/configuration.ts";
 import { loadPinboards } from "#config/pinboards.ts";
 import type { Entry, ReadContext, SourceRecord } from "#connector.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -31,7 +32,7 @@ export interface Checking extends Pick<Context, "configuration" | "embedded" | "
 
 /** The result for one name of the configuration. */
 export interface Finding extends Partial<SyncCheck> {
-  readonly what: "pinboards" | "source" | "sync" | "target" | "channel";
+  readonly what: "pinboards" | "state" | "source" | "sync" | "target" | "channel";
   readonly name: string;
   /** What was reached, how the connection is protected, and the account; absent if a connector does not say. */
   readonly reached?: readonly string[] | undefined;
@@ -41,7 +42,7 @@ export interface Finding extends Partial<SyncCheck> {
 }
 
 /**
- * `rollcall check`: tries the configuration, the pinboards, every source and target, each read or logged in to for real,
+ * `rollcall check`: tries the configuration, the pinboards, the database of the daemon's state, every source and target, each read or logged in to for real,
  * and the notification channels, as far as possible without sending anything. What the rules make of the records is what
  * a run would make of them.
  */
@@ -65,6 +66,7 @@ export async function check(context: Context): Promise<ExitCode> {
   if (!output.json) await output.write(`configuration ${configuration.file}: valid\n`);
   const folder = configuration.service?.pinboards;
   if (folder !== undefined) await add(await checkPinboards(folder));
+  if (configuration.shared !== undefined) await add(await checkState(configuration.shared));
   const { sources, syncs } = await checkSourcesAndSyncs(checking);
   // Where rules make principals of the records, these are shown instead.
   const areMade = (source: string): boolean =>
@@ -88,6 +90,18 @@ export async function check(context: Context): Promise<ExitCode> {
     await output.write(`${JSON.stringify({ configuration: configuration.file, checked: documents }, undefined, 2)}\n`);
   }
   return findings.some(({ error }) => error !== undefined) ? exitCodes.failed : exitCodes.done;
+}
+
+/** Reaches the database that daemons share their state in. */
+async function checkState({ postgres, lease }: NonNullable<Configuration["shared"]>): Promise<Finding> {
+  const what = { what: "state", name: "of the daemon" } as const;
+  try {
+    // Only loaded where it is used, with its driver.
+    const { describeShared } = await import("#sync/shared/shared.ts");
+    return { ...what, reached: await describeShared(postgres, lease) };
+  } catch (error) {
+    return { ...what, error };
+  }
 }
 
 async function checkPinboards(folder: string): Promise<Finding> {

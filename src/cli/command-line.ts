@@ -32,6 +32,7 @@ import type { LoadOptions } from "#cli/load/options.ts";
 import type { LogOptions } from "./log.ts";
 import { addCompletion } from "./completion.ts";
 import type { EngineCopyOptions } from "./engine-copy.ts";
+import type { StateCopyOptions } from "./state-copy.ts";
 import type { DrillOptions } from "./drill.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -380,6 +381,27 @@ function addTables(program: Command, { composition, runWithContext }: Runner): v
       runWithContext(
         options,
         async (context) => (await import("./engine-copy.ts")).engineCopy(context, composition, options),
+        interruptMessages.copy,
+      ),
+    );
+  const state = program.command("state").description("move the daemon's state between the data folder and PostgreSQL");
+  common(state.command("copy"))
+    .description(
+      "copy journal, audit log, ledgers and stored plans into the database of daemon.state, and compare what arrived",
+    )
+    .option(
+      "--to <url>",
+      "the database, while daemon.state is still folder: postgres://user@host/database; the password may be in PGPASSWORD",
+    )
+    .option(
+      "--sslrootcert <file>",
+      "with --to: a PEM file with the authorities that may have issued the server's certificate",
+    )
+    .option("--back", "copy from the database into the data folder, which must have no state")
+    .action((options: CommonOptions & StateCopyOptions) =>
+      runWithContext(
+        options,
+        async (context) => (await import("./state-copy.ts")).stateCopy(context, options),
         interruptMessages.copy,
       ),
     );

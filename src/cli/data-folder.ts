@@ -12,9 +12,18 @@ import type { RollcallError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
 
-/** The daemon's folder: journal, ledgers, stored plans, workbenches. */
-export function daemonFolder(configuration: Configuration): string {
-  return join(configuration.data, "daemon");
+/**
+ * The folder that the daemon of this machine works in: journal, ledgers, stored plans, workbenches. Where several daemons
+ * share their state, it has workbenches and copies, beside a state that was in the folder before.
+ */
+export function daemonFolder(configuration: Pick<Configuration, "data" | "shared">): string {
+  const folder = stateFolder(configuration);
+  return configuration.shared === undefined ? folder : join(folder, "shared");
+}
+
+/** The folder of a state that is in no database. It has the lock of the data folder, too. */
+export function stateFolder({ data }: Pick<Configuration, "data">): string {
+  return join(data, "daemon");
 }
 
 /**
@@ -25,6 +34,7 @@ export async function readableState(configuration: Configuration, wanted: Wanted
   const { shared } = configuration;
   const folder = daemonFolder(configuration);
   if (shared === undefined) return folder;
+  await refuseForeignFolder(configuration.data);
   // Only loaded where it is used, with its driver.
   const { copyShared } = await import("#sync/shared/copies.ts");
   return copyShared(shared.postgres, folder, wanted);
@@ -72,7 +82,8 @@ export async function dataFolderInUse(
  */
 export async function refuseForeignFolder(data: string, own: number | undefined = process.getuid?.()): Promise<void> {
   if (own !== 0) return;
-  for (const file of [join(data, "service", "service.duckdb"), join(data, "daemon", "journal.json")]) {
+  const files = [join("service", "service.duckdb"), join("daemon", "journal.json"), join("daemon", "lock.sqlite")];
+  for (const file of files.map((path) => join(data, path))) {
     const owner = await stat(file).catch(() => undefined);
     if (owner === undefined || owner.uid === own) continue;
     throw new InputError(
@@ -93,8 +104,8 @@ export interface Lock {
  * @param timeout how long to wait for another process, in milliseconds
  * @throws {InputError} naming the process that has it, or the account that the folder belongs to
  */
-export async function holdLock(configuration: Configuration, timeout = 0): Promise<Lock> {
-  const file = join(daemonFolder(configuration), "lock.sqlite");
+export async function holdLock(configuration: Pick<Configuration, "data">, timeout = 0): Promise<Lock> {
+  const file = join(stateFolder(configuration), "lock.sqlite");
   await refuseForeignFolder(configuration.data);
   await makeFolder(dirname(file), "the daemon's folder");
   const waitEnds = performance.now() + timeout;
@@ -124,7 +135,7 @@ export async function holdLock(configuration: Configuration, timeout = 0): Promi
 
 /** Whether a process has the lock: whatever else the journal says is running has ended. True where that cannot be known. */
 export function isLocked(configuration: Configuration): boolean {
-  const file = join(daemonFolder(configuration), "lock.sqlite");
+  const file = join(stateFolder(configuration), "lock.sqlite");
   if (!existsSync(file)) return false;
   let database: DatabaseSync | undefined;
   try {

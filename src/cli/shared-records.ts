@@ -1,3 +1,4 @@
+import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
 import { redactor } from "#http/redact.ts";
@@ -7,7 +8,7 @@ import { openSharedAudit } from "#sync/shared/audit.ts";
 import { openShared } from "#sync/shared/shared.ts";
 import type { SharedState } from "#sync/shared/shared.ts";
 import { localActor } from "./context.ts";
-import { daemonFolder } from "./data-folder.ts";
+import { daemonFolder, stateFolder } from "./data-folder.ts";
 import { lastConfiguration, recordConfiguration } from "./records.ts";
 import type { Records } from "./records.ts";
 
@@ -20,7 +21,7 @@ export async function openSharedRecords(
   const secrets = new Set<string>();
   const shared = await openShared(settings, { folder, lease, retention: configuration.journal });
   try {
-    await refuseOtherState(folder, shared);
+    await refuseOtherState(stateFolder(configuration), shared);
     const audit = await openSharedAudit(shared.postgres, shared.node, (text) => redactor([...secrets])(text));
     const configured = async (configuration: Configuration, by: Actor): Promise<void> => {
       for (const secret of configuration.secrets) secrets.add(secret);
@@ -50,6 +51,6 @@ async function refuseOtherState(folder: string, { journal, postgres }: SharedSta
   if (journal.document.runs.length > 0 || (await readJournal(folder)).runs.length === 0) return;
   throw new InputError(
     `the data folder has the runs of a daemon with its state in the folder ${folder}, and the database ${postgres.place} has none: ` +
-      "copy them with `rollcall state copy`, or give this daemon another data folder",
+      `copy them with \`${command("state copy")}\`, or give this daemon another data folder`,
   );
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { InputError } from "#errors.ts";
 import * as values from "#values.ts";
 import { addressProblem } from "./address.ts";
 
@@ -23,3 +24,17 @@ export const postgres = z.strictObject({
 });
 
 export type PostgresSettings = z.output<typeof postgres>;
+
+/**
+ * The database that a command names with `--to`, checked as one of the configuration is.
+ * @throws {InputError} what is wrong with the URL, without it: it holds a password
+ */
+export function readTarget(given: {
+  readonly postgres: string;
+  readonly sslrootcert?: string | undefined;
+}): PostgresSettings {
+  const { postgres: url, sslrootcert } = given;
+  const read = postgres.safeParse({ postgres: url, ...(sslrootcert === undefined ? {} : { sslrootcert }) });
+  if (read.success) return read.data;
+  throw new InputError(`--to: ${read.error.issues.map(({ message }) => message).join("; ")}`);
+}

@@ -7,7 +7,6 @@ import { InputError, messageOf } from "#errors.ts";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
-import { postgres as settings } from "#postgres/options.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { openEmbeddedStore } from "#service/directory/embedded.ts";
 import { directorySchema } from "#service/directory/postgres.ts";
@@ -43,20 +42,6 @@ export interface CopyOptions {
   readonly copied: (part: Copied) => Promise<void>;
   /** Stops it. What is half copied is copied anew the next time. */
   readonly signal: AbortSignal;
-}
-
-/**
- * The database to copy to, checked as `service.engine` is.
- * @throws {InputError} what is wrong with the URL, without it: it holds a password
- */
-export function readTarget(given: {
-  readonly postgres: string;
-  readonly sslrootcert?: string | undefined;
-}): PostgresSettings {
-  const { postgres: url, sslrootcert } = given;
-  const read = settings.safeParse({ postgres: url, ...(sslrootcert === undefined ? {} : { sslrootcert }) });
-  if (read.success) return read.data;
-  throw new InputError(`--to: ${read.error.issues.map(({ message }) => message).join("; ")}`);
 }
 
 /** What the service's own tables have in both engines: names of columns, and their types in PostgreSQL. */

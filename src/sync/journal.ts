@@ -240,7 +240,7 @@ async function startOver(folder: string, damaged: Damage): Promise<JournalDocume
 }
 
 /** The state of a sync that the journal does not know. */
-function initialState({ damaged }: JournalDocument): SyncState {
+export function initialState({ damaged }: JournalDocument): SyncState {
   return damaged?.ofAll === true ? cautiousAfter(damaged) : { skipped: [] };
 }
 

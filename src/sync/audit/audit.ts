@@ -4,7 +4,6 @@ import { open, rename, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { InputError } from "#errors.ts";
 import { makeFolder, unwritable } from "#files/disk.ts";
 import { syncFolder } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
@@ -14,7 +13,6 @@ import {
   called,
   currentName,
   earlierFile,
-  longestLine,
   mismatch,
   pathOf,
   scanFile,
@@ -66,10 +64,6 @@ export async function openAudit(folder: string, options: AuditOptions = {}): Pro
   const write = async (entry: AuditEntry): Promise<void> => {
     const { line, head } = sealed(redacted(entry, redact), opened.head, new Date());
     const bytes = Buffer.from(`${line}\n`);
-    if (bytes.length > longestLine)
-      throw new InputError(
-        `an entry of the audit log is too long: ${bytes.length} bytes; at most ${longestLine} are allowed`,
-      );
     try {
       await opened.handle.appendFile(bytes);
       await opened.handle.datasync();

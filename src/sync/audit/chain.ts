@@ -26,13 +26,20 @@ export const longestLine = 1024 * 1024;
 const seal = /,"hash":"([0-9a-f]{64})"\}$/;
 const sealLength = 75;
 
-/** The line, without its newline, of an entry that follows `head`. */
+/**
+ * The line, without its newline, of an entry that follows `head`.
+ * @throws {InputError} when it is too long
+ */
 export function sealed(entry: AuditEntry, head: Head, at: Date): { readonly line: string; readonly head: Head } {
   const { event, ...facts } = entry;
   const sequence = head.sequence + 1;
   const body = JSON.stringify({ sequence, at: at.toISOString(), event, ...facts, previous: head.hash });
   const hash = hashOf(body);
-  return { line: `${body.slice(0, -1)},"hash":"${hash}"}`, head: { sequence, hash } };
+  const line = `${body.slice(0, -1)},"hash":"${hash}"}`;
+  const bytes = Buffer.byteLength(line) + 1;
+  if (bytes > longestLine)
+    throw new InputError(`an entry of the audit log is too long: ${bytes} bytes; at most ${longestLine} are allowed`);
+  return { line, head: { sequence, hash } };
 }
 
 /** A line as an entry; `unreadable` if it is none, `changed` if its hash is wrong. */

@@ -38,6 +38,9 @@ export interface LocalCoordinator extends Coordinator {
   close(): Promise<void>;
 }
 
+/** How long to wait before reading a target again that did not say how a run ended, in milliseconds. */
+const recoveryPause = 5_000;
+
 /** How often to look for plans that nobody has approved in time, in milliseconds. */
 const expiryInterval = 30_000;
 
@@ -107,7 +110,11 @@ export function openCoordinator(options: CoordinatorOptions): LocalCoordinator {
         recovering.add(sync);
         void targets(syncs()[sync]?.place ?? "", () => recoverSync(context, sync), options.interruption.stop)
           .catch(() => undefined)
-          .finally(() => recovering.delete(sync));
+          .finally(() => {
+            // A target that does not answer is not asked again at once.
+            const pause = lostRuns(context).some((run) => run.sync === sync) ? recoveryPause : 0;
+            setTimeout(() => recovering.delete(sync), pause).unref();
+          });
       }
     },
     subscribe: (listener) => {

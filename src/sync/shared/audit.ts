@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { rename } from "node:fs/promises";
+import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { makeFolder } from "#files/disk.ts";
-import type { Postgres } from "#postgres/database.ts";
+import { syncFolder } from "#files/durable.ts";
+import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
 import { redacted } from "#sync/audit/audit.ts";
@@ -72,21 +73,23 @@ export async function sharedHead(postgres: Pick<Postgres, "rows">): Promise<Head
   return headOf(row);
 }
 
+/** The lines of the log as its file has them. Neither of the two characters is ever in a line, which is JSON. */
+export function linesOfAudit(transaction: Pick<Transaction, "copyOut">): Readable {
+  return transaction.copyOut(
+    String.raw`COPY (SELECT line FROM rollcall.audit ORDER BY sequence) TO STDOUT (FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`,
+  );
+}
+
 /** Writes the log into a folder as its file, the way it is without a database. */
-export async function copyAudit(postgres: Postgres, folder: string): Promise<void> {
-  await makeFolder(folder, "the daemon's folder");
+export async function writeAuditFile(transaction: Pick<Transaction, "copyOut">, folder: string): Promise<void> {
   const path = join(folder, currentName);
   const beside = `${path}.${randomUUID()}.new`;
-  await postgres.transaction(
-    (transaction) =>
-      pipeline(
-        // Neither character is ever in a line, which is JSON.
-        transaction.copyOut(
-          String.raw`COPY (SELECT line FROM rollcall.audit ORDER BY sequence) TO STDOUT (FORMAT csv, DELIMITER E'\x1F', QUOTE E'\x1E')`,
-        ),
-        createWriteStream(beside, { mode: 0o600 }),
-      ),
-    { readOnly: true },
-  );
-  await rename(beside, path);
+  try {
+    await pipeline(linesOfAudit(transaction), createWriteStream(beside, { mode: 0o600, flush: true }));
+    await rename(beside, path);
+    await syncFolder(folder);
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw error;
+  }
 }

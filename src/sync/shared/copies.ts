@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { rename, writeFile } from "node:fs/promises";
+import { readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder } from "#files/disk.ts";
 import { openPostgres } from "#postgres/database.ts";
-import type { Postgres } from "#postgres/database.ts";
+import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import { lostRecord } from "#sync/coordinator/recover.ts";
 import type { JournalDocument } from "#sync/journal.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
-import { copyAudit, sharedHead } from "./audit.ts";
+import { sharedHead, writeAuditFile } from "./audit.ts";
 import { openSharedFiles } from "./files.ts";
 import { migrateShared } from "./shared.ts";
 
@@ -18,7 +18,7 @@ export interface Wanted {
   readonly files?: readonly string[];
   /** `journal.json`; a run whose process has ended is shown as such. */
   readonly journal?: boolean;
-  /** `audit.jsonl`. */
+  /** `audit.jsonl`, and `journal.json` with its end: in a folder of their own, since other copies may not be as new. */
   readonly audit?: boolean;
 }
 
@@ -34,23 +34,48 @@ export async function copyShared(
   daemonFolder: string,
   { files = [], journal = false, audit = false }: Wanted,
 ): Promise<string> {
-  const folder = join(daemonFolder, "copies");
+  const copies = join(daemonFolder, "copies");
+  const folder = audit ? join(copies, `audit-${randomUUID()}`) : copies;
   const postgres = await openPostgres(settings);
   try {
     await migrateShared(postgres);
+    if (audit) await removeOldAudits(copies);
     await makeFolder(folder, "the daemon's folder");
     if (files.length > 0) await openSharedFiles(postgres, folder).pull(files);
-    // The end of the audit log first: the log, read later, has at least that.
-    if (journal || audit) await copyJournal(postgres, folder);
-    if (audit) await copyAudit(postgres, folder);
+    await postgres.transaction(
+      async (transaction) => {
+        if (journal || audit) await copyJournal(transaction, folder, (run) => lostRecord(run));
+        if (audit) await writeAuditFile(transaction, folder);
+      },
+      { readOnly: true, snapshot: true },
+    );
     return folder;
   } finally {
     await postgres.close();
   }
 }
 
-async function copyJournal(postgres: Postgres, folder: string): Promise<void> {
-  const head = await sharedHead(postgres);
+/** How long somebody may still be reading a copy of the audit log, in milliseconds. */
+const longestReading = 600_000;
+
+async function removeOldAudits(copies: string): Promise<void> {
+  for (const name of await readdir(copies).catch(() => [])) {
+    const path = join(copies, name);
+    const changed = name.startsWith("audit-") ? await stat(path).catch(() => undefined) : undefined;
+    if (changed !== undefined && changed.mtimeMs < Date.now() - longestReading)
+      await rm(path, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Writes the journal into a folder as its file, the way it is without a database.
+ * @param lost makes what is shown of a run whose process has ended
+ */
+export async function copyJournal(
+  postgres: Pick<Postgres | Transaction, "rows">,
+  folder: string,
+  lost: (run: RunRecord) => RunRecord,
+): Promise<JournalDocument> {
   const rows = await postgres.rows<{ document: RunRecord; lives: boolean }>(
     `SELECT document, node IN (SELECT id FROM rollcall.nodes WHERE expires > clock_timestamp()) AS lives
      FROM rollcall.runs ORDER BY id`,
@@ -58,13 +83,13 @@ async function copyJournal(postgres: Postgres, folder: string): Promise<void> {
   const syncs = await postgres.rows<{ name: string; document: SyncState }>("SELECT name, document FROM rollcall.syncs");
   const document: JournalDocument = {
     version: 1,
-    runs: rows.map(({ document: run, lives }) => (run.state === "running" && !lives ? lostRecord(run) : run)),
+    runs: rows.map(({ document: run, lives }) => (run.state === "running" && !lives ? lost(run) : run)),
     syncs: Object.fromEntries(syncs.map(({ name, document: state }) => [name, state])),
-    audit: head,
+    audit: await sharedHead(postgres),
   };
-  const path = join(folder, "journal.json");
-  // Several may be copying at once.
-  const beside = `${path}.${randomUUID()}.new`;
-  await writeFile(beside, `${JSON.stringify(document)}\n`, { mode: 0o600 });
-  await rename(beside, path);
+  // Several processes may do this at once.
+  const beside = join(folder, `journal.json.${randomUUID()}.new`);
+  await writeFile(beside, `${JSON.stringify(document)}\n`, { mode: 0o600, flush: true });
+  await rename(beside, join(folder, "journal.json"));
+  return document;
 }

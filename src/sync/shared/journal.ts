@@ -102,31 +102,35 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     }
   };
 
+  const readNodes = async (): Promise<void> => {
+    alive = new Set((await postgres.rows<{ id: bigint }>("SELECT id FROM rollcall.nodes")).map(({ id }) => id));
+  };
+
   const refresh = async (): Promise<RunRecord[]> => {
-    const [head] = await postgres.rows<{ revision: bigint; removed: bigint; alive: bigint[] | null }>(
-      "SELECT revision, removed, (SELECT array_agg(id) FROM rollcall.nodes) AS alive FROM rollcall.journal",
+    const [head] = await postgres.rows<{ revision: bigint; removed: bigint }>(
+      "SELECT revision, removed FROM rollcall.journal",
     );
     if (head === undefined) return [];
-    alive = new Set((head.alive ?? []).map(BigInt));
-    if (head.revision === revision && !isDoubtful) return [];
+    if (head.revision === revision && !isDoubtful) {
+      await readNodes();
+      return [];
+    }
     const since = isDoubtful || head.removed > revision ? -1n : revision;
-    isDoubtful = false;
-    const found = await postgres
-      .rows<{ document: RunRecord; node: bigint | null; writer: bigint; revision: bigint }>(
-        "SELECT document, node, writer, revision FROM rollcall.runs WHERE revision > $1 ORDER BY revision, id",
-        [since],
-      )
-      .catch((error: unknown) => {
-        isDoubtful ||= since < 0n;
-        throw error;
-      });
+    const found = await postgres.rows<{ document: RunRecord; node: bigint | null; writer: bigint; revision: bigint }>(
+      "SELECT document, node, writer, revision FROM rollcall.runs WHERE revision > $1 ORDER BY revision, id",
+      [since],
+    );
     const syncs = await postgres.rows<{ name: string; document: SyncState }>(
       "SELECT name, document FROM rollcall.syncs WHERE revision > $1",
       [since],
     );
+    // After the runs: whoever has begun one of them was there before.
+    await readNodes();
     if (since < 0n) {
-      const there = new Set(found.map(({ document: { id } }) => id));
+      const there = new Set([...found.map(({ document: { id } }) => id), ...syncs.map(({ name }) => `sync ${name}`)]);
       for (const id of runs.keys()) if (!there.has(id) && !isOwn(id)) runs.delete(id);
+      for (const name of states.keys()) if (!there.has(`sync ${name}`) && !isOwn(`sync ${name}`)) states.delete(name);
+      document = undefined;
     }
     const taken = found.filter(({ document: { id } }) => !isOwn(id));
     set(taken.map(({ document: run }) => run));
@@ -134,6 +138,7 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     for (const { name, document: state } of syncs) if (!isOwn(`sync ${name}`)) states.set(name, state);
     const before = revision;
     revision = head.revision;
+    isDoubtful = false;
     if (before < 0n) return [];
     return taken.filter((row) => row.revision > before && row.writer !== node.id()).map(({ document: run }) => run);
   };
@@ -222,9 +227,10 @@ async function writeEntry(
     );
   if (gone.length > 0) {
     await transaction.rows("DELETE FROM rollcall.runs WHERE id = ANY ($1)", [gone]);
+    // Longer than the run, which may be pruned before its slot has passed.
     await transaction.rows(
-      "DELETE FROM rollcall.slots WHERE slot < clock_timestamp() - interval '7 days' AND run = ANY ($1)",
-      [gone],
+      `DELETE FROM rollcall.slots WHERE slot < clock_timestamp() - interval '7 days'
+         AND NOT EXISTS (SELECT FROM rollcall.runs WHERE id = run)`,
     );
   }
   if (events.length > 0)

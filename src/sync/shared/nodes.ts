@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
-import { messageOf, UnavailableError } from "#errors.ts";
+import { UnavailableError } from "#errors.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import type { Schema } from "#postgres/migrations.ts";
 
@@ -29,7 +29,10 @@ export interface Node {
   whileClaimed<Result>(name: string, work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Epoch milliseconds by the database's clock: those of several machines may differ. */
   now(): number;
-  /** Takes a new lease, after one was lost. @throws {UnavailableError} when PostgreSQL does not answer */
+  /**
+   * Takes a new lease, after one was lost and everything that was done with it has ended.
+   * @throws {UnavailableError} when PostgreSQL does not answer
+   */
   join(): Promise<void>;
   /** Gives the lease back. */
   close(): Promise<void>;
@@ -45,6 +48,9 @@ export const nodesSchema: Schema = {
      CREATE INDEX IF NOT EXISTS claims_node ON rollcall.claims (node)`,
   ],
 };
+
+/** The claim of the process that begins the runs of schedules and tells people of them. */
+export const leadership = "leader";
 
 /** The pauses before a claim that another node has is asked for again, each twice as long; in milliseconds. */
 const pauses = { first: 50, longest: 1000 } as const;
@@ -66,12 +72,12 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     ends = asked + lease * 0.9;
     clock = now - (asked + performance.now()) / 2;
   };
-  /** @param of a lease: of an earlier one nothing more is lost */
-  const lose = (why: string, of = id): UnavailableError => {
+  /** @param which the lease; one that was lost before has been replaced */
+  const lose = (why: string, which = id): UnavailableError => {
     const error = new UnavailableError(
       `this process (${name}) has lost its lease in the database ${postgres.place}: ${why}. Others continue with what it was doing`,
     );
-    if (of !== id) return error;
+    if (which !== id) return error;
     lost.abort(error);
     unreleased.clear();
     // What waits for an answer is in vain. Where nothing comes through any more, it would wait for minutes.
@@ -82,10 +88,10 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     if (!lost.signal.aborted && performance.now() > ends) lose("it could not be renewed in time");
     lost.signal.throwIfAborted();
   };
-  const isHeld = (): boolean => {
+  const isHeld = (which = id): boolean => {
     try {
       check();
-      return true;
+      return which === id;
     } catch {
       return false;
     }
@@ -98,7 +104,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
       [own, lease],
     );
     if (row === undefined) lose("its time had passed", own);
-    else if (own === id && isHeld()) extend(asked, row.now);
+    else if (isHeld(own)) extend(asked, row.now);
     for (const turn of unreleased) await release(turn);
   };
   const keepRenewing = async (): Promise<void> => {
@@ -110,23 +116,25 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     }
   };
   const join = async (): Promise<void> => {
+    // It may have been renewed just before it counted as lost here: nobody else has to wait for its end.
+    await postgres.rows("DELETE FROM rollcall.nodes WHERE id = $1", [id]);
     const asked = performance.now();
     const [row] = await postgres.rows<{ id: bigint; now: number }>(
       `INSERT INTO rollcall.nodes (name, expires) VALUES ($1, clock_timestamp() + $2 * interval '1 millisecond')
        RETURNING id, (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`,
       [name, lease],
     );
-    if (row === undefined) return;
+    if (row === undefined) throw new Error("PostgreSQL has returned no row");
     id = row.id;
     lost = new AbortController();
     extend(asked, row.now);
     clearInterval(renewing);
     void keepRenewing();
     // Says so at the right time, when nobody asks.
-    renewing = setInterval(isHeld, lease / 5);
+    renewing = setInterval(() => isHeld(), lease / 5);
     renewing.unref();
   };
-  const fenced: Node["fenced"] = (work) => {
+  const fenced: Node["fenced"] = async (work) => {
     check();
     const own = id;
     return postgres.transaction(
@@ -138,6 +146,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
         if (row === undefined) throw lose("its time had passed", own);
         const result = await work(transaction);
         check();
+        if (own !== id) throw lose("it has another one now", own);
         return result;
       },
       // One whose process is stopped would keep its node from being removed.
@@ -189,12 +198,25 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     close: async () => {
       clearInterval(renewing);
       lost.abort(new UnavailableError("the process is stopping"));
-      await postgres.rows("DELETE FROM rollcall.nodes WHERE id = $1", [id]).catch((error: unknown) => {
-        // It ends by itself.
-        void messageOf(error);
-      });
+      // If the database cannot be reached, it ends by itself.
+      await postgres.rows("DELETE FROM rollcall.nodes WHERE id = $1", [id]).catch(() => undefined);
     },
   };
+}
+
+/** A process that has its lease. */
+export interface NodeStatus {
+  readonly name: string;
+  /** What it has claimed: `leader`, `target https://…`. */
+  readonly claims: readonly string[];
+}
+
+/** The processes that have their lease, those of before first. */
+export function liveNodes(postgres: Pick<Postgres, "rows">): Promise<NodeStatus[]> {
+  return postgres.rows<NodeStatus>(
+    `SELECT name, ARRAY(SELECT c.name FROM rollcall.claims c WHERE c.node = n.id ORDER BY 1) AS claims
+     FROM rollcall.nodes n WHERE expires > clock_timestamp() ORDER BY id`,
+  );
 }
 
 /** Removes the nodes whose lease has ended, with their claims. One that is just writing is left until that has ended. */

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { firstLineOf } from "#errors.ts";
 import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
+import { leadership } from "./nodes.ts";
 import type { SharedState } from "./shared.ts";
 
 /** What only one of the processes does at a time: schedules, and telling people. */
@@ -22,7 +23,7 @@ export interface PartOptions {
 /** How often this process looks what others have done, in milliseconds. */
 const pause = 500;
 
-/** How often it asks whether it can lead, in rounds. */
+/** How often it removes those whose lease has ended, and asks whether it can lead, in rounds. */
 const rounds = 4;
 
 /**
@@ -62,7 +63,7 @@ export function takePart({ shared, coordinator, lead, log }: PartOptions): () =>
     if (node.lost().aborted) await rejoin();
     await coordinator.refresh();
     // Asking also removes the nodes whose lease has ended.
-    const mayLead = count % rounds === 0 && (await node.claim("leader"));
+    const mayLead = count % rounds === 0 && (await node.claim(leadership));
     if (mayLead && leading === undefined) {
       log.info(`this process (${node.name}) begins the runs of the schedules from now on`);
       leading = await lead();

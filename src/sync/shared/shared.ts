@@ -3,12 +3,13 @@ import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
 import type { PostgresSettings } from "#postgres/options.ts";
 import type { Retention } from "#sync/journal.ts";
+import { formatDuration, pluralize } from "#text.ts";
 import { auditSchema } from "./audit.ts";
 import { filesSchema, openSharedFiles } from "./files.ts";
 import type { SharedFiles } from "./files.ts";
 import { journalSchema, openSharedJournal } from "./journal.ts";
 import type { SharedJournal } from "./journal.ts";
-import { nodesSchema, openNode } from "./nodes.ts";
+import { leadership, liveNodes, nodesSchema, openNode } from "./nodes.ts";
 import type { Node } from "./nodes.ts";
 
 /** The state of daemons that work together, in PostgreSQL, as one of them sees it. */
@@ -62,5 +63,33 @@ export async function openShared(
   } catch (error) {
     await postgres.close();
     throw error;
+  }
+}
+
+/**
+ * What the database of the state says of itself, a line each. It creates nothing.
+ * @param lease as configured, in milliseconds
+ * @throws {UnavailableError} when PostgreSQL does not answer
+ */
+export async function describeShared(settings: PostgresSettings, lease: number): Promise<readonly string[]> {
+  const postgres = await openPostgres(settings);
+  try {
+    const [server] = await postgres.rows<{ version: string; user: string; encrypted: boolean; ready: boolean }>(
+      `SELECT current_setting('server_version') AS version, current_user::text AS user,
+         coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted,
+         to_regclass('rollcall.nodes') IS NOT NULL AS ready`,
+    );
+    const { version, user, encrypted, ready } = server ?? { version: "", user: "", encrypted: false, ready: false };
+    const nodes = ready ? await liveNodes(postgres) : [];
+    const names = nodes.map(({ name, claims }) => (claims.includes(leadership) ? `${name} (leads)` : name));
+    return [
+      `PostgreSQL ${version} at ${postgres.place}, ${encrypted ? "encrypted (TLS)" : "not encrypted"}, logged in as ${user}`,
+      names.length === 0
+        ? "no daemon is running on it"
+        : `${pluralize(names.length, "process", "processes")}: ${names.join(", ")}`,
+      `others take over ${formatDuration(lease)} after a process was last heard of`,
+    ];
+  } finally {
+    await postgres.close();
   }
 }

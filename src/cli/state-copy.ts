@@ -1,0 +1,90 @@
+import type { Configuration } from "#config/configuration.ts";
+import { command } from "#commands.ts";
+import { InputError } from "#errors.ts";
+import { readTarget } from "#postgres/options.ts";
+import type { PostgresSettings } from "#postgres/options.ts";
+import { breakWords } from "#sync/audit/words.ts";
+import { copyStateIn, copyStateOut } from "#sync/shared/transfer.ts";
+import type { CopiedState } from "#sync/shared/transfer.ts";
+import { formatNumber, pluralize } from "#text.ts";
+import type { Context } from "./context.ts";
+import { holdLock, stateFolder } from "./data-folder.ts";
+import { exitCodes } from "./output.ts";
+import type { ExitCode } from "./output.ts";
+
+export interface StateCopyOptions {
+  /** The database, where `daemon.state` names none. */
+  readonly to?: string;
+  readonly sslrootcert?: string;
+  /** From the database into the folder. */
+  readonly back?: boolean;
+}
+
+/**
+ * `rollcall state copy`: copies the daemon's state from the data folder into the database of `daemon.state`, or of `--to`; with
+ * `--back` from the database into the data folder. Compares what arrived. What is copied is only read.
+ */
+export async function stateCopy(
+  { configuration, interruption, output }: Pick<Context, "configuration" | "interruption" | "output">,
+  options: StateCopyOptions,
+): Promise<ExitCode> {
+  const postgres = databaseOf(configuration, options);
+  const folder = stateFolder(configuration);
+  const parts: CopiedState[] = [];
+  const copied = async (part: CopiedState): Promise<void> => {
+    parts.push(part);
+    if (!output.json) await output.write(`${part.what}: ${formatNumber(part.count)}, digest ${part.digest}\n`);
+  };
+  const lock = await holdLock(configuration);
+  try {
+    const copy = { postgres, folder, copied, signal: interruption.stop };
+    if (options.back !== true) {
+      await copyStateIn(copy, Object.keys(configuration.syncs));
+      if (output.json) await output.write(`${JSON.stringify({ copied: parts })}\n`);
+      else await output.write(afterwards(configuration, folder));
+      return exitCodes.done;
+    }
+    const { broken, untold } = await copyStateOut(copy);
+    if (output.json) await output.write(`${JSON.stringify({ copied: parts, untold, ...(broken && { broken }) })}\n`);
+    else await output.write(afterwardsBack(folder));
+    if (untold > 0)
+      output.say(
+        `${pluralize(untold, "end of a run was", "ends of runs were")} not told to anybody yet, and will not be`,
+      );
+    if (broken === undefined) return exitCodes.done;
+    output.say(`${breakWords(broken)}. It was copied as it is; the next start puts it aside and says so`);
+    return exitCodes.failed;
+  } finally {
+    lock.release();
+  }
+}
+
+/** @throws {InputError} when there is none, or two */
+function databaseOf({ shared }: Configuration, { to, sslrootcert, back }: StateCopyOptions): PostgresSettings {
+  if (shared !== undefined) {
+    if (to === undefined && sslrootcert === undefined) return shared.postgres;
+    throw new InputError("daemon.state is PostgreSQL already: leave out --to and --sslrootcert");
+  }
+  if (back === true)
+    throw new InputError("daemon.state is `folder` already; copy back while it is still the database, then change it");
+  if (to === undefined)
+    throw new InputError("set daemon.state to postgres, or say which database with --to postgres://user@host/database");
+  return readTarget({ postgres: to, sslrootcert });
+}
+
+function afterwards({ shared }: Configuration, folder: string): string {
+  const next =
+    shared === undefined ? "set daemon.state to this database in every daemon, and start them" : "start the daemons";
+  return (
+    `Everything arrived as it is here. Now ${next}. ` +
+    `The folder ${folder} was only read: with \`daemon.state: folder\` a daemon would go on with what is there, and know nothing of ` +
+    `what the others have done since. \`${command("state copy")} --back\` copies the state back.\n`
+  );
+}
+
+function afterwardsBack(folder: string): string {
+  return (
+    `Everything arrived in ${folder} as it is in the database. Now set daemon.state to folder in this daemon, leave the others ` +
+    "stopped, and start it. The database was only read.\n"
+  );
+}

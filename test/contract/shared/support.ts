@@ -1,0 +1,79 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import { openPostgres } from "#postgres/database.ts";
+import type { Postgres } from "#postgres/database.ts";
+import { postgres as options } from "#postgres/options.ts";
+import { openNode } from "#sync/shared/nodes.ts";
+import type { Node } from "#sync/shared/nodes.ts";
+import { migrateShared } from "#sync/shared/shared.ts";
+import { startPostgres } from "../../support/postgres.ts";
+import type { PostgresServer } from "../../support/postgres.ts";
+
+export interface SharedDatabase {
+  readonly url: string;
+  readonly postgres: Postgres;
+  /** A node with a pool of its own, closed after the test. @param lease in milliseconds */
+  node(lease?: number): Promise<Node>;
+  /** A folder of its own, removed after the test. */
+  folder(): Promise<string>;
+}
+
+/** Gives every test of the file an empty database with the tables of the daemons' state. */
+export function sharedDatabaseOfEachTest(): SharedDatabase {
+  let server: PostgresServer;
+  let url: string;
+  let postgres: Postgres;
+  let ends: (() => Promise<unknown>)[] = [];
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+  beforeEach(async () => {
+    url = await server.createDatabase();
+    postgres = await openPostgres(options.parse({ postgres: url }));
+    await migrateShared(postgres);
+    ends = [() => postgres.close()];
+  });
+  afterEach(async () => {
+    for (const end of ends.reverse()) await end();
+  });
+  return {
+    get url() {
+      return url;
+    },
+    get postgres() {
+      return postgres;
+    },
+    node: async (lease = 60_000) => {
+      const own = await openPostgres(options.parse({ postgres: url }));
+      const node = await openNode(own, lease);
+      ends.push(async () => {
+        await node.close();
+        await own.close();
+      });
+      return node;
+    },
+    folder: async () => {
+      const folder = await mkdtemp(join(tmpdir(), "rollcall-shared-"));
+      ends.push(() => rm(folder, { recursive: true, force: true }));
+      return folder;
+    },
+  };
+}
+
+/** As if its process had been silent for longer than its lease, by the database's clock. */
+export async function endLease(postgres: Postgres, node: Node): Promise<void> {
+  await postgres.rows("UPDATE rollcall.nodes SET expires = clock_timestamp() - interval '1 second' WHERE id = $1", [
+    node.id(),
+  ]);
+}
+
+/** What something throws. */
+export function thrown(work: Promise<unknown>): Promise<Error> {
+  return work.then(
+    () => new Error("nothing was thrown"),
+    (error: Error) => error,
+  );
+}
