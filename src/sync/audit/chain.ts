@@ -20,7 +20,7 @@ export interface Sealed extends Head {
 }
 
 /** Longer than any entry, in bytes. */
-export const longestLine = 1024 * 1024;
+const longestLine = 1024 * 1024;
 
 /** `,"hash":"…"}`: the hash is of the line with `}` in this one's place. */
 const seal = /,"hash":"([0-9a-f]{64})"\}$/;
