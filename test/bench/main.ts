@@ -1,6 +1,7 @@
 import { causes } from "./causes.ts";
 import { consolePages } from "./console.ts";
 import { engines } from "./engines.ts";
+import { failover } from "./failover.ts";
 import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
@@ -13,6 +14,7 @@ const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
   causes,
   console: consolePages,
   engines,
+  failover,
   idle,
   ldap,
   load,

@@ -45,7 +45,7 @@ describe("a daemon that is cut off from the database", () => {
         await applied;
         proxy[way]();
       } else if (when === "runs") {
-        const { fallen } = await replicas.trap("list create", "SIGSTOP", [index]);
+        const { fallen } = await replicas.trap("list create", "SIGSTOP");
         await replicas.next("staff");
         expect(await fallen()).toBe(index);
         proxy[way]();

@@ -1,5 +1,5 @@
 import { subscribe } from "node:diagnostics_channel";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import { Client } from "pg";
 
@@ -14,9 +14,11 @@ export interface Trap {
   readonly signal: "SIGKILL" | "SIGSTOP";
   /** A file that the first replica makes that comes to the point. The others go on. */
   readonly token: string;
+  /** The token of another trap: before one has fallen into that, this one is not there. */
+  readonly after?: string | undefined;
 }
 
-// A program that is `rollcall`, and has traps: from the environment, or sent by its parent (an empty object removes it). Its clock can be
+// A program that is `rollcall`, and has traps: from the environment, then those that its parent sends. Its clock can be
 // wrong by ROLLCALL_TEST_CLOCK milliseconds.
 
 const shift = Number(process.env["ROLLCALL_TEST_CLOCK"] ?? "0");
@@ -34,22 +36,24 @@ if (shift !== 0) {
   } as DateConstructor;
 }
 
-let trap: Trap | undefined = JSON.parse(process.env["ROLLCALL_TEST_TRAP"] ?? "null") ?? undefined;
-process.on("message", (message: Trap | object) => {
-  trap = "point" in message ? message : undefined;
+let traps = JSON.parse(process.env["ROLLCALL_TEST_TRAPS"] ?? "[]") as readonly Trap[];
+process.on("message", (message: readonly Trap[]) => {
+  traps = message;
 });
 process.channel?.unref();
 
-function at(point: string): void {
-  if (trap?.point !== point) return;
-  const { token, signal } = trap;
-  trap = undefined;
-  try {
-    writeFileSync(token, String(process.pid), { flag: "wx" });
-  } catch {
-    return;
+function at(reached: string): void {
+  for (const trap of traps) {
+    const { point, token, signal, after } = trap;
+    if (point !== reached || (after !== undefined && !existsSync(after))) continue;
+    traps = traps.filter((each) => each !== trap);
+    try {
+      writeFileSync(token, String(process.pid), { flag: "wx" });
+    } catch {
+      continue;
+    }
+    process.kill(process.pid, signal);
   }
-  process.kill(process.pid, signal);
 }
 
 /** Whether the sending of a list is recorded, and the end of its run is not. */
@@ -74,7 +78,7 @@ function namesOf(text: string, values: readonly unknown[]): string[] {
     case "INSERT INTO claims":
       return [`claim ${String(values[0]).split(" ")[0]}`];
     case "DELETE FROM claims":
-      return [`release ${String(values[0]).split(" ")[0]}`];
+      return ["release"];
     case "INSERT INTO events":
       return ["events"];
     case "DELETE FROM events":
