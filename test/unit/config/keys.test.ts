@@ -73,7 +73,7 @@ const service: readonly [lines: string, problem: string][] = [
     "advertise: 10.0.0.5",
     '2:14: service.advertise: expected an address like 127.0.0.1:8442 or [::1]:8442, not "10.0.0.5"',
   ],
-  ["advertise: 'n1:0'", "2:14: service.advertise: expected the port that this replica listens on, not \"n1:0\""],
+  ["advertise: 'n1:0'", '2:14: service.advertise: expected the port that this replica listens on, not "n1:0"'],
   ["nodeAddress: { host: n }", "2:3: service.nodeAddress.port: missing; expected a port from 1 to 65535"],
   [
     "nodeAddress: { host: 'http://n', port: 1 }",
