@@ -40,6 +40,7 @@ const layers: Record<string, readonly string[]> = {
     "duckdb",
     "postgres",
     "files",
+    "http/client",
     "http/listening",
     "http/multipart",
     "http/sites",

@@ -44,7 +44,7 @@ export async function* rowsOf(
  * The rows of a text, header included, in groups as the text arrives. Moves `place` to the line of the row after them.
  *
  * Up to the first quote a row is a line and a delimiter ends a field, for which no parser is needed. From there on csv-parse
- * reads, which gives the same rows and takes ten times as long.
+ * reads, which gives the same rows and takes at least twice as long.
  * @throws {InputError} quotes are not balanced
  */
 export async function* rowGroupsOf(

@@ -98,6 +98,10 @@ export function createConsole({ control, targets, ...options }: ConsoleOptions):
             method: ["GET", "POST"],
             url,
             handler: async (request, reply) => {
+              const { id } = request.params as { id?: string };
+              const answered =
+                id !== undefined && url.startsWith("/loads/") ? await hosted?.passOn(request, reply, id) : undefined;
+              if (answered !== undefined) return answered;
               opening ??= open();
               const app = await opening;
               reply.hijack();
@@ -105,6 +109,7 @@ export function createConsole({ control, targets, ...options }: ConsoleOptions):
               if (contentType !== undefined) request.raw.headers["content-type"] = contentType;
               requests.set(request.raw, request);
               app.handle(request.raw, reply.raw);
+              return reply;
             },
           });
         }

@@ -9,6 +9,8 @@ import type { Connection } from "./database.ts";
 /** Where one plan is made: a database in memory that spills to disk, and a folder for lists. `close` removes both. */
 export interface Workbench {
   readonly connection: Connection;
+  /** Another connection, for what runs beside the statements of `connection`. Temporary tables are its own. Close it first. */
+  connect(): Promise<Connection>;
   /** The path of a file of this workbench. */
   file(name: string): string;
   /** Stops what is running and removes everything. */
@@ -34,6 +36,7 @@ export async function openWorkbench(options: { folder: string; memory: number })
   await useThreads(connection);
   return {
     connection,
+    connect: () => database.connect(),
     file: (name) => join(place, name),
     close: async () => {
       connection.interrupt();

@@ -11,6 +11,9 @@ import { checked, expectedChecksum, settle, type Checks } from "./settle.ts";
 /** In bytes. Parsing a chunk blocks the event loop, so it must take only a few milliseconds. */
 const chunkSize = 32 * 1024;
 
+/** In bytes: how much is read at a time, since each read has to wait for the system. */
+const readSize = 8 * chunkSize;
+
 /** A file that is open for one read. */
 export interface OpenFile {
   /** As in the configuration. */
@@ -61,7 +64,7 @@ async function openFile(
     name,
     head: (length) => attempt(() => readAt(handle, 0, length)),
     bytes(signal) {
-      const bytes = bytesOf((position) => attempt(() => readAt(handle, position, chunkSize)), signal);
+      const bytes = bytesOf((position) => attempt(() => readAt(handle, position, readSize)), signal);
       if (checksum === undefined || expected === undefined) return bytes;
       return checked(bytes, { name, algorithm: checksum, expected });
     },
@@ -81,10 +84,10 @@ async function openFile(
 async function* bytesOf(read: (position: number) => Promise<Buffer>, signal: AbortSignal): AsyncGenerator<Buffer> {
   for (let position = 0; ;) {
     signal.throwIfAborted();
-    const chunk = await read(position);
-    if (chunk.length === 0) return;
-    position += chunk.length;
-    yield chunk;
+    const block = await read(position);
+    if (block.length === 0) return;
+    position += block.length;
+    for (let from = 0; from < block.length; from += chunkSize) yield block.subarray(from, from + chunkSize);
   }
 }
 

@@ -267,12 +267,12 @@ export function compileRules(
     attributesRead: ({ kind, attributes }, by) => {
       const names = (by === "all" ? read : readForScope)[kind === "user" ? "users" : "groups"];
       if (names === undefined) return JSON.stringify(attributes);
-      const values: Record<string, AttributeValue> = Object.create(null) as Record<string, AttributeValue>;
-      for (const name of names) {
+      // As JSON.stringify gives it of an object, which takes three times as long to make.
+      const members = names.flatMap((name) => {
         const value = attributeOf(attributes, name);
-        if (value !== undefined) values[name] = value;
-      }
-      return JSON.stringify(values);
+        return value === undefined ? [] : `${JSON.stringify(name)}:${JSON.stringify(value)}`;
+      });
+      return `{${members.join(",")}}`;
     },
     attributes: () => {
       const { users, groups } = read;

@@ -230,7 +230,8 @@ function createStager(
     const isExcluded = verdict?.verdict === "excluded";
     if (asksGroups && entry.kind === "group") rows.append("staged_group", seq, rules.sourceName(entry) ?? null);
     if (takesReferences) {
-      for (const key of new Set(entry.keys.map(normalKey))) {
+      const keys = entry.keys.map(normalKey);
+      for (const key of keys.length > 1 ? new Set(keys) : keys) {
         rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
       }
     }

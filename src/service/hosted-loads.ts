@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ListedTable, TableName } from "#service/engine/engine.ts";
 import type { Preview } from "#service/loads/preview.ts";
 import type { LoadParameters, LoadRequest, LoadStatus } from "#wire/loads.ts";
@@ -10,6 +10,11 @@ export interface HostedLoads {
   readonly largest: number;
   /** The loads as the caller of a request may see them; undefined where they may not load data. */
   of(request: FastifyRequest): Promise<CallersLoads | undefined>;
+  /**
+   * Passes a request about a cycle on to the node of the service that has its data. Its body is not read yet.
+   * @returns the reply when the answer comes from there
+   */
+  passOn(request: FastifyRequest, reply: FastifyReply, id: string): Promise<FastifyReply | undefined>;
   /** @param listener is called whenever a cycle begins, takes data, is committed or ends. @returns what stops that */
   subscribe(listener: () => void): () => void;
   /** Whether data is arriving or being loaded. */

@@ -87,6 +87,12 @@ export const service = z.strictObject({
     .describe(
       "A SQL file with CREATE … IF NOT EXISTS statements for the databases, schemas and tables that loads write to.",
     ),
+  advertise: values.listen
+    .refine(({ port }) => port !== 0, { error: "expected the port that this replica listens on" })
+    .exactOptional()
+    .describe(
+      "With PostgreSQL: the address where other replicas of the service reach this one, host:port. Absent: the one it listens on; where that is every address of the machine, the first one that is not a loopback address.",
+    ),
   nodeAddress: z
     .strictObject({
       host: values.host.describe("A host name or address, IPv6 in brackets."),
@@ -100,6 +106,11 @@ export const service = z.strictObject({
       expireAfter: values.duration
         .prefault("24h")
         .describe("How long an uncommitted cycle lasts, and how long an ended one is remembered."),
+      lostAfter: values.patience
+        .prefault("30s")
+        .describe(
+          "With PostgreSQL: how long a replica may be away until the loads whose data it has, and that are not written, have failed.",
+        ),
       maxChunk: values.size.prefault("8GiB").describe("The largest size of one chunk."),
       maxCycle: values.size.prefault("64GiB").describe("The largest size of all chunks of a cycle together."),
       minFreeDisk: values.size

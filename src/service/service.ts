@@ -14,6 +14,7 @@ import type { Pinboard, Pinboards } from "#service/pinboards/pinboards.ts";
 import { openPinboards } from "#service/pinboards/pinboards.ts";
 import { addAdministrationRoutes } from "#service/server/administration-routes.ts";
 import { createCallers } from "#service/server/callers.ts";
+import { advertised, createForward } from "#service/server/forward.ts";
 import { addDataRoutes, addLoadRoutes } from "#service/server/data-routes.ts";
 import { hostLoads } from "#service/server/host-loads.ts";
 import { addHealthRoutes } from "#service/server/health-routes.ts";
@@ -86,9 +87,9 @@ async function open(options: ServiceOptions): Promise<Service> {
   opening.defer(() => {
     database.close();
   });
-  const stores = await openStores(storage, options.engine);
+  const stores = await openStores(storage, options.engine, { lostAfter: options.loads.lostAfter, log });
   opening.defer(() => stores.close());
-  const { records } = stores;
+  const { records, nodes } = stores;
   const loadFolder = join(folder, "loads");
   const worker = await openWorker({
     engine: options.engine,
@@ -113,6 +114,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const loads = await openLoads({
     ...options.loads,
     records,
+    nodes,
     folder: loadFolder,
     worker,
     log,
@@ -160,9 +162,11 @@ async function open(options: ServiceOptions): Promise<Service> {
   });
   addDataRoutes(app, loginSettings);
   addLocalRoutes(app, { callers, worker, shutdown });
+  const forward = nodes && createForward({ id: () => nodes.id(), isOver: (node) => nodes.isOver(node), log, shutdown });
   addLoadRoutes(app, {
     callers,
     loads,
+    forward,
     nodeAddress: options.nodeAddress,
     secure: loginSettings.secure,
     statusHold: options.loads.statusHold,
@@ -195,13 +199,14 @@ async function open(options: ServiceOptions): Promise<Service> {
       list: () => pinboards.list(),
       data: (request, signal) => pinboards.data(request, AbortSignal.any([shutdown, signal])),
     },
-    loads: hostLoads({ callers, loads, worker, directory, limits: options.loads, shutdown }),
+    loads: hostLoads({ callers, loads, forward, worker, directory, limits: options.loads, shutdown }),
   });
   await app.listen({ host, port: options.listen.port }).catch((error: unknown) => {
     throw listenError(error, host, options.listen.port);
   });
 
   const { port } = app.server.address() as AddressInfo;
+  await nodes?.announce(advertised(options.advertise, { host, port }), certificate?.cert);
   const opened = opening.move();
   let stopped: Promise<void> | undefined;
   return {

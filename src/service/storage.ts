@@ -1,5 +1,6 @@
 import { mkdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Logger } from "pino";
 import { InputError, firstLineOf } from "#errors.ts";
 import type { RollcallError } from "#errors.ts";
 import { lockHolder, openDatabase } from "#duckdb/database.ts";
@@ -14,6 +15,7 @@ import type { DirectoryStore } from "#service/directory/store.ts";
 import { createPostgresThrottle, throttleSchema } from "#service/session/postgres-throttle.ts";
 import { openEmbeddedRecords, openPostgresRecords, recordsSchema } from "./records.ts";
 import type { Records } from "./records.ts";
+import type { Nodes } from "#service/loads/nodes.ts";
 import type { ServiceSettings } from "./options.ts";
 
 /** The service's files. */
@@ -59,41 +61,53 @@ export interface Stores {
   readonly directory: DirectoryStore;
   readonly records: Records;
   throttle(options: Omit<ThrottleOptions, "now">): Throttle;
+  /** The processes that share them; undefined: they are this one's alone. */
+  readonly nodes: Nodes | undefined;
   close(): Promise<void>;
 }
 
 /**
  * Opens the stores in the service's own database, or in PostgreSQL.
+ * @param lostAfter how long another process may be away until what it had is lost, in milliseconds
  * @throws {UnavailableError} when PostgreSQL does not answer; {InputError} when a newer program uses its database
  */
-export async function openStores({ database, folder }: Storage, engine: ServiceSettings["engine"]): Promise<Stores> {
+export async function openStores(
+  { database, folder }: Storage,
+  engine: ServiceSettings["engine"],
+  { lostAfter, log }: { readonly lostAfter: number; readonly log: Logger },
+): Promise<Stores> {
   if (engine === "duckdb") {
     const [directory, records] = [await openEmbeddedStore(database), await openEmbeddedRecords(database)];
     return {
       directory,
       records,
       throttle: (options) => createThrottle({ ...options, now: () => performance.now() }),
+      nodes: undefined,
       close: async () => {
         records.close();
       },
     };
   }
   // Its driver is only loaded where it is used.
-  const [{ openPostgres }, { migrate }] = await Promise.all([
+  const [{ openPostgres }, { migrate }, { joinNodes, nodesSchema }] = await Promise.all([
     import("#postgres/database.ts"),
     import("#postgres/migrations.ts"),
+    import("#service/loads/nodes.ts"),
   ]);
   const postgres = await openPostgres(engine);
   try {
-    await migrate(postgres, [directorySchema, recordsSchema, throttleSchema]);
+    await migrate(postgres, [directorySchema, recordsSchema, throttleSchema, nodesSchema]);
     await refuseOtherEngine(database, postgres);
     const directory = await openPostgresStore(postgres, join(folder, "transfers"));
     const records = await openPostgresRecords(postgres);
+    const nodes = await joinNodes({ postgres, lease: lostAfter, log });
     return {
       directory,
       records,
       throttle: (options) => createPostgresThrottle({ ...options, records }),
+      nodes,
       close: async () => {
+        await nodes.close();
         records.close();
         await postgres.close();
       },

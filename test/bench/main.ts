@@ -6,6 +6,7 @@ import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
 import { pinboards } from "./pinboard.ts";
+import { replicas } from "./replicas.ts";
 import { sync } from "./sync.ts";
 import { unchanged } from "./unchanged.ts";
 
@@ -18,6 +19,7 @@ const benches: Record<string, (args: readonly string[]) => Promise<void>> = {
   idle,
   ldap,
   load,
+  postgres: replicas,
   sync,
   unchanged,
   pinboard: pinboards,

@@ -149,6 +149,11 @@ export interface Writing {
    * without a primary key, whose rows need no number.
    */
   readonly rows?: number | undefined;
+  /**
+   * Where several nodes share a database: the one that the load must belong to at the end of the transaction, and what is
+   * stored there of a load that was written. Nothing is written of one that was taken from it.
+   */
+  readonly claim?: { readonly node: string; readonly written: string } | undefined;
 }
 
 /** A database engine: it holds the tables. */

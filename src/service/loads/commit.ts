@@ -1,11 +1,11 @@
 import { rm } from "node:fs/promises";
 import { InputError, messageOf, RollcallError } from "#errors.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
-import type { Engine, Stage, Table } from "#service/engine/engine.ts";
+import type { Engine, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
 import { dataTexts } from "#wire/errors.ts";
 import { writeError } from "./capacity.ts";
-import type { Outcome } from "./cycle.ts";
+import type { Outcome, WrittenLoad } from "./cycle.ts";
 import { parse } from "./parse.ts";
 import type { LoadInput, Parsed } from "./parse.ts";
 import { formatOf, maxErrorsOf, targetOf } from "./start-request.ts";
@@ -19,6 +19,8 @@ export interface LoadJob {
   readonly chunks: readonly string[];
   /** The file that gets the rejected rows (A.13). */
   readonly badRecords: string;
+  /** The node that the cycle must still belong to when its rows are written, where several share a database. */
+  readonly node?: string | undefined;
 }
 
 /** How often the rows are read when the table changes meanwhile. */
@@ -52,7 +54,7 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
     maxErrors: maxErrorsOf(parameters),
     badRecords,
   };
-  const writing = { empty, load: job.id };
+  const writing = (parsed: Parsed): Writing => ({ empty, load: job.id, claim: claimOf(job, parsed) });
   const stage = await engine.openStage();
   try {
     const direct = await loadDirectly(stage, engine, table, input, writing, signal);
@@ -61,7 +63,7 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
     signal.throwIfAborted();
     if (parsed.rejected > tolerated) return failed(tooMany(parsed, tolerated), parsed);
     try {
-      await engine.write(stage, table, writing, signal);
+      await engine.write(stage, table, writing(parsed), signal);
     } catch (error) {
       // The rows contradict the table or each other: the whole input was examined all the same (A.10).
       if (error instanceof InputError) return failed(error.message, parsed);
@@ -82,18 +84,23 @@ async function loadDirectly(
   engine: Engine,
   table: Table,
   input: LoadInput,
-  writing: { readonly empty: boolean; readonly load: string },
+  writing: (parsed: Parsed) => Writing,
   signal: AbortSignal,
 ): Promise<Parsed | undefined> {
   if (table.primaryKey.length > 0) return undefined;
   try {
     const parsed = await readDirectly(stage, input, signal);
-    if (parsed !== undefined) await engine.write(stage, table, { ...writing, rows: parsed.accepted }, signal);
+    if (parsed !== undefined) await engine.write(stage, table, { ...writing(parsed), rows: parsed.accepted }, signal);
     return parsed;
   } catch {
     signal.throwIfAborted();
     return undefined;
   }
+}
+
+function claimOf({ node }: LoadJob, { accepted, rejected, errors }: Parsed): Writing["claim"] {
+  const written: WrittenLoad = { rowsWritten: accepted, ignoredRows: rejected, errors };
+  return node === undefined ? undefined : { node, written: JSON.stringify(written) };
 }
 
 function loaded(parsed: Parsed): Outcome {

@@ -10,8 +10,18 @@ import type { Limits, Room } from "./capacity.ts";
 import { createArriving, fileNameOf, inOrder } from "./chunks.ts";
 import type { Arriving, Chunk } from "./chunks.ts";
 
-/** A load cycle: its folder on disk, and what is known of it. */
-export interface Cycle {
+/** A process of the service that shares its database with others. */
+export interface Node {
+  /** Never used again, not even after a restart. */
+  readonly id: string;
+  /** `host:port`, where the others reach it; undefined: it does not listen yet. */
+  readonly address: string | undefined;
+  /** The certificate it serves HTTPS with, in PEM form. */
+  readonly certificate: string | undefined;
+}
+
+/** What is known of a load cycle, wherever its chunks are. */
+export interface KnownCycle {
   readonly id: string;
   /** The id of the account that started it. */
   readonly owner: string;
@@ -20,14 +30,24 @@ export interface Cycle {
   parameters(): LoadParameters;
   /** In epoch milliseconds. */
   readonly started: number;
-  /** The file of the rejected rows (A.13), which need not exist. */
-  readonly badRecords: string;
-  isIngesting(): boolean;
   /** Whether somebody still looks at how its file would be read. It ends sooner than others. */
   isDraft(): boolean;
   /** How it ended; undefined while it goes on. */
   outcome(): Outcome | undefined;
   status(): LoadStatus;
+}
+
+/** A cycle that goes on, and whose chunks another node has: what it says of it. */
+export interface DistantCycle extends KnownCycle {
+  readonly node: Node;
+}
+
+/** A load cycle: its folder on disk, and what is known of it. */
+export interface Cycle extends KnownCycle {
+  readonly node?: undefined;
+  /** The file of the rejected rows (A.13), which need not exist. */
+  readonly badRecords: string;
+  isIngesting(): boolean;
   /** When anything happened last, in epoch milliseconds. Infinity while something does. */
   lastActive(): number;
   /** Counts as use: whoever looks at a draft has not abandoned it. */
@@ -71,8 +91,15 @@ export function chunkFolder(folder: string): string {
 }
 
 export interface CycleSettings extends Limits {
-  /** Takes the record of a cycle that has ended, which is no longer in its folder then. */
-  readonly remember: (record: CycleRecord) => Promise<void>;
+  /**
+   * Takes the record of a cycle that has ended, which is no longer in its folder then.
+   * @returns how it has ended: where several nodes share the records, another one may have ended it before
+   */
+  readonly remember: (record: CycleRecord) => Promise<CycleRecord>;
+  /** Tells the other nodes of a change. Returns false when the cycle is not this node's any more. */
+  readonly tell?: ((record: CycleRecord) => Promise<boolean>) | undefined;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** Is called when a chunk begins to arrive, and when it is there or given up. */
   readonly changed?: (() => void) | undefined;
 }
@@ -98,7 +125,7 @@ export function openCycle(
   settings: CycleSettings,
 ): Cycle {
   const { id, owner, file, started } = initial;
-  const { changed = () => undefined } = settings;
+  const { changed = () => undefined, tell = async () => true, now } = settings;
   const place = chunkFolder(folder);
   const badRecords = join(folder, "bad_records");
   let record = initial;
@@ -119,21 +146,28 @@ export function openCycle(
       until: Math.max(started, ...[...chunks.values()].map((chunk) => chunk.complete)),
     };
 
-  async function save(next: CycleRecord): Promise<void> {
+  /** Returns false when the cycle is not this node's any more. */
+  async function save(next: CycleRecord): Promise<boolean> {
     try {
-      await (next.stage === "DONE" ? settings.remember(next) : writeRecord(folder, next));
+      if (!(await tell(next))) return false;
+      await writeRecord(folder, next);
     } catch (error) {
       throw writeError(error);
     }
     record = next;
+    return true;
   }
 
   async function end(outcome: Outcome): Promise<void> {
     const { chunks: _, ...rest } = record;
-    await save({ ...rest, stage: "DONE", received: received(), outcome });
+    try {
+      record = await settings.remember({ ...rest, stage: "DONE", received: received(), outcome });
+    } catch (error) {
+      throw writeError(error);
+    }
     chunks.clear();
     ended.resolve();
-    if (outcome.code === "CANCELLED") await rm(badRecords, { force: true });
+    if (record.outcome?.code === "CANCELLED") await rm(badRecords, { force: true });
     await removeEnded(folder);
   }
 
@@ -157,13 +191,11 @@ export function openCycle(
       return arriving.size > 0 || record.stage === "COMMITTING" ? Infinity : Math.max(received().until, used);
     },
     use: () => {
-      used = Date.now();
+      used = now();
     },
     configure: (parameters) =>
       alone(async () => {
-        if (!isIngesting()) return false;
-        await save({ ...record, parameters });
-        return true;
+        return isIngesting() && save({ ...record, parameters });
       }),
     arrived: () => inOrder(chunks.values()).map((chunk) => join(place, chunk.file)),
     chunks: () => {
@@ -189,13 +221,17 @@ export function openCycle(
           alone(async () => {
             if (!isIngesting()) return false;
             // It takes the place of the one it replaces.
-            const { arrival: position } = chunks.get(key) ?? { arrival };
+            const replaced = chunks.get(key);
+            const { arrival: position } = replaced ?? { arrival };
             const file = fileNameOf(position, chunkId);
             const path = join(place, file);
+            const { size } = await stat(upload.path);
+            const complete = now();
+            const bytes = buffered() - (replaced?.size ?? 0) + size;
+            if (!(await tell({ ...record, received: { bytes, until: complete } }))) return false;
             await rename(upload.path, path);
             await syncFolder(place);
-            const { size, mtimeMs } = await stat(path);
-            chunks.set(key, { file, arrival: position, id: chunkId, size, complete: mtimeMs });
+            chunks.set(key, { file, arrival: position, id: chunkId, size, complete });
             arriving.delete(upload);
             return true;
           }),
@@ -211,8 +247,7 @@ export function openCycle(
         if (!isIngesting()) return false;
         if (expected !== undefined && expected !== chunks.size) return { arrived: chunks.size };
         const files = inOrder(chunks.values()).map((chunk) => chunk.file);
-        await save({ ...record, stage: "COMMITTING", chunks: files, received: received() });
-        return true;
+        return save({ ...record, stage: "COMMITTING", chunks: files, received: received() });
       }),
     finish: (outcome) =>
       alone(async () => {
@@ -253,6 +288,8 @@ export interface CycleRecord {
   readonly received?: Received | undefined;
   /** Set when it is done. */
   readonly outcome?: Outcome | undefined;
+  /** It was entered where all nodes that share a database find it: one that is not there any more has ended. */
+  readonly isShared?: boolean | undefined;
 }
 
 export interface Received {
@@ -270,6 +307,9 @@ export interface Outcome {
   readonly ignoredRows: number;
   readonly errors: readonly string[];
 }
+
+/** What is stored of a load in the same transaction as its rows. */
+export type WrittenLoad = Pick<Outcome, "rowsWritten" | "ignoredRows" | "errors">;
 
 const fileName = "cycle.json";
 
@@ -297,9 +337,26 @@ function writeRecord(folder: string, record: CycleRecord): Promise<void> {
   return writeDurably(join(folder, fileName), JSON.stringify(record));
 }
 
-/** The status of a cycle that has ended. */
-export function endedStatus(record: CycleRecord): LoadStatus {
-  return statusOf(record, record.received ?? { bytes: 0, until: record.started }, 0);
+/** The status of a cycle whose chunks are not here. */
+export function recordStatus(record: CycleRecord): LoadStatus {
+  const received = record.received ?? { bytes: 0, until: record.started };
+  return statusOf(record, received, record.stage === "DONE" ? 0 : received.bytes);
+}
+
+/** A cycle whose chunks another node has. */
+export function distantCycle(record: CycleRecord, node: Node): DistantCycle {
+  const { id, owner, file, started, parameters, stage, outcome } = record;
+  return {
+    id,
+    owner,
+    file,
+    started,
+    node,
+    parameters: () => parameters,
+    isDraft: () => stage === "INGESTING" && file !== undefined,
+    outcome: () => outcome,
+    status: () => recordStatus(record),
+  };
 }
 
 /** The status of a cycle (A.10, A.11). @param buffered the bytes of its chunks */

@@ -14,8 +14,12 @@ export interface EndedCycles {
   newest(owner: string | undefined, after: number, limit: number): Promise<CycleRecord[]>;
   /** The ids of all. */
   ids(): Promise<ReadonlySet<string>>;
-  /** Forgets those that ended before then, in epoch milliseconds. @returns their ids */
-  forget(before: number): Promise<readonly string[]>;
+  /**
+   * Forgets those that ended before then, in epoch milliseconds.
+   * @param node where several nodes share the records: the one that asks. It leaves those of others to them, as long as there are these others
+   * @returns their ids
+   */
+  forget(before: number, node: string | undefined): Promise<readonly string[]>;
 }
 
 export async function openEndedCycles(stored: Records): Promise<EndedCycles> {
@@ -53,10 +57,13 @@ export async function openEndedCycles(stored: Records): Promise<EndedCycles> {
       const rows = await stored.rows<{ id: string }>(`SELECT id FROM ${table}`);
       return new Set(rows.map(({ id }) => id));
     },
-    forget: async (before) => {
-      const limit = BigInt(Math.round(before));
-      const rows = await stored.rows<{ id: string }>(`SELECT id FROM ${table} WHERE ended <= $1`, [limit]);
-      if (rows.length > 0) await stored.run(`DELETE FROM ${table} WHERE ended <= $1`, [limit]);
+    forget: async (before, node) => {
+      const values = [BigInt(Math.round(before)), ...(node === undefined ? [] : [BigInt(node)])];
+      const nodes = stored.table("service_nodes");
+      const theirs =
+        node === undefined ? "" : `AND (node IS NULL OR node = $2 OR node NOT IN (SELECT id FROM ${nodes}))`;
+      const rows = await stored.rows<{ id: string }>(`SELECT id FROM ${table} WHERE ended <= $1 ${theirs}`, values);
+      if (rows.length > 0) await stored.run(`DELETE FROM ${table} WHERE ended <= $1 ${theirs}`, values);
       return rows.map(({ id }) => id);
     },
   };

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { readMultipart } from "#http/multipart.ts";
 import { CapacityError } from "#service/loads/capacity.ts";
 import { longestId } from "#service/loads/chunks.ts";
-import type { Cycle } from "#service/loads/cycle.ts";
+import type { Cycle, DistantCycle, Node } from "#service/loads/cycle.ts";
 import type { Loads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import type { Credentials } from "#service/session/login.ts";
@@ -20,6 +20,7 @@ import type { Route } from "#wire/routes.ts";
 import { HttpError, text, unverified } from "./answers.ts";
 import { openSession } from "./callers.ts";
 import type { Caller, Callers, LoginSettings } from "./callers.ts";
+import type { Forward } from "./forward.ts";
 import { disconnectOf, parametersOf, plainAddress, queryOf, readBody } from "./request.ts";
 
 /** Family A (specification 4.1). */
@@ -65,6 +66,8 @@ function jsonOf(body: string): unknown {
 export interface LoadRouteSettings {
   readonly callers: Callers;
   readonly loads: Loads;
+  /** Passes requests on to other nodes, where there may be several. */
+  readonly forward?: Forward | undefined;
   /** The configured answer of StartLoad (A.5). */
   readonly nodeAddress?: NodeAddress;
   /** The service speaks TLS. */
@@ -77,24 +80,56 @@ export interface LoadRouteSettings {
 
 /** The loads of family A (specification 4.1). */
 export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings): void {
-  const { callers, loads, nodeAddress, secure, statusHold, shutdown } = settings;
+  const { callers, loads, forward, nodeAddress, secure, statusHold, shutdown } = settings;
 
   const require = (request: FastifyRequest): Promise<Caller> =>
     callers.require(request, "dataManagement", "administration");
 
   /** The cycle of the request, if its caller may know of it (A.9). */
-  async function find(request: FastifyRequest): Promise<{ id: string; cycle: Cycle | undefined }> {
+  async function find(request: FastifyRequest): Promise<Cycle | DistantCycle | undefined> {
     const caller = await require(request);
-    const { cycle_id: id } = request.params as { cycle_id: string };
-    const cycle = await loads.find(id);
+    const cycle = await loads.find(idOf(request));
     const isTheirs = cycle?.owner === caller.id || (cycle && (await callers.holds(caller, "administration")));
-    return { id, cycle: isTheirs ? cycle : undefined };
+    return isTheirs ? cycle : undefined;
   }
 
-  async function get(request: FastifyRequest): Promise<Cycle> {
-    const { id, cycle } = await find(request);
-    if (cycle === undefined) throw new HttpError(400, [dataTexts.unknownCycle(id)]);
+  async function get(request: FastifyRequest): Promise<Cycle | DistantCycle> {
+    const cycle = await find(request);
+    if (cycle === undefined) throw unknownCycle(request);
     return cycle;
+  }
+
+  async function passOn(request: FastifyRequest, reply: FastifyReply, node: Node): Promise<FastifyReply | undefined> {
+    if (forward === undefined) return undefined;
+    // It was here a moment ago.
+    if (forward.isForwarded(request)) throw notReached(node);
+    return forward.send(request, reply, node);
+  }
+
+  /**
+   * Adds a route that is answered by the node that has the cycle: here, or there.
+   * @param alone answers for a node that does not answer, and is not lost. Absent: a 503
+   */
+  function addAtNode(
+    route: (typeof loadRoutes)[keyof typeof loadRoutes],
+    unknown: (request: FastifyRequest) => HttpError,
+    here: (cycle: Cycle, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
+    alone?: (cycle: DistantCycle) => Promise<unknown>,
+  ): void {
+    add(route, async (request, reply) => {
+      forward?.isForwarded(request);
+      let cycle = await find(request);
+      if (cycle?.node !== undefined) {
+        const answered = await passOn(request, reply, cycle.node);
+        if (answered !== undefined) return answered;
+        // What it had may be known to be lost by now.
+        cycle = await find(request);
+      }
+      if (cycle === undefined) throw unknown(request);
+      if (cycle.node === undefined) return here(cycle, request, reply);
+      if (alone === undefined) throw notReached(cycle.node);
+      return alone(cycle);
+    });
   }
 
   add(loadRoutes.start, async (request, reply) => {
@@ -116,8 +151,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
     return JSON.stringify(await loads.statuses(caller.id));
   });
 
-  add(loadRoutes.upload, async (request, reply) => {
-    const cycle = await get(request);
+  addAtNode(loadRoutes.upload, unknownCycle, async (cycle, request, reply) => {
     if (!cycle.isIngesting()) throw notAccepting(cycle);
     const table = await loads.table(cycle);
     if (table === undefined) throw new HttpError(400, [dataTexts.noTable]);
@@ -126,9 +160,7 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
     return dataTexts.uploadComplete;
   });
 
-  add(loadRoutes.commit, async (request, reply) => {
-    const { id, cycle } = await find(request);
-    if (cycle === undefined) throw new HttpError(500, [dataTexts.unknownCommit(id)]);
+  addAtNode(loadRoutes.commit, unknownCommit, async (cycle, request, reply) => {
     if (cycle.outcome()?.code === "CANCELLED") throw notAccepting(cycle);
     const expected = cycle.isIngesting() ? chunkCountOf(request) : undefined;
     const missing = await withRoom(() => loads.commit(cycle, expected));
@@ -141,28 +173,46 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
     return dataTexts.commitMade;
   });
 
-  add(loadRoutes.cancel, async (request) => {
-    const cycle = await get(request);
-    await withRoom(() => loads.cancel(cycle));
-    return "";
-  });
+  addAtNode(
+    loadRoutes.cancel,
+    unknownCycle,
+    async (cycle) => {
+      await withRoom(() => loads.cancel(cycle));
+      return "";
+    },
+    async (cycle) => {
+      await loads.cancelDistant(cycle);
+      return "";
+    },
+  );
 
   for (const route of [loadRoutes.status, loadRoutes.publicStatus]) {
-    add(route, async (request, reply) => {
-      const cycle = await get(request);
-      if (!cycle.isIngesting()) {
-        await held(cycle, statusHold, AbortSignal.any([shutdown, disconnectOf(reply)]));
-      }
-      return JSON.stringify(cycle.status());
-    });
+    addAtNode(
+      route,
+      unknownCycle,
+      async (cycle, _, reply) => {
+        if (!cycle.isIngesting()) {
+          await held(cycle, statusHold, AbortSignal.any([shutdown, disconnectOf(reply)]));
+        }
+        return JSON.stringify(cycle.status());
+      },
+      // As far as the node had told.
+      async (cycle) => JSON.stringify(cycle.status()),
+    );
   }
 
-  add(loadRoutes.badRecords, async (request, reply) => {
-    const { id, cycle } = await find(request);
-    const rejected = cycle?.outcome() === undefined ? undefined : await sizeOf(cycle.badRecords);
-    if (cycle === undefined || rejected === undefined) throw new HttpError(500, [dataTexts.noBadRecords(id)]);
-    reply.header("content-length", rejected);
-    return createReadStream(cycle.badRecords);
+  addAtNode(loadRoutes.badRecords, noBadRecords, async (cycle, request, reply) => {
+    if (cycle.outcome() === undefined) throw noBadRecords(request);
+    const rejected = await sizeOf(cycle.badRecords);
+    if (rejected !== undefined) {
+      reply.header("content-length", rejected);
+      return createReadStream(cycle.badRecords);
+    }
+    const node = forward?.isForwarded(request) === true ? undefined : await loads.findRejected(cycle);
+    if (node === undefined) throw noBadRecords(request);
+    const answered = await passOn(request, reply, node);
+    if (answered === undefined) throw notReached(node);
+    return answered;
   });
 
   add(loadRoutes.inputSummary, async (request) => {
@@ -182,10 +232,36 @@ export function addLoadRoutes(app: FastifyInstance, settings: LoadRouteSettings)
       url: familyA + path,
       handler: async (request, reply) => {
         const body = await answer(request, reply);
-        return reply.type(text).send(body);
+        return body === reply ? reply : reply.type(text).send(body);
       },
     });
   }
+}
+
+function idOf(request: FastifyRequest): string {
+  return (request.params as { cycle_id: string }).cycle_id;
+}
+
+function unknownCycle(request: FastifyRequest): HttpError {
+  return new HttpError(400, [dataTexts.unknownCycle(idOf(request))]);
+}
+
+function unknownCommit(request: FastifyRequest): HttpError {
+  return new HttpError(500, [dataTexts.unknownCommit(idOf(request))]);
+}
+
+function noBadRecords(request: FastifyRequest): HttpError {
+  return new HttpError(500, [dataTexts.noBadRecords(idOf(request))]);
+}
+
+/** The node that has the data of a load is not lost yet, and does not answer. */
+function notReached({ address }: Node): HttpError {
+  const place = address === undefined ? "" : ` (${address})`;
+  return new HttpError(
+    503,
+    [`The node that has the data of this load${place} does not answer. Try again: it may be restarting.`],
+    { headers: { "retry-after": "2" } },
+  );
 }
 
 /** Receives the chunk of a request (A.6, A.8). Leaves nothing behind when it fails. */

@@ -2,16 +2,17 @@ import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { open, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { InputError } from "#errors.ts";
+import { InputError, UnavailableError } from "#errors.ts";
 import type { Directory } from "#service/directory/directory.ts";
 import type { ListedTable } from "#service/engine/engine.ts";
 import type { HostedCycle, HostedLoads } from "#service/hosted-loads.ts";
 import { writeError } from "#service/loads/capacity.ts";
 import type { Limits } from "#service/loads/capacity.ts";
-import type { Cycle } from "#service/loads/cycle.ts";
+import type { Cycle, DistantCycle, Node } from "#service/loads/cycle.ts";
 import type { Loads } from "#service/loads/loads.ts";
 import { checkFormats } from "#service/loads/start-request.ts";
 import type { Callers } from "./callers.ts";
+import type { Forward } from "./forward.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import { dataTexts } from "#wire/errors.ts";
 import { loadParameters } from "#wire/loads.ts";
@@ -20,6 +21,8 @@ import type { LoadParameters, LoadRequest } from "#wire/loads.ts";
 export interface HostedLoadsOptions {
   readonly callers: Callers;
   readonly loads: Loads;
+  /** Passes requests on to other nodes, where there may be several. */
+  readonly forward?: Forward | undefined;
   readonly worker: Pick<Worker, "find" | "tables" | "preview">;
   readonly directory: Pick<Directory, "nameOf">;
   readonly limits: Limits;
@@ -37,9 +40,16 @@ const sampleSize = 1024 * 1024;
 const longestName = 255;
 
 export function hostLoads(options: HostedLoadsOptions): HostedLoads {
-  const { callers, loads, worker, directory, limits, shutdown } = options;
+  const { callers, loads, forward, worker, directory, limits, shutdown } = options;
   return {
     largest: Math.min(limits.maxChunk, limits.maxCycle),
+    passOn: async (request, reply, id) => {
+      if (forward === undefined || forward.isForwarded(request)) return undefined;
+      if ((await callers.find(request, false)) === undefined) return undefined;
+      const cycle = await loads.find(id);
+      const node = cycle?.node === undefined ? cycle && (await rejectedElsewhere(loads, cycle)) : cycle.node;
+      return node === undefined ? undefined : forward.send(request, reply, node);
+    },
     subscribe: loads.subscribe,
     isBusy: loads.isBusy,
     of: async (request) => {
@@ -49,12 +59,13 @@ export function hostLoads(options: HostedLoadsOptions): HostedLoads {
       const isAdministrator = await callers.holds(caller, "administration");
       if (!isAdministrator && !(await callers.holds(caller, "dataManagement"))) return undefined;
 
-      const find = async (id: string): Promise<Cycle | undefined> => {
+      const find = async (id: string): Promise<Cycle | DistantCycle | undefined> => {
         const cycle = await loads.find(id);
         return isAdministrator || cycle?.owner === caller.id ? cycle : undefined;
       };
       const draft = async (id: string): Promise<{ readonly cycle: Cycle; readonly path: string }> => {
         const cycle = await find(id);
+        if (cycle?.node !== undefined) throw notReached();
         const [path] = cycle?.arrived() ?? [];
         if (cycle?.isDraft() !== true || path === undefined)
           throw new InputError(
@@ -63,7 +74,10 @@ export function hostLoads(options: HostedLoadsOptions): HostedLoads {
         cycle.use();
         return { cycle, path };
       };
-      const shown = async (cycle: Cycle, names: Map<string, Promise<string | undefined>>): Promise<HostedCycle> => {
+      const shown = async (
+        cycle: Cycle | DistantCycle,
+        names: Map<string, Promise<string | undefined>>,
+      ): Promise<HostedCycle> => {
         if (!names.has(cycle.owner)) names.set(cycle.owner, directory.nameOf(cycle.owner));
         const parameters = cycle.parameters();
         return {
@@ -74,7 +88,8 @@ export function hostLoads(options: HostedLoadsOptions): HostedLoads {
           isDraft: cycle.isDraft(),
           parameters,
           status: cycle.status(),
-          badRecords: cycle.outcome() === undefined ? undefined : await sizeOf(cycle.badRecords),
+          badRecords:
+            cycle.node !== undefined || cycle.outcome() === undefined ? undefined : await sizeOf(cycle.badRecords),
         };
       };
       return {
@@ -135,23 +150,33 @@ export function hostLoads(options: HostedLoadsOptions): HostedLoads {
         load: async (id, request) => {
           const cycle = await find(id);
           // Somebody was quicker.
-          if (cycle !== undefined && !cycle.isIngesting()) return;
+          if (cycle?.node === undefined && cycle?.isIngesting() === false) return;
           const found = await draft(id);
           if (await found.cycle.configure(parametersOf(found.cycle, request)))
             await loads.commit(found.cycle, undefined);
         },
         cancel: async (id) => {
           const cycle = await find(id);
-          if (cycle !== undefined) await loads.cancel(cycle);
+          if (cycle !== undefined) await (cycle.node === undefined ? loads.cancel(cycle) : loads.cancelDistant(cycle));
         },
         badRecords: async (id) => {
           const cycle = await find(id);
-          if (cycle?.outcome() === undefined || (await sizeOf(cycle.badRecords)) === undefined) return undefined;
-          return createReadStream(cycle.badRecords);
+          if (cycle?.outcome() === undefined || cycle.node !== undefined) return undefined;
+          return (await sizeOf(cycle.badRecords)) === undefined ? undefined : createReadStream(cycle.badRecords);
         },
       };
     },
   };
+}
+
+/** The other node that has rejected rows which are not here. */
+async function rejectedElsewhere(loads: Loads, cycle: Cycle): Promise<Node | undefined> {
+  const isMissing = cycle.outcome() !== undefined && (await sizeOf(cycle.badRecords)) === undefined;
+  return isMissing && cycle.status().ignored_row_count !== "0" ? loads.findRejected(cycle) : undefined;
+}
+
+function notReached(): UnavailableError {
+  return new UnavailableError("the node of the service that has this file does not answer: try again");
 }
 
 /** @throws {InputError} when a format is not understood */

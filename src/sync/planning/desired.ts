@@ -83,11 +83,18 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const known = options.mustRead === true ? undefined : reading?.known;
   const keepAttributes = options.keepAttributes === true || sync.expectations?.some(({ readsSource }) => readsSource);
   const names = isListedFirst ? knownNames : undefined;
-  const assembly =
-    known?.assembly ?? (await readSources(sync, workbench, { ...options, keepAttributes, known: names }, counts));
-  if (!isListedFirst) {
+  const listing = isListedFirst ? undefined : listBeside(sync.target, workbench, signal);
+  let assembly: Assembly;
+  try {
+    assembly =
+      known?.assembly ?? (await readSources(sync, workbench, { ...options, keepAttributes, known: names }, counts));
+  } catch (error) {
+    await listing?.stop();
+    throw error;
+  }
+  if (listing !== undefined) {
     progress?.("list");
-    await listTarget(sync.target, workbench, "actual", signal);
+    await listing.done;
   }
   await useThreads(workbench.connection);
   progress?.("plan");
@@ -123,6 +130,41 @@ function passing(rules: DepartureRules, overrides: readonly Overridable[]): Depa
   const of = (policy: "renames" | "reusedNames"): "hold" | "apply" =>
     overrides.includes(policy) ? "apply" : rules[policy];
   return { ...rules, renames: of("renames"), reusedNames: of("reusedNames") };
+}
+
+/**
+ * Lists the target into `actual` while something else uses the workbench's connection: neither waits for the other.
+ * `stop` ends it. An error shows in `done` alone.
+ */
+function listBeside(
+  target: Target,
+  workbench: Workbench,
+  signal: AbortSignal,
+): { readonly done: Promise<void>; stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const either = AbortSignal.any([signal, stopping.signal]);
+  const list = async (): Promise<void> => {
+    const connection = await workbench.connect();
+    const interrupt = (): void => {
+      connection.interrupt();
+    };
+    either.addEventListener("abort", interrupt);
+    try {
+      await listTarget(target, { ...workbench, connection }, "actual", either);
+    } finally {
+      either.removeEventListener("abort", interrupt);
+      connection.close();
+    }
+  };
+  const done = list();
+  done.catch(() => undefined);
+  return {
+    done,
+    stop: async () => {
+      stopping.abort();
+      await done.catch(() => undefined);
+    },
+  };
 }
 
 /** Lists the target into a table. */

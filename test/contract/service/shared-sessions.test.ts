@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { openPostgres } from "#postgres/database.ts";
 import type { Postgres } from "#postgres/database.ts";
 import { migrate } from "#postgres/migrations.ts";
@@ -61,4 +61,16 @@ test("0.5 a remembered session ends at its time, wherever it is used", async () 
   for (const sessions of [first, second]) expect(await sessions.find(token)).toBeUndefined();
   await first.close();
   await second.close();
+});
+
+test("the database's clock counts, however wrong that of a machine is", async () => {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 60 * minute });
+  try {
+    const opened = await openPostgresRecords(postgres);
+    const [row] = await postgres.rows<{ now: bigint }>("SELECT (extract(epoch FROM now()) * 1000)::bigint AS now");
+    expect(Math.abs(opened.now() - Number(row?.now))).toBeLessThan(10 * minute);
+    opened.close();
+  } finally {
+    vi.useRealTimers();
+  }
 });

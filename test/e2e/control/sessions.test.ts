@@ -50,7 +50,14 @@ beforeAll(async () => {
     sessions: { idle: 3_600_000, remembered: 3_600_000 },
     logins: { attempts: 10, window: 60_000, lockout: 60_000 },
     privileges: { administration: ["Administrator"], dataManagement: ["DataManager"] },
-    loads: { statusHold: 0, expireAfter: 3_600_000, maxChunk: 2 ** 20, maxCycle: 2 ** 20, minFreeDisk: 0 },
+    loads: {
+      lostAfter: 30_000,
+      statusHold: 0,
+      expireAfter: 3_600_000,
+      maxChunk: 2 ** 20,
+      maxCycle: 2 ** 20,
+      minFreeDisk: 0,
+    },
     queries: { timeout: 60_000, maxRows: 100 },
     routes: control.routes,
   });

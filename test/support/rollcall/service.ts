@@ -13,6 +13,8 @@ export interface ServiceOptions {
   readonly service?: Readonly<Record<string, unknown>>;
   /** Top-level keys beside `service:`. */
   readonly beside?: Readonly<Record<string, unknown>>;
+  /** Starts the daemon, too, and with it the console. */
+  readonly isWhole?: boolean;
   /** The data folder of an earlier service. It is not removed. */
   readonly data?: string;
   readonly env?: NodeJS.ProcessEnv;
@@ -82,7 +84,8 @@ async function runService(folder: string, data: string, options: ServiceOptions)
       ...options.beside,
     }),
   );
-  return startRollcall(["start", "--only", "service", "--config", file], {
+  const only = options.isWhole === true ? [] : ["--only", "service"];
+  return startRollcall(["start", ...only, "--config", file], {
     env: { ...options.env },
     shell: options.shell,
   });

@@ -16,6 +16,7 @@ const service = {
   loads: {
     statusHold: 2_000,
     expireAfter: 24 * hour,
+    lostAfter: 30_000,
     maxChunk: 8 * 2 ** 30,
     maxCycle: 64 * 2 ** 30,
     minFreeDisk: 2 ** 30,
@@ -181,10 +182,11 @@ defaultPassword: change-me`)
   logins: { attempts: 3, window: 15m, lockout: 1h }
   privileges: { administration: [], dataManagement: [Loaders] }
   tables: sql/tables.sql
+  advertise: "[fd00::1]:8442"
   nodeAddress: { host: node1.example.com, port: 443 }
   pinboards: sql
   queries: { timeout: 2m, maxRows: 10 }
-  loads: { statusHold: 1s, expireAfter: 2h, maxChunk: 64KiB, maxCycle: 1MiB, minFreeDisk: 2GiB }
+  loads: { statusHold: 1s, expireAfter: 2h, lostAfter: 1m, maxChunk: 64KiB, maxCycle: 1MiB, minFreeDisk: 2GiB }
 `,
     );
   const { configuration, folder } = await load(text, {
@@ -204,8 +206,16 @@ defaultPassword: change-me`)
     tables: join(folder, "sql/tables.sql"),
     pinboards: join(folder, "sql"),
     queries: { timeout: 120_000, maxRows: 10 },
+    advertise: { host: "fd00::1", port: 8442 },
     nodeAddress: { host: "node1.example.com", port: 443 },
-    loads: { statusHold: 1_000, expireAfter: 2 * hour, maxChunk: 65_536, maxCycle: 2 ** 20, minFreeDisk: 2 ** 31 },
+    loads: {
+      lostAfter: 60_000,
+      statusHold: 1_000,
+      expireAfter: 2 * hour,
+      maxChunk: 65_536,
+      maxCycle: 2 ** 20,
+      minFreeDisk: 2 ** 31,
+    },
   });
   expect(configuration.data).toBe(join(folder, "../elsewhere"));
   expect(configuration.memory).toBe(2 ** 29);

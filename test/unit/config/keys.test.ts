@@ -63,12 +63,17 @@ const service: readonly [lines: string, problem: string][] = [
   ],
   [
     "backend: duckdb",
-    "2:3: service.backend: unknown key; expected one of: listen, data, engine, administrator, tls, allowPlainHttp, trustedProxies, prefixes, sessions, logins, privileges, tables, nodeAddress, loads, pinboards, queries, memory",
+    "2:3: service.backend: unknown key; expected one of: listen, data, engine, administrator, tls, allowPlainHttp, trustedProxies, prefixes, sessions, logins, privileges, tables, advertise, nodeAddress, loads, pinboards, queries, memory",
   ],
   ["tables: ''", '2:11: service.tables: expected the path of a file, not ""'],
   ["pinboards: ''", '2:14: service.pinboards: expected the path of a folder, not ""'],
   ["queries: { maxRows: 0 }", "2:23: service.queries.maxRows: expected a whole number, at least 1, not 0"],
   ["queries: { timeout: 60 }", `2:23: service.queries.timeout: ${duration}, not 60; put it in quotes: "60"`],
+  [
+    "advertise: 10.0.0.5",
+    '2:14: service.advertise: expected an address like 127.0.0.1:8442 or [::1]:8442, not "10.0.0.5"',
+  ],
+  ["advertise: 'n1:0'", '2:14: service.advertise: expected the port that this replica listens on, not "n1:0"'],
   ["nodeAddress: { host: n }", "2:3: service.nodeAddress.port: missing; expected a port from 1 to 65535"],
   [
     "nodeAddress: { host: 'http://n', port: 1 }",

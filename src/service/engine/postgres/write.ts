@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
+import { RefusedError } from "#errors.ts";
 import { inputError, isAway, sqlState } from "#postgres/errors.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
@@ -46,7 +47,7 @@ async function writeOnce(
   postgres: Postgres,
   { connection }: Stage,
   table: Table,
-  { empty, load, rows }: Writing,
+  { empty, load, rows, claim }: Writing,
   naming: Naming,
   signal: AbortSignal,
   isFirst: boolean,
@@ -85,6 +86,7 @@ async function writeOnce(
     if (isUpsert) await transaction.run(upsert(target, list, table));
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
     await raiseRevision(transaction, part);
+    if (claim !== undefined) await markWritten(transaction, load, claim);
   };
   await postgres.transaction(
     (transaction) =>
@@ -93,8 +95,25 @@ async function writeOnce(
         if (sqlState(error) === "42P01" || sqlState(error) === "42703") throw new TableChangedError(table);
         throw inputError(error) ?? error;
       }),
-    { timeout: 0, signal },
+    { timeout: 0, signal, settings: keepalives },
   );
+}
+
+/** A machine that vanishes leaves its transaction open, with locks on the table, until the server notices. In seconds. */
+const keepalives = { tcp_keepalives_idle: "10", tcp_keepalives_interval: "5", tcp_keepalives_count: "4" };
+
+/** Comes last, so that whoever finds out that the node is lost never waits long for the row. */
+async function markWritten(
+  transaction: Transaction,
+  load: string,
+  { node, written }: NonNullable<Writing["claim"]>,
+): Promise<void> {
+  const marked = await transaction.count("UPDATE rollcall.cycles SET written = $3 WHERE id = $1 AND node = $2", [
+    load,
+    node,
+    written,
+  ]);
+  if (marked === 0) throw new RefusedError("this node was away for too long, and the load counts as lost");
 }
 
 /**
