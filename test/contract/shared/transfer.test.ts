@@ -1,0 +1,95 @@
+import { appendFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { postgres as options } from "#postgres/options.ts";
+import { openAudit } from "#sync/audit/audit.ts";
+import { verifyAudit } from "#sync/audit/verify.ts";
+import { openJournal, readJournal } from "#sync/journal.ts";
+import { copyStateIn, copyStateOut } from "#sync/shared/transfer.ts";
+import { pendingRun } from "../../support/runs.ts";
+import { sharedDatabaseOfEachTest, thrown } from "./support.ts";
+
+const shared = sharedDatabaseOfEachTest();
+const by = { name: "kim", from: "command line" };
+
+/** A folder whose audit log has full files, one that was put aside as damaged, and a torn line. */
+async function stateIn(folder: string): Promise<void> {
+  const append = async (fullAt: number): Promise<void> => {
+    const audit = await openAudit(folder, { fullAt });
+    for (let number = 0; number < 5; number++) await audit.append({ event: "started", by, process: number });
+    await audit.close();
+  };
+  await append(500);
+  await appendFile(join(folder, "audit.jsonl"), '{"torn');
+  await append(1e6);
+  const current = join(folder, "audit.jsonl");
+  await writeFile(current, (await readFile(current, "utf8")).replace('"process":3', '"process":7'));
+  const audit = await openAudit(folder);
+  await audit.append({ event: "started", by, process: 9 });
+  const journal = await openJournal(folder, { keep: 1e12, runs: 100, lists: 100 });
+  journal.audited(audit.head());
+  await audit.close();
+  await journal.put(pendingRun("20261121-100000-000001", { slot: "2026-11-21T10:00:00.000Z" }), {
+    sync: "staff",
+    change: (state) => ({ ...state, lastSlotAt: "2026-11-21T10:00:00.000Z" }),
+  });
+  await journal.put(pendingRun("20261121-100000-000002", { state: "running" }));
+  await mkdir(join(folder, "ledgers"));
+  await writeFile(join(folder, "ledgers", "embedded.duckdb"), "a ledger");
+}
+
+const copying = (folder: string) => ({
+  postgres: options.parse({ postgres: shared.url }),
+  folder,
+  copied: async () => undefined,
+  signal: new AbortController().signal,
+});
+
+test("a state with a damaged past arrives with all of it, and comes back as it was", async () => {
+  const [folder, back] = [await shared.folder(), await shared.folder()];
+  await stateIn(folder);
+  const before = await verifyAudit(folder);
+  expect(before).toMatchObject({ damages: [{}] });
+  await copyStateIn(copying(folder), ["staff"]);
+  expect((await thrown(copyStateIn(copying(folder), ["staff"]))).message).toContain("has the state of daemons already");
+  expect((await thrown(copyStateOut(copying(folder)))).message).toContain("rename the folder");
+  expect(await copyStateOut(copying(back))).toEqual({ broken: undefined, untold: 0 });
+  const after = await verifyAudit(back, { expected: before.head });
+  expect(after).toMatchObject({ entries: before.entries, head: before.head, damages: [{}] });
+  expect(after.broken).toBeUndefined();
+  expect(await readJournal(back)).toMatchObject({ runs: (await readJournal(folder)).runs });
+  const aside = (await readdir(folder)).filter((name) => /damaged-|torn-/.test(name));
+  expect(aside).toHaveLength(2);
+  expect((await readdir(join(back, "aside"))).toSorted()).toEqual(aside.toSorted());
+  // The log goes on there.
+  const audit = await openAudit(back, { expected: before.head });
+  await audit.append({ event: "started", by, process: 10 });
+  await audit.close();
+  expect(await verifyAudit(back)).toMatchObject({ entries: before.entries + 1 });
+});
+
+test("nothing is copied of a log that was changed, beside a daemon that works, or when something does not arrive", async () => {
+  const folder = await shared.folder();
+  await stateIn(folder);
+  const rows = (): Promise<object[]> =>
+    shared.postgres.rows(
+      "SELECT FROM rollcall.runs UNION ALL SELECT FROM rollcall.audit UNION ALL SELECT FROM rollcall.files",
+    );
+  const node = await shared.node();
+  expect((await thrown(copyStateIn(copying(folder), []))).message).toContain(`(${node.name}) uses the database`);
+  await node.close();
+  await shared.postgres.transaction((transaction) =>
+    transaction.run(`CREATE FUNCTION rollcall.other() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      NEW.content = 'other'; NEW.hash = sha256(NEW.content); RETURN NEW; END $$;
+      CREATE TRIGGER other BEFORE INSERT ON rollcall.files FOR EACH ROW EXECUTE FUNCTION rollcall.other()`),
+  );
+  expect((await thrown(copyStateIn(copying(folder), []))).message).toContain("did not arrive");
+  await shared.postgres.rows("DROP TRIGGER other ON rollcall.files");
+  const current = join(folder, "audit.jsonl");
+  const log = await readFile(current, "utf8");
+  await writeFile(current, log.replace('"process":9', '"process":8'));
+  expect((await thrown(copyStateIn(copying(folder), []))).message).toContain("Start the daemon once as it was");
+  expect(await rows()).toHaveLength(0);
+  await writeFile(current, log);
+  await copyStateIn(copying(folder), []);
+});
