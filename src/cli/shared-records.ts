@@ -1,6 +1,7 @@
 import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
 import { InputError } from "#errors.ts";
+import { makeFolder } from "#files/disk.ts";
 import { redactor } from "#http/redact.ts";
 import { readJournal } from "#sync/journal.ts";
 import type { Actor } from "#sync/record.ts";
@@ -19,6 +20,7 @@ export async function openSharedRecords(
 ): Promise<Records> {
   const folder = daemonFolder(configuration);
   const secrets = new Set<string>();
+  await makeFolder(folder, "the daemon's folder");
   const shared = await openShared(settings, { folder, lease, retention: configuration.journal });
   try {
     await refuseOtherState(stateFolder(configuration), shared);
