@@ -18,7 +18,7 @@ import { administrator, call, login, startService } from "../support/rollcall/se
 import type { TestService } from "../support/rollcall/service.ts";
 
 /** How long a replica may be away here, in milliseconds. */
-const lease = 3_000;
+const lease = 4_000;
 
 const tables = `
 CREATE SCHEMA IF NOT EXISTS d;
