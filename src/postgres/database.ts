@@ -8,7 +8,7 @@ import { from, to } from "pg-copy-streams";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { parseAddress } from "./address.ts";
 import type { Address, Host } from "./address.ts";
-import { sqlState, StandbyError } from "./errors.ts";
+import { isForeignAway, sqlState, StandbyError } from "./errors.ts";
 import type { PostgresSettings } from "./options.ts";
 import { connectTimeout, openPrimary, streamOf } from "./primary.ts";
 import type { Reached, Waiting } from "./primary.ts";
@@ -379,7 +379,7 @@ async function giveBack(client: PoolClient, isLost: boolean): Promise<void> {
 
 /** Whether the server has said it, so that its connection is as it should be. */
 function isAnswer(error: unknown): boolean {
-  return error instanceof DatabaseError && !/^(?:08|57P|25006)/.test(error.code ?? "");
+  return error instanceof DatabaseError && (!/^(?:08|57P|25006)/.test(error.code ?? "") || isForeignAway(error));
 }
 
 /** Whether a statement certainly changes nothing. */

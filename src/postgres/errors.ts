@@ -73,9 +73,20 @@ export function isAway(error: unknown): boolean {
   if (!(error instanceof UnavailableError)) return false;
   const { cause } = error;
   const state = sqlState(cause);
-  if (state !== undefined) return /^(?:08|57P|25006)/.test(state);
-  // All connections of the pool are in use: that says nothing of the server.
-  return cause instanceof Error && cause.message !== "timeout exceeded when trying to connect";
+  if (state !== undefined) return /^(?:08|57P|25006)/.test(state) && !isForeignAway(error);
+  return cause instanceof Error && !isCrowded(error);
+}
+
+/** Whether an error means that all connections of the pool were in use, which says nothing of the server. */
+export function isCrowded(error: unknown): boolean {
+  const cause = error instanceof UnavailableError ? error.cause : error;
+  return cause instanceof Error && cause.message === "timeout exceeded when trying to connect";
+}
+
+/** Whether an error means that another server went away, on which this one has tables: this one goes on with its connection. */
+export function isForeignAway(error: unknown): boolean {
+  const cause = error instanceof UnavailableError ? error.cause : error;
+  return cause instanceof DatabaseError && /^(?:08|57P)/.test(cause.code ?? "") && cause.severity === "ERROR";
 }
 
 /** What is wrong with SQL that a person wrote, or with the values it was given; undefined when that is not the trouble. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Pool } from "pg";
 import type { ClientBase, ClientConfig, Connection, PoolClient } from "pg";
-import { isAway, meaningOf, StandbyError } from "./errors.ts";
+import { isAway, isCrowded, meaningOf, StandbyError } from "./errors.ts";
 
 /** A connection to the primary. */
 export interface Reached {
@@ -129,6 +129,7 @@ export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOption
   return {
     connect,
     patiently: async (attempt, mayRepeat = () => true, signal) => {
+      let failed: number | undefined;
       for (;;) {
         try {
           const result = await attempt();
@@ -136,11 +137,18 @@ export function openPrimary({ configs, poolSize, place, waiting }: PrimaryOption
           return result;
         } catch (error) {
           const meaning = meaningOf(error, place);
-          if (!isAway(meaning)) throw meaning;
-          missed ??= performance.now();
-          if (!wasThere || performance.now() - missed > patience || !mayRepeat(meaning)) throw meaning;
+          const now = performance.now();
+          failed ??= now;
+          if (isAway(meaning)) {
+            missed ??= now;
+            // Others may find it there while this never works.
+            if (!wasThere || now - Math.min(missed, failed) > patience || !mayRepeat(meaning)) throw meaning;
+          } else if (!isCrowded(meaning) || now - failed > patience) {
+            // Those who have the connections may be waiting for a server that is lost, until somebody notices.
+            throw meaning;
+          }
         }
-        await delay(pause, undefined, { signal });
+        await delay(pause, undefined, { signal }).catch(() => signal?.throwIfAborted());
       }
     },
     disconnect: () => {

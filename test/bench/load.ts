@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { CopyRequest, CopyTiming } from "./copy.ts";
 import type { LoadRequest, LoadTimings } from "./load-client.ts";
-import { machine, median, mebibytes, runApart, seconds, table, wholeNumber } from "./measure.ts";
+import { cpuTimes, machine, median, mebibytes, runApart, seconds, table, wholeNumber } from "./measure.ts";
 import { startBenchPostgres } from "./postgres.ts";
+import type { BenchPostgres } from "./postgres.ts";
 import { columns, writeRows } from "./rows.ts";
 import { administrator, startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
@@ -37,6 +38,11 @@ export async function load(args: readonly string[]): Promise<void> {
     const small = isPostgres ? "not measured" : await smallLoads(folder, memory * 1024 ** 2);
     console.log(`${machine()}; DuckDB with ${memory} MiB, in the service and alone.\n`);
     console.log(table(header, rowsOf(rounds, rows, size, memory * 1024 ** 2)));
+    const ratio = (pick: (round: Round) => number): string => median(rounds.map(pick)).toFixed(2);
+    console.log(
+      `Rollcall beside \\copy, medians of the ratios: time ${ratio(({ own, postgres }) => own / postgres)}, ` +
+        `processor time of all that takes part ${ratio(({ all }) => all.own / all.postgres)}.`,
+    );
     console.log(`100 loads of 1,000 rows one after the other: ${small}.\n`);
     console.log(legend);
   } finally {
@@ -66,6 +72,8 @@ interface Round {
   readonly copy: CopyTiming;
   readonly told: CopyTiming;
   readonly postgres: number;
+  /** Processor times of all that takes part, client and PostgreSQL included, in milliseconds. */
+  readonly all: { readonly own: number; readonly postgres: number };
 }
 
 async function runRounds(
@@ -82,23 +90,21 @@ async function runRounds(
     for (let number = 1; number <= count; number++) {
       const place = join(folder, "round");
       await mkdir(place);
-      const { milliseconds: own, cost } = await loadOnce(
-        place,
-        file,
-        rows,
-        memory,
-        isPostgres ? await postgres.createDatabase() : undefined,
-      );
+      const url = isPostgres ? await postgres.createDatabase() : undefined;
+      const { milliseconds: own, cost, all } = await loadOnce(place, file, rows, memory, url, postgres);
       const copying = { file, memory };
       const copy = await copyOnce({ ...copying, database: join(place, "copy.duckdb"), detect: true });
       const told = await copyOnce({ ...copying, database: join(place, "told.duckdb"), detect: false });
       await rm(place, { recursive: true });
-      const round: Round = { own, cost, copy, told, postgres: await postgres.copy(file) };
+      const before = await cpuWith(postgres);
+      const copied = await postgres.copy(file);
+      const after = await cpuWith(postgres);
+      const round: Round = { own, cost, copy, told, postgres: copied, all: { own: all, postgres: after - before } };
       rounds.push(round);
       console.error(
         `round ${number}: Rollcall ${seconds(own)} (CPU ${seconds(cost.cpu)}), DuckDB ${seconds(copy.milliseconds)} ` +
           `(CPU ${seconds(copy.cpu)}), told ${seconds(told.milliseconds)} (CPU ${seconds(told.cpu)}), ` +
-          `PostgreSQL ${seconds(round.postgres)}`,
+          `PostgreSQL ${seconds(round.postgres)}; CPU of all ${seconds(all)}, PostgreSQL ${seconds(round.all.postgres)}`,
       );
     }
   } finally {
@@ -117,12 +123,20 @@ async function loadOnce(
   rows: number,
   memory: number,
   url: string | undefined,
-): Promise<{ milliseconds: number; cost: Cost }> {
+  postgres: BenchPostgres,
+): Promise<{ milliseconds: number; cost: Cost; all: number }> {
   return withService(folder, memory, url, async (service) => {
+    const before = await cpuWith(postgres);
     const { result, cost } = await service.watch(() => loadWith(service, file, 1));
+    const all = cost.cpu + (await cpuWith(postgres)) - before;
     if (result.written !== rows) throw new Error(`${result.written} rows were written instead of ${rows}`);
-    return { milliseconds: result.loads[0]?.milliseconds ?? Number.NaN, cost };
+    return { milliseconds: result.loads[0]?.milliseconds ?? Number.NaN, cost, all };
   });
+}
+
+/** The processor time of PostgreSQL, and of the processes that have been run beside it and have ended. */
+async function cpuWith(postgres: BenchPostgres): Promise<number> {
+  return (await postgres.cpu()) + (await cpuTimes("self")).ended;
 }
 
 /** One after the other, into one table. */

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -45,4 +46,33 @@ export function mebibytes(bytes: number): string {
 export function wholeNumber(text: string): number {
   if (!/^[1-9]\d*$/.test(text)) throw new Error(`expected a whole number above 0, not ${JSON.stringify(text)}`);
   return Number(text);
+}
+
+/**
+ * The time that the processors have spent on a process, and on those of its children that have ended, in milliseconds; the
+ * kernel counts it in hundredths of a second. Linux only.
+ */
+export async function cpuTimes(pid: number | "self"): Promise<{ readonly own: number; readonly ended: number }> {
+  const [, fields = ""] = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ");
+  const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields
+    .split(" ")
+    .slice(11, 15)
+    .map((ticks) => Number(ticks) * 10);
+  return { own: user + system, ended: endedUser + endedSystem };
+}
+
+/** A process and its children. Linux only. */
+export async function withChildren(pid: number): Promise<number[]> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  return [pid, ...children.split(" ").filter(Boolean).map(Number)];
+}
+
+/** The time that the processors have spent on a process and all its children, in milliseconds. */
+export async function cpuOfAll(pid: number): Promise<number> {
+  let sum = 0;
+  for (const each of await withChildren(pid)) {
+    const { own, ended } = await cpuTimes(each);
+    sum += own + ended;
+  }
+  return sum;
 }

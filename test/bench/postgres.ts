@@ -1,9 +1,11 @@
 import { execFile } from "node:child_process";
 import { createReadStream } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { from } from "pg-copy-streams";
 import { startPostgres } from "../support/postgres.ts";
+import { cpuOfAll } from "./measure.ts";
 import { columns } from "./rows.ts";
 
 /** A PostgreSQL of its own, with the settings it comes with. */
@@ -12,6 +14,8 @@ export interface BenchPostgres {
   createDatabase(): Promise<string>;
   /** `\copy` of a CSV file into a new table, in milliseconds. */
   copy(file: string): Promise<number>;
+  /** The time that the processors have spent on the server, in milliseconds. */
+  cpu(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -19,6 +23,10 @@ export async function startBenchPostgres(): Promise<BenchPostgres> {
   const server = await startPostgres({ isFast: false });
   const { port, password } = server;
   const client = await server.connect();
+
+  const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const [, fields = ""] = (await readFile(`/proc/${rows[0]?.pid}/stat`, "utf8")).split(") ");
+  const main = Number(fields.split(" ")[1]);
 
   async function copyWith(file: string): Promise<void> {
     const options = "FROM STDIN WITH (FORMAT csv, NULL '(null)')";
@@ -43,6 +51,7 @@ export async function startBenchPostgres(): Promise<BenchPostgres> {
       await copyWith(file);
       return performance.now() - started;
     },
+    cpu: () => cpuOfAll(main),
     stop: async () => {
       await client.end();
       await server.stop();

@@ -1,13 +1,11 @@
-import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect, createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import autocannon from "autocannon";
 import { Client } from "undici";
 import { administrationRoutes, familyB, pinboardRoutes, sessionCookie } from "#wire/routes.ts";
+import { startBalancer } from "../support/balancer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { machine, median, table, wholeNumber } from "./measure.ts";
 import { administrator, startService } from "./service.ts";
@@ -56,6 +54,8 @@ export async function replicas(args: readonly string[]): Promise<void> {
     const services = await startAll(folder, url, stack);
     const [first] = services;
     if (first === undefined) throw new Error("no service");
+    const balancer = await startBalancer(services);
+    stack.defer(() => balancer.close());
     const session = await logIn(first);
     await createUsers(first, session, wholeNumber(values.users));
     const client = await server.connect(new URL(url).pathname.slice(1));
@@ -68,7 +68,7 @@ export async function replicas(args: readonly string[]): Promise<void> {
     for (let round = 0; round <= rounds; round++) {
       for (const [read, path] of Object.entries(reads)) {
         for (let count = 1; count <= most; count++) {
-          await using balancer = await balance(services.slice(0, count));
+          balancer.to(services.slice(0, count));
           const figure = await perSecond(balancer.url, familyB + path, session, seconds);
           console.error(`${read}, ${count}: ${figure.toFixed(0)} a second${round === 0 ? " (to warm up)" : ""}`);
           if (round > 0) figures.set(keyOf(read, count), [...(figures.get(keyOf(read, count)) ?? []), figure]);
@@ -153,32 +153,6 @@ async function createUsers(url: string, session: string, users: number): Promise
   }));
   const form = { applyChanges: "true", defaultPassword: "for-new-users", principals: JSON.stringify(principals) };
   await post(url, administrationRoutes.userSync.path, form, session);
-}
-
-interface Balancer extends AsyncDisposable {
-  readonly url: string;
-}
-
-/** Hands out connections in turn, and knows nothing of what is in them. */
-async function balance(urls: readonly string[]): Promise<Balancer> {
-  let turn = 0;
-  const balancer = createServer((near) => {
-    const { hostname, port } = new URL(urls[turn++ % urls.length] ?? "");
-    const far = connect(Number(port), hostname);
-    for (const socket of [near, far]) socket.setNoDelay(true).on("error", () => socket.destroy());
-    near.pipe(far).pipe(near);
-    near.once("close", () => far.destroy());
-    far.once("close", () => near.destroy());
-  }).listen(0, "127.0.0.1");
-  await once(balancer, "listening");
-  const { port } = balancer.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    [Symbol.asyncDispose]: async () => {
-      balancer.close();
-      await once(balancer, "close");
-    },
-  };
 }
 
 async function perSecond(url: string, path: string, session: string, seconds: number): Promise<number> {

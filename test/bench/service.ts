@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Client } from "undici";
 import { healthRoutes } from "#wire/routes.ts";
 import type { Delays } from "./event-loop.ts";
+import { cpuOfAll, withChildren } from "./measure.ts";
 
 /** The service as a process of its own, as `rollcall start --only service` runs it. */
 export interface BenchService {
@@ -71,12 +72,12 @@ export async function startService(
     watch: async (work) => {
       for (const pid of await withChildren(child.pid ?? 0)) await writeFile(`/proc/${pid}/clear_refs`, "5");
       await delays();
-      const before = await cpuTime(child.pid ?? 0);
+      const before = await cpuOfAll(child.pid ?? 0);
       const probing = probe(presence.url);
       try {
         const result = await work();
         const health = await probing.end();
-        const cpu = (await cpuTime(child.pid ?? 0)) - before;
+        const cpu = (await cpuOfAll(child.pid ?? 0)) - before;
         return { result, cost: { cpu, memory: await peak(child.pid ?? 0), eventLoop: await delays(), health } };
       } finally {
         await probing.end();
@@ -101,30 +102,12 @@ async function present(file: string, child: ChildProcess): Promise<{ url: string
   throw new Error("the service did not start");
 }
 
-/** The service's process, and that of its databases while there is one. */
-async function withChildren(pid: number): Promise<number[]> {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
-  return [pid, ...children.split(" ").filter(Boolean).map(Number)];
-}
-
 /** The highest resident memory since `clear_refs`, of both processes, in bytes. */
 async function peak(pid: number): Promise<number> {
   let sum = 0;
   for (const each of await withChildren(pid)) {
     const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(await readFile(`/proc/${each}/status`, "utf8")) ?? [];
     sum += Number(kibibytes) * 1024;
-  }
-  return sum;
-}
-
-/** The time that the processors have spent on both, in milliseconds; the kernel counts it in hundredths of a second. */
-async function cpuTime(pid: number): Promise<number> {
-  let sum = 0;
-  for (const each of await withChildren(pid)) {
-    const [, fields = ""] = (await readFile(`/proc/${each}/stat`, "utf8")).split(") ");
-    // Its own, and that of children that have ended.
-    const times = fields.split(" ").slice(11, 15).map(Number);
-    sum += times.reduce((total, time) => total + time, 0) * 10;
   }
   return sum;
 }

@@ -249,11 +249,11 @@ async function delaysOf(child: ChildProcess): Promise<Delays> {
 }
 
 async function until<Value>(look: () => Promise<Value | undefined | false>): Promise<Value> {
-  const end = performance.now() + 120_000;
+  const end = performance.now() + 1_200_000;
   while (performance.now() < end) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
     await sleep(50);
   }
-  throw new Error("nothing came of it within two minutes");
+  throw new Error("nothing came of it within twenty minutes");
 }

@@ -73,7 +73,13 @@ describe.skipIf(absent !== undefined)(`PostgreSQL with Patroni (${absent ?? "15"
     const working = (): Promise<unknown> =>
       Promise.race([
         Promise.all(services.map(({ clients }) => clients.working())),
-        ...services.map(({ work }) => work),
+        ...services.map(({ way, service, work }) =>
+          work.catch((cause: unknown) => {
+            const log = service.running.output().split("\n");
+            const errors = log.filter((line) => /"level":"(?:warn|error)"/.test(line)).slice(-5);
+            throw new Error(`${way}: ${String(cause)}\n${errors.join("\n")}`, { cause });
+          }),
+        ),
       ]);
     await working();
     for (const [nth, how] of rounds.flat().entries()) {

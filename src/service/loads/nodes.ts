@@ -86,6 +86,9 @@ export const nodesSchema: Schema = {
   ],
 };
 
+/** Each statement and transaction here finds out what an earlier attempt has done. */
+const again = { isRepeatable: true } as const;
+
 /** A lease is renewed so many times before it would end. */
 const renewals = 4;
 
@@ -112,6 +115,7 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
       `INSERT INTO rollcall.service_nodes (address, certificate, steady_since, ends_at)
        VALUES ($1, $2, clock_timestamp(), ${lasting}) RETURNING id::text AS id`,
       [at?.address ?? null, at?.certificate ?? null],
+      again,
     );
     if (row === undefined) throw new Error("the database gave this node no id");
     return row.id;
@@ -123,7 +127,7 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
     entering ??= (async () => {
       const before = id;
       const next = await enter();
-      await postgres.rows("UPDATE rollcall.ended_loads SET node = $1 WHERE node = $2", [next, before]);
+      await postgres.rows("UPDATE rollcall.ended_loads SET node = $1 WHERE node = $2", [next, before], again);
       id = next;
       log.warn(
         `this node was away for longer than service.loads.lostAfter (${lease / 1000} s): the loads whose data it had have failed`,
@@ -141,6 +145,7 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
          steady_since = CASE WHEN ends_at <= clock_timestamp() THEN clock_timestamp() ELSE steady_since END
        WHERE id = $1 RETURNING 1 AS one`,
       [id],
+      again,
     );
     if (renewed.length === 0) await enterAgain();
   }
@@ -184,7 +189,7 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
       const [left] = await transaction.rows("SELECT 1 AS one FROM rollcall.cycles WHERE node = $1 LIMIT 1", [dead]);
       if (left === undefined) await transaction.rows("DELETE FROM rollcall.service_nodes WHERE id = $1", [dead]);
       return { address, ended };
-    });
+    }, again);
     if (buried !== undefined && buried.ended.length > 0)
       log.warn(
         `the node ${buried.address} has been away for longer than its service.loads.lostAfter: ${buried.ended.length} loads whose data it had have ended`,
@@ -196,11 +201,12 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
     id: () => id,
     announce: async (address, certificate) => {
       at = { address, certificate };
-      await postgres.rows("UPDATE rollcall.service_nodes SET address = $2, certificate = $3 WHERE id = $1", [
-        id,
-        address,
-        certificate ?? null,
-      ]);
+      const values = [id, address, certificate ?? null];
+      await postgres.rows(
+        "UPDATE rollcall.service_nodes SET address = $2, certificate = $3 WHERE id = $1",
+        values,
+        again,
+      );
     },
     add: async (record) => {
       for (let attempt = 1; ; attempt++) {
@@ -208,8 +214,9 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
         const added = await postgres.rows(
           `INSERT INTO rollcall.cycles (id, node, owner, record)
            SELECT $2, n.id, $3, $4 FROM (SELECT id FROM rollcall.service_nodes WHERE id = $1 FOR KEY SHARE) n
-           RETURNING 1 AS one`,
+           ON CONFLICT (id) DO UPDATE SET record = excluded.record RETURNING 1 AS one`,
           [id, record.id, record.owner, JSON.stringify(record)],
+          again,
         );
         if (added.length > 0) return;
         if (attempt > 1) throw new UnavailableError("this node was away for too long: try again");
@@ -220,6 +227,7 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
       const updated = await postgres.rows(
         "UPDATE rollcall.cycles SET record = $3 WHERE id = $1 AND node = $2 RETURNING 1 AS one",
         [record.id, id, JSON.stringify(record)],
+        again,
       );
       return updated.length > 0;
     },
@@ -241,9 +249,9 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
         const ended = isOk ? record : { ...record, outcome: writtenOutcome(gone.written, outcome.ended) };
         await enterEnded(transaction, [ended], id);
         return ended;
-      }),
+      }, again),
     remove: async (ids) => {
-      await postgres.rows("DELETE FROM rollcall.cycles WHERE id = ANY($1)", [ids]);
+      await postgres.rows("DELETE FROM rollcall.cycles WHERE id = ANY($1)", [ids], again);
     },
     adopt: async (records) => {
       const ids = records.map((record) => record.id);
@@ -259,13 +267,13 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
           "UPDATE rollcall.cycles SET node = $1 WHERE id = ANY($2) RETURNING id, written",
           [id, ids],
         );
-      });
+      }, again);
       return new Map(
         adopted.map(({ id, written }) => [id, written === null ? undefined : (JSON.parse(written) as WrittenLoad)]),
       );
     },
     claimRejected: async (ids) => {
-      await postgres.rows("UPDATE rollcall.ended_loads SET node = $1 WHERE id = ANY($2)", [id, ids]);
+      await postgres.rows("UPDATE rollcall.ended_loads SET node = $1 WHERE id = ANY($2)", [id, ids], again);
     },
     findRejected: async (cycle) => {
       const [row] = await postgres.rows<Omit<PlacedRow, "record" | "over">>(
@@ -297,7 +305,7 @@ export async function joinNodes({ postgres, lease, log }: NodesOptions): Promise
         const ended = await endAll(transaction, cycles, cycles[0]?.node ?? null, () => outcome);
         const [left] = await transaction.rows("SELECT 1 AS one FROM rollcall.cycles WHERE id = $1", [cycle]);
         return left === undefined ? ended : undefined;
-      }),
+      }, again),
     bury,
     buryAll: async () => {
       const over = await postgres.rows<{ id: string }>(

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { RefusedError } from "#errors.ts";
-import { inputError, isAway, sqlState } from "#postgres/errors.ts";
+import { inputError, isAway, isForeignAway, sqlState } from "#postgres/errors.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { interruptible } from "#service/engine/query.ts";
@@ -36,7 +36,7 @@ export async function writeTable(
     try {
       return await writeOnce(postgres, stage, table, writing, naming, signal, isFirst);
     } catch (error) {
-      if (!isAway(error) || performance.now() > until) throw error;
+      if (!(isAway(error) || isForeignAway(error)) || performance.now() > until) throw error;
     }
     isFirst = false;
     await delay(patience.between, undefined, { signal });

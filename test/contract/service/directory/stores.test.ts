@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
@@ -248,6 +251,44 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     await expect(answer).rejects.toThrow("gone");
     expect(await listed()).toEqual(before);
   });
+});
+
+test("a call whose commit was written and not answered says what it changed, and changes it once", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-stores-"));
+  const url = await server.createDatabase();
+  // Passes the commit of each write on, and cuts the connection before the answer to it comes.
+  let lost = 0;
+  const cutter = createServer((client) => {
+    const upstream = connect(server.port, "127.0.0.1");
+    upstream.on("error", () => undefined).pipe(client.on("error", () => undefined));
+    let isWriting = false;
+    client.on("data", (data: Buffer) => {
+      isWriting ||= data.includes("INSERT INTO rollcall.directory_writes");
+      upstream.write(data);
+      if (!isWriting || !data.includes("COMMIT")) return;
+      lost += 1;
+      client.destroy();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(cutter, "listening");
+  const through = url.replace(`:${server.port}/`, `:${(cutter.address() as AddressInfo).port}/`);
+  const postgres = await openPostgres({ postgres: through, poolSize: 3, statementTimeout: 60_000 });
+  await migrate(postgres, [directorySchema]);
+  const database = await openDatabase({ path: ":memory:", memory: 2 ** 27, spill: join(folder, "spill") });
+  const store = await openPostgresStore(postgres, join(folder, "transfer"));
+  const directory = await openDirectory({ store, database, folder, administrator, progress: createProgress() });
+  const list = join(folder, "list.json");
+  for (let nth = 0; nth < 5; nth++) {
+    await writeFile(list, JSON.stringify([user(`user${nth}`)]));
+    const request = { list, caller: "admin", apply: true, removeDeleted: false, defaultPassword: "initial" };
+    expect(await json(await directory.sync(request, never))).toMatchObject({ usersAdded: [`user${nth}`] });
+  }
+  expect(lost).toBe(5);
+  await directory.close();
+  await postgres.close();
+  database.close();
+  cutter.close();
+  await rm(folder, { recursive: true });
 });
 
 test("calls of several processes at once are as if one came after the other", async () => {
