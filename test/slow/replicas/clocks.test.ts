@@ -49,7 +49,10 @@ test("whoever leads, no slot is run twice or lost, and every time is the databas
   const causes = new Map(
     runs.flatMap(({ slot, cause }) => (slot === undefined ? [] : [[Date.parse(slot), cause] as const])),
   );
-  const slots = causes.keys().toArray().sort();
+  const slots = causes
+    .keys()
+    .toArray()
+    .sort((one, other) => one - other);
   expect(slots.every((slot) => slot % interval === 0)).toBe(true);
   for (let slot = Math.min(...slots); slot <= Math.max(...slots); slot += interval) {
     // Slots that passed while nobody led are made up for: once, however many there were.
