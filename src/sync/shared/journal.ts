@@ -92,7 +92,9 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       await working(async () => {
         const state = await node.fenced((transaction) => writeEntry(transaction, node.id(), entry));
         for (const run of changed) nodes.set(run.id, run.state === "running" ? node.id() : null);
-        if (of !== undefined && state !== undefined) states.set(of.sync, state);
+        // Unless another change of it waits to be written, which is known here already.
+        if (of !== undefined && state !== undefined && unwritten.get(`sync ${of.sync}`) === 1)
+          states.set(of.sync, state);
       });
     } catch (error) {
       isDoubtful = true;

@@ -47,7 +47,7 @@ describe("a plan that a person decides about", () => {
         "journal applied:commit",
         "journal applied:after",
       ],
-      5,
+      9,
     ),
   )("approved: %s", async (point) => {
     await replicas.startAll();

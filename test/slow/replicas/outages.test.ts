@@ -86,7 +86,7 @@ describe("a daemon that is stopped past its lease", () => {
         "journal applied:before",
         "claim decisions:after",
       ],
-      3,
+      4,
     ),
   )("%s", async (point) => {
     const { fallen } = await replicas.trap(point, "SIGSTOP");
@@ -104,7 +104,7 @@ describe("a daemon that is stopped past its lease", () => {
 });
 
 describe("the database", () => {
-  test.each(some(["is away for a moment", "is away longer than a lease", "is away while a list is applied"], 2))(
+  test.each(some(["is away for a moment", "is away longer than a lease", "is away while a list is applied"], 3))(
     "%s",
     async (what) => {
       const applied = what.includes("applied") ? replicas.target.hold() : undefined;
