@@ -55,8 +55,11 @@ export const leadership = "leader";
 /** The pauses before a claim that another node has is asked for again, each twice as long; in milliseconds. */
 const pauses = { first: 50, longest: 1000 } as const;
 
-/** @param lease how long it lasts without being renewed, in milliseconds */
-export async function openNode(postgres: Postgres, lease: number): Promise<Node> {
+/**
+ * @param lease how long it lasts without being renewed, in milliseconds
+ * @param renewals the same database, for renewing alone: all other connections may be busy for longer than the lease
+ */
+export async function openNode(postgres: Postgres, lease: number, renewals = postgres): Promise<Node> {
   const name = `${hostname()}:${process.pid}`;
   let id = 0n;
   let lost = new AbortController();
@@ -81,7 +84,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
     lost.abort(error);
     unreleased.clear();
     // What waits for an answer is in vain. Where nothing comes through any more, it would wait for minutes.
-    postgres.disconnect();
+    for (const each of new Set([postgres, renewals])) each.disconnect();
     return error;
   };
   const check = (): void => {
@@ -98,7 +101,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
   };
   const renew = async (): Promise<void> => {
     const [asked, own] = [performance.now(), id];
-    const [row] = await postgres.rows<{ now: number }>(
+    const [row] = await renewals.rows<{ now: number }>(
       `UPDATE rollcall.nodes SET expires = clock_timestamp() + $2 * interval '1 millisecond' WHERE id = $1
        RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now`,
       [own, lease],
@@ -168,7 +171,7 @@ export async function openNode(postgres: Postgres, lease: number): Promise<Node>
   };
   const release = async (turn: string): Promise<void> => {
     unreleased.add(turn);
-    await postgres.rows("DELETE FROM rollcall.claims WHERE turn = $1", [turn]);
+    await renewals.rows("DELETE FROM rollcall.claims WHERE turn = $1", [turn]);
     unreleased.delete(turn);
   };
   await join();

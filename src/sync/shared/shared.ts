@@ -46,12 +46,17 @@ export async function openShared(
 ): Promise<SharedState> {
   // Without an answer for that long, the lease is lost, and others do what was to be done.
   const postgres = await openPostgres(settings, { patience: lease });
+  const renewals = await openPostgres({ ...settings, poolSize: 1 }, { patience: lease });
+  const closeBoth = async (): Promise<void> => {
+    await postgres.close();
+    await renewals.close();
+  };
   try {
     await migrateShared(postgres);
-    const node = await openNode(postgres, lease);
+    const node = await openNode(postgres, lease, renewals);
     const close = async (): Promise<void> => {
       await node.close();
-      await postgres.close();
+      await closeBoth();
     };
     try {
       const journal = await openSharedJournal(postgres, node, retention);
@@ -61,7 +66,7 @@ export async function openShared(
       throw error;
     }
   } catch (error) {
-    await postgres.close();
+    await closeBoth();
     throw error;
   }
 }
