@@ -33,7 +33,7 @@ describe("a daemon that is cut off from the database", () => {
   test.each(
     some(
       ways.flatMap((way) => (["leads", "runs", "applies"] as const).map((when) => [way, when] as const)),
-      2,
+      4,
     ),
   )("%s, while it %s", async (way, when) => {
     const index = await replicas.leader();
