@@ -83,7 +83,11 @@ export async function withChildren(pid: number): Promise<number[]> {
 export async function cpuOfAll(pid: number): Promise<number> {
   let sum = 0;
   for (const each of await withChildren(pid)) {
-    const { own, ended } = await cpuTimes(each);
+    // One that has ended meanwhile counts with its parent from then on.
+    const { own, ended } = await cpuTimes(each).catch((error: unknown) => {
+      if (each === pid) throw error;
+      return { own: 0, ended: 0 };
+    });
     sum += own + ended;
   }
   return sum;
