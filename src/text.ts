@@ -72,6 +72,20 @@ export function formatName(name: string): string {
   return text === "" || /[\s"'(),;<>→]/u.test(text) ? `"${text}"` : text;
 }
 
+/** A name as `formatName` writes it; of a long one the beginning and, since many begin alike, more of the end. */
+export function shortName(name: string, longest = longestExcerpt): string {
+  return formatName(withoutMiddle(name, longest));
+}
+
+/** The text, without its middle where it is longer than so many characters. */
+export function withoutMiddle(text: string, longest = longestExcerpt): string {
+  if (text.length <= longest) return text;
+  const characters = Array.from(text);
+  if (characters.length <= longest) return text;
+  const end = Math.floor((longest * 2) / 3);
+  return `${characters.slice(0, longest - end - 1).join("")}…${characters.slice(-end).join("")}`;
+}
+
 /** Two values that differ; long ones are cut to 80 characters around the first difference. */
 export function excerptDifference(from = "", to = ""): [from: string, to: string] {
   const [before, after] = [Array.from(from), Array.from(to)];

@@ -106,7 +106,16 @@ async function open(options: ServiceOptions): Promise<Service> {
   const pinboards = await openPinboards({ ...options.queries, worker, read });
   await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(worker, options.tables);
-  const directory = await openDirectory({ store: stores.directory, database, folder, administrator, progress });
+  const directory = await openDirectory({
+    store: stores.directory,
+    database,
+    folder,
+    administrator,
+    progress,
+    say: (message) => {
+      log.info(message);
+    },
+  });
   opening.defer(() => directory.close());
   const sessions = await openSessions({ records, ...lifetimes, log });
   opening.defer(() => sessions.close());

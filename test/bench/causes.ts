@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { machine, mebibytes, median, seconds, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 
 const rollcall = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
 
@@ -17,7 +18,7 @@ const attributes = 5;
  * many users have moved to another organizational unit and one in a hundred has left; and how large the files are that
  * causes are found by.
  */
-export async function causes(args: readonly string[]): Promise<void> {
+export async function causes(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: { n: { type: "string", default: "100000" }, rounds: { type: "string", default: "3" } },
@@ -52,6 +53,11 @@ export async function causes(args: readonly string[]): Promise<void> {
         [[users.toLocaleString("en"), seconds(slow), seconds(plain), (slow / plain).toFixed(2), mebibytes(size), each]],
       ),
     );
+    const limit = { by: "without causes", value: plain };
+    return [
+      { what: `${users.toLocaleString("en")} users: plan with causes`, value: slow, unit: "ms", limit, goal: 1.15 },
+      { what: "stored for a record and attribute", value: size / users / attributes, unit: "bytes", goal: 40 },
+    ];
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

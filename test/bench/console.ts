@@ -17,6 +17,7 @@ import { megabytes } from "./at-rest.ts";
 import type { ClientRequest, Timing } from "./client.ts";
 import { writeDirectory, writeForm } from "./directory.ts";
 import { machine, median, runApart, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 import { administrator } from "./service.ts";
 
 const rollcall = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
@@ -67,7 +68,7 @@ const pagesOf = (run: string): readonly (readonly [name: string, path: string, f
  * with a plan of so many changes, in a target with so many users, beside DuckDB alone, which reads the file that the page is
  * about; how large it is; and what the first page of a process costs. What is prepared in `--folder` stays for the next time. Linux only.
  */
-export async function consolePages(args: readonly string[]): Promise<void> {
+export async function consolePages(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -87,7 +88,7 @@ export async function consolePages(args: readonly string[]): Promise<void> {
     if (!existsSync(join(folder, "people.csv"))) await prepare(folder, changes, principals);
     const firsts: FirstPage[] = [];
     for (let round = 0; round < rounds; round++) firsts.push(await firstPage(folder));
-    const rows = await measurePages(folder, rounds);
+    const { rows, figures } = await measurePages(folder, rounds);
     console.log(`${machine()}.\n`);
     console.log(
       table(["page", "first", "again", "processor time", "DuckDB alone", "its processor time", "ratio", "bytes"], rows),
@@ -99,6 +100,20 @@ export async function consolePages(args: readonly string[]): Promise<void> {
       `The first page of a process: ${of.toFixed(0)} ms (${cpu.toFixed(0)} ms of processor time), ${megabytes(middle(({ bytes }) => bytes))}; ` +
         `a file of the console then: ${middle((page) => page.next).toFixed(1)} ms.`,
     );
+    return [
+      ...figures,
+      { what: "the first page of a process, processor time", value: cpu, unit: "ms", goal: 50 },
+      // What the process gave back meanwhile can be more.
+      {
+        what: "the first page of a process, memory",
+        value: Math.max(
+          0,
+          middle(({ bytes }) => bytes),
+        ),
+        unit: "bytes",
+        goal: 10e6,
+      },
+    ];
   } finally {
     if (values.folder === undefined) await rm(folder, { recursive: true, force: true });
   }
@@ -223,8 +238,8 @@ async function get(client: Client, path: string, session = ""): Promise<Answer> 
   return { milliseconds: performance.now() - started, status: statusCode, text };
 }
 
-/** A row for each page. */
-async function measurePages(folder: string, rounds: number): Promise<string[][]> {
+/** A row and figures for each page. */
+async function measurePages(folder: string, rounds: number): Promise<{ rows: string[][]; figures: Figure[] }> {
   await using daemon = await start(folder);
   const run = await waitingRun(folder, daemon.child);
   const client = new Client(daemon.url);
@@ -239,6 +254,7 @@ async function measurePages(folder: string, rounds: number): Promise<string[][]>
   for await (const file of glob(join(folder, "data", "daemon", "work", "*", "principal.parquet")))
     files.principal = file;
   const rows: string[][] = [];
+  const figures: Figure[] = [];
   for (const [name, path, file] of pagesOf(run)) {
     const first = await page(path);
     const again: number[] = [];
@@ -252,6 +268,12 @@ async function measurePages(folder: string, rounds: number): Promise<string[][]>
     }
     const limit = median(alone.map((each) => each.cpu));
     const bytes = Buffer.byteLength(first.text);
+    const beside = { by: "DuckDB alone", value: limit };
+    figures.push(
+      { what: `${name}: time`, value: median(again), unit: "ms", goal: goals.time, cpu },
+      { what: `${name}: processor time`, value: cpu, unit: "ms", limit: beside },
+      { what: `${name}: size`, value: bytes, unit: "bytes", goal: goals.bytes },
+    );
     const marked = (text: string, misses: boolean): string => (misses ? `**${text}**` : text);
     const time = (each: number): string => marked(`${each.toFixed(0)} ms`, each > goals.time);
     rows.push([
@@ -266,7 +288,7 @@ async function measurePages(folder: string, rounds: number): Promise<string[][]>
     console.error(rows.at(-1)?.join("  "));
   }
   await client.close();
-  return rows;
+  return { rows, figures };
 }
 
 /** The run that waits for a decision, once there is one. */

@@ -14,6 +14,7 @@ import { createProgress } from "#service/progress.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { writeDirectory } from "./directory.ts";
 import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 
 /** A directory of one engine, and what ends it. */
 interface Opened {
@@ -33,18 +34,41 @@ type Operation = (typeof operations)[number] | "first load";
  * `npm run bench -- engines [--n 100000] [--rounds 5]`: what the users and groups take with PostgreSQL beside the engine
  * duckdb, in turns: a first list, the same list again, one with 1 % drift, the way back, and `user/list`.
  */
-export async function engines(args: readonly string[]): Promise<void> {
+export async function engines(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: { n: { type: "string", default: "100000" }, rounds: { type: "string", default: "5" } },
   });
-  const rows: string[][] = [];
-  for (const users of values.n.split(",").map(wholeNumber)) rows.push(...(await at(users, wholeNumber(values.rounds))));
+  const compared: Compared[] = [];
+  for (const users of values.n.split(",").map(wholeNumber))
+    compared.push(...(await at(users, wholeNumber(values.rounds))));
+  const rows = compared.map(({ users, operation, postgres, duckdb }) => [
+    users.toLocaleString("en"),
+    operation,
+    seconds(postgres),
+    seconds(duckdb),
+    `${(postgres / duckdb).toFixed(1)} ×`,
+  ]);
   console.log(`${machine()}; PostgreSQL 18 on the same machine, as it comes.\n`);
   console.log(table(["users", "operation", "PostgreSQL", "duckdb", "ratio"], rows));
+  return compared.map(({ users, operation, postgres, duckdb }) => ({
+    what: `${users.toLocaleString("en")} users in PostgreSQL: ${operation}`,
+    value: postgres,
+    unit: "ms",
+    limit: { by: "engine duckdb", value: duckdb },
+    goal: 2,
+  }));
 }
 
-async function at(users: number, rounds: number): Promise<string[][]> {
+/** Medians, in milliseconds. */
+interface Compared {
+  readonly users: number;
+  readonly operation: string;
+  readonly postgres: number;
+  readonly duckdb: number;
+}
+
+async function at(users: number, rounds: number): Promise<Compared[]> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-engines-"));
   const server = await startPostgres({ settings: {} });
   const lists = { actual: join(folder, "actual.json"), drifted: join(folder, "drifted.json") };
@@ -68,13 +92,12 @@ async function at(users: number, rounds: number): Promise<string[][]> {
     await server.stop();
     await rm(folder, { recursive: true, force: true });
   }
-  return Object.entries(times).map(([operation, { postgres, duckdb }]) => [
-    users.toLocaleString("en"),
+  return Object.entries(times).map(([operation, { postgres, duckdb }]) => ({
+    users,
     operation,
-    seconds(median(postgres)),
-    seconds(median(duckdb)),
-    `${(median(postgres) / median(duckdb)).toFixed(1)} ×`,
-  ]);
+    postgres: median(postgres),
+    duckdb: median(duckdb),
+  }));
 }
 
 async function open(folder: string, url?: string): Promise<Opened> {

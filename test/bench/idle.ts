@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { megabytes } from "./at-rest.ts";
 import { machine, median, seconds, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
@@ -31,6 +32,8 @@ interface Kind {
   readonly runs?: boolean;
 }
 
+const bareName = "Node with DuckDB";
+
 /** What must be there whatever Rollcall does: Node with an instance of DuckDB. It says when it is ready. */
 const bare = `
   const { DuckDBInstance } = await import("@duckdb/node-api");
@@ -40,17 +43,19 @@ const bare = `
   setInterval(() => connection, 2 ** 30);`;
 
 /**
- * `npm run bench -- idle [--rounds 5] [--settle 10] [--watch 60]`: a process that has synced the sample company and has
+ * `npm run bench -- idle [--rounds 5] [--settle 10] [--watch 60] [--brief]`: a process that has synced the sample company and has
  * nothing to do, as it is after a start and after a run, beside a bare Node with DuckDB. A slot of the sample's schedule
- * (every quarter of an hour) that falls into the watched time spoils it. Times of settling and watching are in seconds. Linux only.
+ * (every quarter of an hour) that falls into the watched time spoils it. Times of settling and watching are in seconds. `--brief`: no
+ * round before the first, and only the whole program and the bare Node. Linux only.
  */
-export async function idle(args: readonly string[]): Promise<void> {
+export async function idle(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
       rounds: { type: "string", default: "5" },
       settle: { type: "string", default: "10" },
       watch: { type: "string", default: "60" },
+      brief: { type: "boolean", default: false },
     },
   });
   const [rounds, settle, watch] = [values.rounds, values.settle, values.watch].map(wholeNumber) as [
@@ -73,12 +78,14 @@ export async function idle(args: readonly string[]): Promise<void> {
       "service alone": { command: service },
       "daemon alone": daemon,
       "daemon alone, after a run": { ...daemon, runs: true },
-      "Node with DuckDB": { command: ["--input-type=module", "--eval", bare] },
+      [bareName]: { command: ["--input-type=module", "--eval", bare] },
     };
     const rests: Record<string, Rest[]> = {};
+    const all = Object.entries(kinds);
+    const chosen = values.brief ? [...all.slice(0, 1), ...all.slice(-1)] : all;
     // The first start makes the data folder and the cache of compiled files.
-    for (let round = 0; round <= rounds; round++) {
-      for (const [name, kind] of Object.entries(kinds)) {
+    for (let round = values.brief ? 1 : 0; round <= rounds; round++) {
+      for (const [name, kind] of chosen) {
         const last = round === rounds;
         const rest = await measure(folder, kind, { settle: last ? settle : 2, watch: last ? watch : 1 });
         if (round > 0) (rests[name] ??= []).push(rest);
@@ -97,6 +104,18 @@ export async function idle(args: readonly string[]): Promise<void> {
       ),
     );
     console.log(`Starts are medians of ${rounds}; the hour is extrapolated from ${watch} s.`);
+    const bareResident = rests[bareName]?.at(-1)?.resident ?? Number.NaN;
+    const limit = { by: bareName, value: bareResident };
+    return Object.entries(rests).flatMap(([kind, all]): Figure[] => {
+      const { resident, hour } = all.at(-1) ?? { resident: Number.NaN, hour: Number.NaN };
+      const isBare = kind === bareName;
+      const ready = isBare ? undefined : kind.startsWith("daemon alone") ? 700 : 1000;
+      return [
+        { what: `${kind}: start to ready`, value: median(all.map((rest) => rest.ready)), unit: "ms", goal: ready },
+        { what: `${kind}: processor time of an hour at rest`, value: hour, unit: "ms" },
+        { what: `${kind}: memory at rest`, value: resident, unit: "bytes", ...(isBare ? {} : { limit, goal: 1.5 }) },
+      ];
+    });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -5,6 +5,7 @@ import { ldifEntry } from "../support/ldap/ldif.ts";
 import { base, type OpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
 import type { LdapReadRequest, LdapReadTiming } from "./ldap-read.ts";
 import { machine, median, runApart, table } from "./measure.ts";
+import type { Figure } from "./results.ts";
 
 const people = `ou=people,${base}`;
 const groups = `ou=groups,${base}`;
@@ -22,7 +23,7 @@ interface Size {
  * attributes in pages of the same size and throws them away. Every measurement is a process of its own; they take
  * turns on one server, so that noise meets all. Linux only.
  */
-export async function ldap(args: readonly string[]): Promise<void> {
+export async function ldap(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -62,6 +63,16 @@ export async function ldap(args: readonly string[]): Promise<void> {
       ],
     ),
   );
+  const figure = (what: string, timings: readonly LdapReadTiming[], goal: number): Figure => ({
+    what: `${users.toLocaleString("en")} users from OpenLDAP: ${what}`,
+    value: median(timings.map(({ milliseconds }) => milliseconds)),
+    unit: "ms",
+    limit: { by: "ldapsearch", value: limit },
+    goal,
+    cpu: median(timings.map(({ cpu }) => cpu)),
+    memory: Math.max(...timings.map(({ memory }) => memory)),
+  });
+  return [figure("read", read, 1.3), figure("to finished principals", assembled, 1.8)];
 }
 
 function* directory(size: Size): Generator<string> {

@@ -7,21 +7,23 @@ import type { LoadRequest, LoadTimings } from "./load-client.ts";
 import { cpuTimes, machine, median, mebibytes, runApart, seconds, table, wholeNumber } from "./measure.ts";
 import { startBenchPostgres } from "./postgres.ts";
 import type { BenchPostgres } from "./postgres.ts";
+import type { Figure } from "./results.ts";
 import { columns, writeRows } from "./rows.ts";
 import { administrator, startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
 
 /**
- * `npm run bench -- load [--rows 5000000] [--rounds 3] [--memory 1024] [--engine postgres]`: a load of one large file from its first byte
- * to DONE, beside DuckDB's own COPY of the same file and beside `\copy` into PostgreSQL, and 100 small loads one after
+ * `npm run bench -- load [--rows 5000000] [--rounds 3] [--small 100] [--memory 1024] [--engine postgres]`: a load of one large file from its first byte
+ * to DONE, beside DuckDB's own COPY of the same file and beside `\copy` into PostgreSQL, and small loads one after
  * the other. Client and competitors are processes of their own, and take turns, so that noise meets all. Linux only.
  */
-export async function load(args: readonly string[]): Promise<void> {
+export async function load(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
       rows: { type: "string", default: "5000000" },
       rounds: { type: "string", default: "3" },
+      small: { type: "string", default: "100" },
       memory: { type: "string", default: "1024" },
       engine: { type: "string", default: "duckdb" },
     },
@@ -35,7 +37,8 @@ export async function load(args: readonly string[]): Promise<void> {
     await writeRows(file, rows);
     const { size } = await stat(file);
     const rounds = await runRounds(folder, file, rows, wholeNumber(values.rounds), memory * 1024 ** 2, isPostgres);
-    const small = isPostgres ? "not measured" : await smallLoads(folder, memory * 1024 ** 2);
+    const count = wholeNumber(values.small);
+    const small = isPostgres ? [] : await smallLoads(folder, memory * 1024 ** 2, count);
     console.log(`${machine()}; DuckDB with ${memory} MiB, in the service and alone.\n`);
     console.log(table(header, rowsOf(rounds, rows, size, memory * 1024 ** 2)));
     const ratio = (pick: (round: Round) => number): string => median(rounds.map(pick)).toFixed(2);
@@ -43,11 +46,44 @@ export async function load(args: readonly string[]): Promise<void> {
       `Rollcall beside \\copy, medians of the ratios: time ${ratio(({ own, postgres }) => own / postgres)}, ` +
         `processor time of all that takes part ${ratio(({ all }) => all.own / all.postgres)}.`,
     );
-    console.log(`100 loads of 1,000 rows one after the other: ${small}.\n`);
+    const [p50, p99] = [0.5, 0.99].map((share) => small[Math.ceil(small.length * share) - 1] ?? Number.NaN) as [
+      number,
+      number,
+    ];
+    if (!isPostgres)
+      console.log(
+        `${count} loads of 1,000 rows one after the other: p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms from the start of a cycle to its end.\n`,
+      );
     console.log(legend);
+    return figuresOf(rounds, rows, isPostgres).concat(
+      isPostgres ? [] : { what: "1,000 rows, p50", value: p50, unit: "ms" },
+      isPostgres ? [] : { what: "1,000 rows, p99", value: p99, unit: "ms" },
+    );
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** The load beside its limits: DuckDB's COPY, and `\copy` into PostgreSQL. */
+function figuresOf(rounds: readonly Round[], rows: number, isPostgres: boolean): Figure[] {
+  const middle = (pick: (round: Round) => number): number => median(rounds.map(pick));
+  const worst = (pick: (cost: Cost) => number): number => Math.max(...rounds.map(({ cost }) => pick(cost)));
+  const what = `${rows.toLocaleString("en")} rows${isPostgres ? " into PostgreSQL" : ""}`;
+  const value = middle(({ own }) => own);
+  const limits = [
+    { by: "DuckDB's COPY", value: middle(({ copy }) => copy.milliseconds), goal: isPostgres ? undefined : 1.5 },
+    { by: "psql's \\copy", value: middle(({ postgres }) => postgres), goal: isPostgres ? 1.15 : 1 },
+  ];
+  return limits.map(({ goal, ...limit }) => ({
+    what,
+    value,
+    unit: "ms",
+    limit,
+    goal,
+    cpu: worst(({ cpu }) => cpu),
+    memory: worst(({ memory }) => memory),
+    eventLoop: worst(({ eventLoop }) => eventLoop.p99),
+  }));
 }
 
 const header = [
@@ -139,17 +175,15 @@ async function cpuWith(postgres: BenchPostgres): Promise<number> {
   return (await postgres.cpu()) + (await cpuTimes("self")).ended;
 }
 
-/** One after the other, into one table. */
-async function smallLoads(folder: string, memory: number): Promise<string> {
+/** One after the other, into one table. @returns milliseconds, from the start of a cycle to its end, in ascending order */
+async function smallLoads(folder: string, memory: number, count: number): Promise<number[]> {
   const file = join(folder, "small.csv");
   await writeRows(file, 1000);
   const place = join(folder, "small");
   await mkdir(place);
   return withService(place, memory, undefined, async (service) => {
-    const { loads } = await loadWith(service, file, 100);
-    const times = loads.map(({ milliseconds }) => milliseconds).sort((a, b) => a - b);
-    const at = (share: number): string => `${(times[Math.ceil(times.length * share) - 1] ?? 0).toFixed(0)} ms`;
-    return `p50 ${at(0.5)}, p99 ${at(0.99)} from the start of a cycle to its end`;
+    const { loads } = await loadWith(service, file, count);
+    return loads.map(({ milliseconds }) => milliseconds).sort((a, b) => a - b);
   });
 }
 

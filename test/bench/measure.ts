@@ -18,6 +18,18 @@ export function median(values: readonly number[]): number {
   return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle) - 1] ?? Number.NaN)) / 2;
 }
 
+/** What something of a size took. */
+export type Point = readonly [size: number, value: number];
+
+/** The slope of the straight line through the logarithms with the least squares: 1 grows as fast as the size does. */
+export function exponentOf(points: readonly Point[]): number {
+  const logarithms = points.map(([size, value]) => [Math.log(size), Math.log(value)] as const);
+  const mean = (pick: 0 | 1): number => logarithms.reduce((sum, point) => sum + point[pick], 0) / points.length;
+  const [x, y] = [mean(0), mean(1)];
+  const above = logarithms.reduce((sum, [a, b]) => sum + (a - x) * (b - y), 0);
+  return above / logarithms.reduce((sum, [a]) => sum + (a - x) ** 2, 0);
+}
+
 /** Where and when: `2026-05-17, Node v26.10.0, 2 × Some CPU, 8 GiB`. */
 export function machine(): string {
   const model = cpus()[0]?.model.trim() ?? "";
@@ -71,7 +83,11 @@ export async function withChildren(pid: number): Promise<number[]> {
 export async function cpuOfAll(pid: number): Promise<number> {
   let sum = 0;
   for (const each of await withChildren(pid)) {
-    const { own, ended } = await cpuTimes(each);
+    // One that has ended meanwhile counts with its parent from then on.
+    const { own, ended } = await cpuTimes(each).catch((error: unknown) => {
+      if (each === pid) throw error;
+      return { own: 0, ended: 0 };
+    });
     sum += own + ended;
   }
   return sum;

@@ -11,6 +11,7 @@ import { compactData } from "#wire/pinboards.ts";
 import { familyB, pinboardRoutes, sessionCookie } from "#wire/routes.ts";
 import { executed } from "../contract/engine/stage.ts";
 import { machine, table } from "./measure.ts";
+import type { Figure } from "./results.ts";
 import { startService } from "./service.ts";
 import type { BenchService } from "./service.ts";
 
@@ -50,7 +51,7 @@ const rowsId = "00000000-0000-4000-8000-100000000001";
  * visualizations over one table, beside the same SQL on DuckDB directly, whose queries run side by side as well; the two
  * take turns, so that noise meets both. Then requests per second of an answer with 1,000 rows. Linux only.
  */
-export async function pinboards(args: readonly string[]): Promise<void> {
+export async function pinboards(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -71,8 +72,10 @@ export async function pinboards(args: readonly string[]): Promise<void> {
       `${machine()}; DuckDB with ${values.memory} MiB, in the service and alone; ${rows.toLocaleString("en")} rows.\n`,
     );
     try {
-      console.log(await compare(service, database, rounds));
-      console.log(await hammer(service, rows, seconds));
+      const [compared, hammered] = [await compare(service, database, rounds), await hammer(service, rows, seconds)];
+      console.log(compared.text);
+      console.log(hammered.text);
+      return [...compared.figures, ...hammered.figures];
     } finally {
       await service.stop();
       database.close();
@@ -119,8 +122,14 @@ const headersOf = ({ session }: BenchService) => ({
 const pathOf = (parameters: Readonly<Record<string, string>>): string =>
   `${familyB}${pinboardRoutes.data.path}?${new URLSearchParams(parameters).toString()}`;
 
+/** A table and its figures. */
+interface Outcome {
+  readonly text: string;
+  readonly figures: readonly Figure[];
+}
+
 /** Each visualization by itself, then all of them. */
-async function compare(service: BenchService, database: Database, rounds: number): Promise<string> {
+async function compare(service: BenchService, database: Database, rounds: number): Promise<Outcome> {
   const client = new Client(service.url, { headersTimeout: 0, bodyTimeout: 0 });
   const connections = await Promise.all(
     Object.values(queries).map(async (sql) => {
@@ -145,6 +154,7 @@ async function compare(service: BenchService, database: Database, rounds: number
   };
   const names = Object.keys(queries);
   const lines: string[][] = [];
+  const figures: Figure[] = [];
   for (const [what, chosen] of [...names.map((name) => [name, [name]] as const), ["all six", names] as const]) {
     const ids = chosen.map(idOf);
     const own = connections.filter((_, index) => chosen.includes(names[index] ?? ""));
@@ -164,18 +174,20 @@ async function compare(service: BenchService, database: Database, rounds: number
     const [p50, p50Alone] = [quantile(times.service, 0.5), quantile(times.alone, 0.5)];
     const cells = [p50, p50Alone].map(milliseconds).concat((p50 / p50Alone).toFixed(2));
     const p99 = [times.service, times.alone].map((each) => milliseconds(quantile(each, 0.99)));
+    figures.push({ what: `${what}, p50`, value: p50, unit: "ms", limit: { by: "DuckDB alone", value: p50Alone } });
     lines.push([what, String(rounds), ...cells, ...p99]);
     console.error(lines.at(-1)?.join(", "));
   }
   await client.close();
   for (const { connection } of connections) connection.close();
   const header = ["visualization", "requests", "p50", "DuckDB alone", "ratio", "p99", "DuckDB alone, p99"];
-  return table(header, lines);
+  return { text: table(header, lines), figures };
 }
 
 /** Requests as fast as they come, for 1,000 rows of eight columns: all for the same page, and each for another. */
-async function hammer(service: BenchService, rows: number, seconds: number): Promise<string> {
+async function hammer(service: BenchService, rows: number, seconds: number): Promise<Outcome> {
   const lines: string[][] = [];
+  const figures: Figure[] = [];
   const page = (number: number): string =>
     pathOf({ id: rowsPinboard, batchsize: "1000", pagenumber: String(number + 1) });
   for (const [what, pages] of [
@@ -198,6 +210,14 @@ async function hammer(service: BenchService, rows: number, seconds: number): Pro
       );
       if (result.non2xx > 0 || result.errors > 0) throw new Error(`${result.non2xx} refused, ${result.errors} failed`);
       const { requests, latency, throughput } = result;
+      figures.push({
+        what: `1,000 rows, ${what}, ${connections} connections`,
+        value: requests.average,
+        unit: "a second",
+        cpu: cost.cpu,
+        memory: cost.memory,
+        eventLoop: cost.eventLoop.p99,
+      });
       lines.push([
         what,
         String(connections),
@@ -209,7 +229,8 @@ async function hammer(service: BenchService, rows: number, seconds: number): Pro
       console.error(lines.at(-1)?.join(", "));
     }
   }
-  return table(["1,000 rows", "connections", "requests a second", "p50", "p99", "sent", "event loop p99 (max)"], lines);
+  const header = ["1,000 rows", "connections", "requests a second", "p50", "p99", "sent", "event loop p99 (max)"];
+  return { text: table(header, lines), figures };
 }
 
 function quantile(values: readonly number[], share: number): number {

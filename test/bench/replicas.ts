@@ -8,6 +8,7 @@ import { administrationRoutes, familyB, pinboardRoutes, sessionCookie } from "#w
 import { startBalancer } from "../support/balancer.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { machine, median, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 import { administrator, startService } from "./service.ts";
 
 const most = 3;
@@ -31,11 +32,11 @@ const tables = `
   CREATE TABLE IF NOT EXISTS d.orders (id bigint PRIMARY KEY, region text, net numeric(12, 2));`;
 
 /**
- * `npm run bench -- postgres [--users 100] [--rows 10000] [--rounds 3] [--seconds 3]`: reads per second from one, two and three
+ * `npm run bench -- postgres [--users 100] [--rows 10000] [--rounds 3] [--seconds 3] [--brief]`: reads per second from one, two and three
  * services on one PostgreSQL, behind a balancer that hands out connections in turn, beside those of one in the same run.
- * Clients, balancer, services and PostgreSQL are all on this machine.
+ * Clients, balancer, services and PostgreSQL are all on this machine. `--brief`: nothing is warmed up.
  */
-export async function replicas(args: readonly string[]): Promise<void> {
+export async function replicas(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -43,6 +44,7 @@ export async function replicas(args: readonly string[]): Promise<void> {
       rows: { type: "string", default: "10000" },
       rounds: { type: "string", default: "3" },
       seconds: { type: "string", default: "3" },
+      brief: { type: "boolean", default: false },
     },
   });
   const [rounds, seconds] = [wholeNumber(values.rounds), wholeNumber(values.seconds)];
@@ -65,7 +67,7 @@ export async function replicas(args: readonly string[]): Promise<void> {
     await client.end();
     const figures = new Map<string, number[]>();
     const keyOf = (read: string, count: number): string => `${read} ${count}`;
-    for (let round = 0; round <= rounds; round++) {
+    for (let round = values.brief ? 1 : 0; round <= rounds; round++) {
       for (const [read, path] of Object.entries(reads)) {
         for (let count = 1; count <= most; count++) {
           balancer.to(services.slice(0, count));
@@ -89,6 +91,17 @@ export async function replicas(args: readonly string[]): Promise<void> {
           ...[2, 3].map((count) => (of(read, count) / of(read, 1)).toFixed(2)),
         ]),
       ),
+    );
+    return (Object.keys(reads) as Read[]).flatMap((read) =>
+      Array.from({ length: most }, (_, index): Figure => {
+        const limit = { by: "1 service", value: of(read, 1) };
+        return {
+          what: `${read}, ${index + 1} ${index === 0 ? "service" : "services"} on one PostgreSQL`,
+          value: of(read, index + 1),
+          unit: "a second",
+          limit: index === 0 ? undefined : limit,
+        };
+      }),
     );
   } finally {
     await stack.disposeAsync();

@@ -7,6 +7,7 @@ import type { ClientRequest, Timing } from "./client.ts";
 import { writeDirectory, writeForm } from "./directory.ts";
 import type { Differences, LimitRequest, LimitTiming } from "./limit.ts";
 import { machine, mebibytes, median, runApart, seconds, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 import { startService } from "./service.ts";
 import type { BenchService, Cost } from "./service.ts";
 
@@ -40,7 +41,7 @@ interface Setting {
  * directory with 1 % drift beside what DuckDB alone takes for the same bytes. Every request is a process of its own,
  * every round has a service of its own, and service and limit take turns, so that noise meets both. Linux only.
  */
-export async function sync(args: readonly string[]): Promise<void> {
+export async function sync(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -50,14 +51,18 @@ export async function sync(args: readonly string[]): Promise<void> {
     },
   });
   const rows: string[][] = [];
+  const figures: Figure[] = [];
   const memory = wholeNumber(values.memory);
   for (const users of values.n.split(",").map(wholeNumber)) {
     const rounds = values.rounds === undefined ? (users > 100_000 ? 3 : 5) : wholeNumber(values.rounds);
-    rows.push(...(await benchAt(users, rounds, memory * 1024 ** 2)));
+    const measured = await benchAt(users, rounds, memory * 1024 ** 2);
+    rows.push(...measured.rows);
+    figures.push(...measured.figures);
   }
   console.log(`${machine()}; DuckDB with ${memory} MiB, in the service and alone.\n`);
   console.log(table(header, rows));
   console.log(legend);
+  return figures;
 }
 
 const header = [
@@ -76,7 +81,11 @@ const legend = `Times are medians, from the first byte of the request to the las
 service, the worst of all rounds, \`/healthz\` as a client beside sees it. The service was started for the round. DuckDB alone: for list, it writes its table
 as JSON; for preview and apply, it reads the same list from disk and joins it with its table.`;
 
-async function benchAt(users: number, rounds: number, memory: number): Promise<string[][]> {
+async function benchAt(
+  users: number,
+  rounds: number,
+  memory: number,
+): Promise<{ rows: string[][]; figures: Figure[] }> {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
   try {
     const setting = await prepare(folder, users, memory);
@@ -102,7 +111,16 @@ async function benchAt(users: number, rounds: number, memory: number): Promise<s
     }
     const size = users.toLocaleString("en");
     const rows = operations.map((operation) => [size, operation].concat(summary(samples[operation])));
-    return [[size, "first load", ...cells(listed, load.milliseconds, undefined, load.cost)], ...rows];
+    const first: Figure = {
+      ...costOf([load]),
+      what: `${size} users, first load`,
+      value: load.milliseconds,
+      unit: "ms",
+    };
+    return {
+      rows: [[size, "first load", ...cells(listed, load.milliseconds, undefined, load.cost)], ...rows],
+      figures: [first, ...operations.map((operation) => figureOf(users, operation, samples[operation]))],
+    };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -200,6 +218,33 @@ async function compare(file: string, expected: Differences): Promise<void> {
     if (names.length === (expected[array] ?? 0)) continue;
     throw new Error(`the service answers ${names.length} ${array}, DuckDB finds ${expected[array] ?? 0}`);
   }
+}
+
+function figureOf(users: number, operation: Operation, { service, limit }: Samples): Figure {
+  const goals: Record<Operation, number | undefined> = {
+    list: undefined,
+    preview: users < 1_000_000 ? 2 : 1.8,
+    apply: 2.5,
+  };
+  const middle = (samples: readonly Timing[]): number => median(samples.map(({ milliseconds }) => milliseconds));
+  return {
+    ...costOf(service),
+    what: `${users.toLocaleString("en")} users, ${operation}`,
+    value: middle(service),
+    unit: "ms",
+    limit: { by: "DuckDB alone", value: middle(limit) },
+    goal: goals[operation],
+  };
+}
+
+/** Of several, the worst. */
+function costOf(samples: readonly Sample[]): Pick<Figure, "cpu" | "memory" | "eventLoop"> {
+  const worst = (pick: (cost: Cost) => number): number => Math.max(...samples.map(({ cost }) => pick(cost)));
+  return {
+    cpu: worst(({ cpu }) => cpu),
+    memory: worst(({ memory }) => memory),
+    eventLoop: worst(({ eventLoop }) => eventLoop.p99),
+  };
 }
 
 /** Times are medians, costs the worst of all rounds. */

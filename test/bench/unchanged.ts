@@ -11,6 +11,7 @@ import { megabytes } from "./at-rest.ts";
 import type { ClientRequest, Timing } from "./client.ts";
 import type { Delays } from "./event-loop.ts";
 import { machine, median, runApart, seconds, table, wholeNumber } from "./measure.ts";
+import type { Figure } from "./results.ts";
 import type { UnchangedLimitRequest, UnchangedLimitTiming } from "./unchanged-limit.ts";
 
 const rollcall = fileURLToPath(new URL("../../bin/rollcall.js", import.meta.url));
@@ -28,17 +29,22 @@ interface Sample {
 }
 
 /**
- * `npm run bench -- unchanged [--n 100000] [--rounds 5]`: a run that finds nothing to change in a directory of so many
+ * `npm run bench -- unchanged [--n 100000] [--rounds 5] [--settle 10]`: a run that finds nothing to change in a directory of so many
  * users, read from CSV files: by `rollcall apply` alone, which starts the service for itself, and by a service and daemon
  * that run, with the settings of memory of `npm start` and without; beside DuckDB alone, which reads the same files and
  * the same list and joins them. Linux only.
  */
-export async function unchanged(args: readonly string[]): Promise<void> {
+export async function unchanged(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
     args: [...args],
-    options: { n: { type: "string", default: "100000" }, rounds: { type: "string", default: "5" } },
+    options: {
+      n: { type: "string", default: "100000" },
+      rounds: { type: "string", default: "5" },
+      settle: { type: "string", default: "10" },
+    },
   });
   const [users, rounds] = [wholeNumber(values.n), wholeNumber(values.rounds)];
+  const settle = wholeNumber(values.settle);
   const folder = await mkdtemp(join(tmpdir(), "rollcall-bench-"));
   try {
     const limit = await prepare(folder, users);
@@ -53,7 +59,7 @@ export async function unchanged(args: readonly string[]): Promise<void> {
     await apply(folder);
     for (let round = 0; round < rounds; round++) {
       add("`rollcall apply` by itself", await apply(folder));
-      for (const sample of await inDaemon(folder, limit.list)) add("in a service and daemon", sample);
+      for (const sample of await inDaemon(folder, settle, limit.list)) add("in a service and daemon", sample);
       const found = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
       if (found.differences !== 0) throw new Error(`DuckDB finds ${found.differences} differences`);
       add(alone, found);
@@ -63,6 +69,7 @@ export async function unchanged(args: readonly string[]): Promise<void> {
     console.log(
       `Medians of ${rounds}, peaks and delays the worst. \`rollcall apply\` counts from its start to its end.`,
     );
+    return figuresOf(users, samples);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -101,6 +108,28 @@ function summary(samples: Readonly<Record<string, readonly Sample[]>>): string[]
       delays.length === 0 ? "" : late({ p99: worst("p99"), max: worst("max") }),
     ];
   });
+}
+
+/** The goals are those on two cores, in bytes. */
+function figuresOf(users: number, samples: Readonly<Record<string, readonly Sample[]>>): Figure[] {
+  const middle = (all: readonly Sample[] = [], of: (sample: Sample) => number): number => median(all.map(of));
+  const limit = { by: alone, value: middle(samples[alone], ({ milliseconds }) => milliseconds) };
+  return Object.entries(samples)
+    .filter(([name]) => name !== alone)
+    .flatMap(([name, all]): Figure[] => {
+      const memory = Math.max(...all.map(({ peak }) => peak));
+      const delays = all.flatMap(({ eventLoop }) => eventLoop?.p99 ?? []);
+      const value = middle(all, ({ milliseconds }) => milliseconds);
+      const cpu = middle(all, (sample) => sample.cpu);
+      const what = `${users.toLocaleString("en")} users, ${name}`;
+      return [
+        { what, value, unit: "ms", limit, goal: 3, cpu, memory },
+        { what: `${what}: peak memory`, value: memory, unit: "bytes", goal: users < 1_000_000 ? 350e6 : 900e6 },
+        ...delays
+          .map((): Figure => ({ what: `${what}: event loop p99`, value: Math.max(...delays), unit: "ms", goal: 50 }))
+          .slice(0, 1),
+      ];
+    });
 }
 
 function late({ p99, max }: Delays): string {
@@ -169,11 +198,12 @@ async function apply(folder: string): Promise<Sample> {
   return { milliseconds: performance.now() - started, cpu, peak };
 }
 
-/** How long after a run its memory is looked at, in milliseconds. */
-const settle = 10_000;
-
-/** Two runs in one process: the first finds nothing loaded. @param list the file that the service's list is written to */
-async function inDaemon(folder: string, list?: string): Promise<Sample[]> {
+/**
+ * Two runs in one process: the first finds nothing loaded.
+ * @param settle how long after a run its memory is looked at, in seconds
+ * @param list the file that the service's list is written to
+ */
+async function inDaemon(folder: string, settle: number, list?: string): Promise<Sample[]> {
   await using log = await open(join(folder, "log"), "w");
   const config = join(folder, "rollcall.yaml");
   const child = fork(rollcall, ["start", "--config", config], {
@@ -199,7 +229,7 @@ async function inDaemon(folder: string, list?: string): Promise<Sample[]> {
       const cpu = (await cpuOf(child.pid)) - before;
       const peak = await memoryOf(child.pid, "VmHWM");
       const eventLoop = await delaysOf(child);
-      await sleep(settle);
+      await sleep(settle * 1000);
       samples.push({ milliseconds, cpu, peak, eventLoop, after: await memoryOf(child.pid, "VmRSS") });
     }
     return samples;

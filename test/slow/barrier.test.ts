@@ -8,7 +8,7 @@ import type { Installation } from "../support/rollcall/installation.ts";
 
 /**
  * Lists of users with passwords of their own, which take a while to hash: they keep the service's queue full while it has
- * time for everything else. A login waits for the passwords of one list, since these are looked at in turn.
+ * time for everything else.
  */
 const lists = { count: 4, users: 40 };
 

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { noPatroni, startPatroni } from "../support/patroni.ts";
 import type { Failover, PatroniCluster } from "../support/patroni.ts";
 import { startPgBouncer } from "../support/pgbouncer.ts";
@@ -55,6 +55,7 @@ describe.skipIf(absent !== undefined)(`PostgreSQL with Patroni (${absent ?? "15"
   test("services go on through failovers, and what they said is true", async () => {
     const behind = await cluster.createDatabase();
     const bouncer = await startPgBouncer(behind);
+    onTestFinished(bouncer.stop);
     const ways = {
       haproxy: await cluster.createDatabase(),
       "pgbouncer before haproxy": bouncer.through(behind),
@@ -63,6 +64,7 @@ describe.skipIf(absent !== undefined)(`PostgreSQL with Patroni (${absent ?? "15"
     const services = await Promise.all(
       Object.entries(ways).map(async ([way, url], index) => {
         const service = await start(String(index), url);
+        onTestFinished(service.kill);
         const clients = clientsOf(service.url, await login(service.url));
         const work = Promise.all([clients.load(), clients.sync(), clients.login(), clients.query()]);
         work.catch(() => undefined);
@@ -102,6 +104,5 @@ describe.skipIf(absent !== undefined)(`PostgreSQL with Patroni (${absent ?? "15"
       await client.end();
       await service.stop();
     }
-    await bouncer.stop();
   });
 });

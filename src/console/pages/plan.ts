@@ -344,35 +344,45 @@ function withFilter(id: string, filter: PlanFilter, more: Partial<PlanFilter>, o
   return `${at("/runs", id, "plan")}?${query.toString()}#changes`;
 }
 
-/** How many groups of a principal are shown; the rest can be unfolded. */
-const groupsShown = 12;
+/** How many groups of a principal a page shows, and how many more can be unfolded; a report in a file has all of them. */
+const groupsShown = { first: 12, unfolded: 100 };
 
-/** @param other its name before or after a rename */
-export function changeRow(
-  { action, name: called, attributes, groupsAdded, groupsRemoved }: Change,
-  other?: string,
+/** The groups that a principal leaves and joins. @param unfolded how many can be unfolded */
+export function membershipChanges(
+  { groupsAdded, groupsRemoved }: Pick<Change, "groupsAdded" | "groupsRemoved">,
+  unfolded: number = groupsShown.unfolded,
 ): Html {
+  const count = groupsAdded.length + groupsRemoved.length;
+  const most = groupsShown.first + unfolded;
   const members = [
-    ...groupsRemoved.map(
-      (group) => html`<del class="member"><span class="aloud">removed from </span>−${name(group)}</del> `,
-    ),
-    ...groupsAdded.map((group) => html`<ins class="member"><span class="aloud">added to </span>+${name(group)}</ins> `),
+    ...groupsRemoved
+      .slice(0, most)
+      .map((group) => html`<del class="member"><span class="aloud">removed from </span>−${name(group)}</del> `),
+    ...groupsAdded
+      .slice(0, Math.max(0, most - groupsRemoved.length))
+      .map((group) => html`<ins class="member"><span class="aloud">added to </span>+${name(group)}</ins> `),
   ];
-  const [first, rest] = [members.slice(0, groupsShown), members.slice(groupsShown)];
+  return html`${members.length > 0 && html`<div>${members.slice(0, groupsShown.first)}</div>`}
+  ${
+    count > groupsShown.first &&
+    html`<details>
+      <summary>${pluralize(count - groupsShown.first, "more group")}</summary>
+      ${members.slice(groupsShown.first)}
+      ${count > most && html`<span class="quiet">… and ${formatNumber(count - most)} more, which every download has</span>`}
+    </details>`
+  }`;
+}
+
+/** @param other its name before or after a rename @param unfolded how many groups can be unfolded */
+export function changeRow(change: Change, other?: string, unfolded?: number): Html {
+  const { action, name: called, attributes } = change;
   return html`<div class="change">
     <b
       >${name(called)}${other !== undefined && html` <small>${action === "delete" ? "now" : "before"} ${name(other)}</small>`}</b
     >
     <div>
       ${attributes.map((each) => html`<div>${attributeChange(each, action === "update")}</div>`)}
-      ${members.length > 0 && html`<div>${first}</div>`}
-      ${
-        rest.length > 0 &&
-        html`<details>
-          <summary>${pluralize(rest.length, "more group")}</summary>
-          ${rest}
-        </details>`
-      }
+      ${membershipChanges(change, unfolded)}
     </div>
   </div>`;
 }

@@ -9,6 +9,7 @@ import { empty, facts, name, notice, state, when } from "#console/components.ts"
 import { at, html } from "#console/html.ts";
 import type { Html, Part } from "#console/html.ts";
 import type { Kind, KnownHistory, Unexplained } from "#console/context.ts";
+import { membershipChanges } from "#console/pages/plan.ts";
 import { addressOf, listed, listing, pages, principalLink, table } from "#console/pages/people.ts";
 import type { PeopleFrame } from "#console/pages/people.ts";
 
@@ -259,13 +260,12 @@ function entry({ run, changes, notes }: HistoryEntry, now: number): Html {
       <small class="quiet">${name(run.sync)}</small>
     </p>
     ${changes.map(
-      ({ action, attributes, groupsAdded, groupsRemoved }) =>
+      ({ action, attributes, ...groups }) =>
         html`<p>
-          <span class="${action}">${doubt}${past[action]}</span>
-          ${attributes.map(({ attribute, from, to }) => html` <span class="quiet">${attribute}</span> ${from !== undefined && html`<del>${name(from)}</del> `}${to !== undefined && html`<ins>${name(to)}</ins>`}`)}
-          ${groupsRemoved.map((group) => html` <del class="member"><span class="aloud">removed from </span>−${name(group)}</del>`)}
-          ${groupsAdded.map((group) => html` <ins class="member"><span class="aloud">added to </span>+${name(group)}</ins>`)}
-        </p>`,
+            <span class="${action}">${doubt}${past[action]}</span>
+            ${attributes.map(({ attribute, from, to }) => html` <span class="quiet">${attribute}</span> ${from !== undefined && html`<del>${name(from)}</del> `}${to !== undefined && html`<ins>${name(to)}</ins>`}`)}
+          </p>
+          ${membershipChanges(groups)}`,
     )}
     ${notes.map((note) => html`<p>${note}</p>`)}
     ${run.decisions.map((each) => html`<p class="quiet">${decisionWords(each)}</p>`)}

@@ -6,7 +6,7 @@ import type { Cause } from "#plan/causes.ts";
 import { expectationOf, isExpectation } from "#plan/limits.ts";
 import type { ExpectationCheck } from "#plan/expectations.ts";
 import type { LimitCheck, LosingGroup } from "#plan/limits.ts";
-import { formatName, formatNumber, formatPrincipals, formatSizes, pluralize, quote, visible } from "#text.ts";
+import { formatNumber, formatPrincipals, formatSizes, pluralize, quote, shortName, visible } from "#text.ts";
 
 /** The formats of a report. */
 export const planFormats = ["text", "json", "markdown", "html", "csv"] as const;
@@ -72,7 +72,7 @@ export function causeLines(causes: readonly Cause[] = []): {
   const [idWidth, amountWidth] = [Math.max(...ids), Math.max(...amounts)];
   const lines = shown.map((cause) => {
     const { id, example, users, groups } = cause;
-    const such = users + groups > 1 ? `, such as ${formatName(example.name)}` : `: ${formatName(example.name)}`;
+    const such = users + groups > 1 ? `, such as ${shortName(example.name)}` : `: ${shortName(example.name)}`;
     return `${id.padEnd(idWidth)}  ${amountOf(cause).padStart(amountWidth)}  ${visible(describeCause(cause))}${such}`;
   });
   return { lines, rest: causes.length - shown.length };
@@ -194,7 +194,7 @@ function losingWords(groups: readonly LosingGroup[], count: number): string {
   if (groups.length === 0) return "";
   const shown = groups.slice(0, groupsNamed).map(({ name, lost, members }, place) => {
     const loses = place === 0 ? " loses" : "";
-    return `${formatName(name)}${loses} ${lost === members ? "all" : `${formatNumber(lost)} of`} ${formatNumber(members)}`;
+    return `${shortName(name)}${loses} ${lost === members ? "all" : `${formatNumber(lost)} of`} ${formatNumber(members)}`;
   });
   const more = count - shown.length;
   return `: ${shown.join(", ")}${more > 0 ? ` and ${formatNumber(more)} more` : ""}`;

@@ -2,7 +2,7 @@ import { stripVTControlCharacters, styleText } from "node:util";
 import { shortDigest } from "#plan/change.ts";
 import type { Action, AttributeChange, Change, KindCounts, Plan } from "#plan/change.ts";
 import type { LimitCheck } from "#plan/limits.ts";
-import { excerptDifference, formatNumber, formatName, visible } from "#text.ts";
+import { excerptDifference, formatNumber, formatName, shortName, visible, withoutMiddle } from "#text.ts";
 import {
   causeLines,
   changesOf,
@@ -175,7 +175,7 @@ export function painter(colour: boolean): Paint {
 /** A change as a line: `~ ada  mail: a@x → b@x  +board`, with as many groups as fit into `width` columns. */
 export function changeLine(change: Change, paint: Paint, width: number): string {
   const { symbol, style } = marks[change.action];
-  const who = `${paint(style, `${symbol} ${formatName(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
+  const who = `${paint(style, `${symbol} ${shortName(change.name)}`)}  ${whatOf(change, paint)}`.trimEnd();
   return `${who}${membershipsOf(change, paint, width - stripVTControlCharacters(who).length)}`;
 }
 
@@ -184,7 +184,7 @@ function whatOf({ action, attributes }: Change, paint: Paint): string {
   if (action === "update") return attributes.map((each) => edit(each, paint)).join("; ");
   const [displayName, mail] = (["displayName", "mail"] as const).map((name) => {
     const found = attributes.find(({ attribute }) => attribute === name);
-    return visible(excerptDifference(found?.from, found?.to).join(""));
+    return visible(withoutMiddle(found?.from ?? found?.to ?? ""));
   });
   return `${displayName}${mail === "" ? "" : ` <${mail}>`}`;
 }
@@ -211,12 +211,15 @@ function membershipsOf({ groupsAdded, groupsRemoved }: Change, paint: Paint, roo
   return listed(groupsAdded, "+", "green", "added") + listed(groupsRemoved, "−", "red", "removed");
 }
 
+/** How many characters of a group's name a line about somebody else has room for. */
+const longestGroup = 40;
+
 /** As many names as fit into `room` columns, but at least three. */
 function fitting(groups: readonly string[], room: number): string[] {
   const names: string[] = [];
   let columns = 0;
   for (const group of groups) {
-    const name = formatName(group);
+    const name = shortName(group, longestGroup);
     columns += name.length + 2;
     if (names.length >= 3 && columns > room) break;
     names.push(name);

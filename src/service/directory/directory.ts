@@ -39,6 +39,8 @@ export interface DirectoryOptions {
   readonly folder: string;
   readonly administrator: Administrator;
   readonly progress: Progress;
+  /** Called with how far a long call of `user/sync` is, for the log. */
+  readonly say?: ((message: string) => void) | undefined;
 }
 
 export interface OpenedDirectory extends Directory {
@@ -56,6 +58,7 @@ export async function openDirectory({
   folder,
   administrator,
   progress,
+  say,
 }: DirectoryOptions): Promise<OpenedDirectory> {
   // Rollcall 0.1.0 stored a copy of the last list there. Nothing reads it any more.
   await rm(join(folder, "list"), { recursive: true, force: true });
@@ -96,7 +99,7 @@ export async function openDirectory({
     };
     signal.addEventListener("abort", interrupt);
     try {
-      return await sync(connection, request, { store, administrator: administrator.name, answers, signal });
+      return await sync(connection, request, { store, administrator: administrator.name, answers, signal, say });
     } catch (error) {
       signal.throwIfAborted();
       throw error;

@@ -10,7 +10,8 @@ const hashLength = 32;
 const derive = promisify(argon2);
 
 /** Hashing uses Node's thread pool, which DuckDB and files need too: two at a time leave half of it free. */
-const queue = createQueue(2);
+const width = 2;
+const queue = createQueue(width);
 
 /**
  * The argon2id hash of a password in PHC form, with a salt of its own (B.7).
@@ -23,6 +24,20 @@ export async function hashPassword(password: string, signal?: AbortSignal): Prom
     signal,
   );
   return format(nonce, hash);
+}
+
+/**
+ * The hashes of many passwords, in their order. No more of them wait than can be hashed at once: whoever logs in meanwhile
+ * waits for one of them, not for all.
+ */
+export async function hashAll(passwords: readonly string[], signal?: AbortSignal): Promise<string[]> {
+  const hashes: string[] = [];
+  const left = passwords.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, password] of left) hashes[index] = await hashPassword(password, signal);
+  };
+  await Promise.all(Array.from({ length: width }, work));
+  return hashes;
 }
 
 /** A hash that matches no password; checking against it takes as long as any other check. */

@@ -3,10 +3,11 @@ import { literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { createChanges } from "#plan/diff.ts";
 import { principalColumns } from "#principals/tables.ts";
+import { formatDuration, formatNumber, pluralize } from "#text.ts";
 import { checkList, loadList } from "./check.ts";
 import type { Answers } from "./list.ts";
 import { syncAnswer } from "./list.ts";
-import { hashPassword } from "./passwords.ts";
+import { hashAll, hashPassword } from "./passwords.ts";
 import type { SyncParameters } from "./receive.ts";
 import { lastingGroups } from "./store.ts";
 import type { DirectoryStore } from "./store.ts";
@@ -25,6 +26,8 @@ export interface SyncContext {
   readonly administrator: string;
   readonly answers: Answers;
   readonly signal: AbortSignal;
+  /** Called with how far a long call is, for the log. */
+  readonly say?: ((message: string) => void) | undefined;
 }
 
 const columns = principalColumns.join(", ");
@@ -36,7 +39,7 @@ const columns = principalColumns.join(", ");
  * @throws {InputError} B.5; {DirectoryChangedError} when it can be repeated on another connection
  */
 export async function sync(connection: Connection, request: SyncRequest, context: SyncContext): Promise<Readable> {
-  const { store, answers, signal } = context;
+  const { store, answers, signal, say = () => undefined } = context;
   const { apply, defaultPassword } = request;
   await loadList(connection, request.list);
   signal.throwIfAborted();
@@ -55,7 +58,7 @@ export async function sync(connection: Connection, request: SyncRequest, context
   const answer = await answers.compute(connection, syncAnswer("changes"));
   try {
     if (apply) {
-      await hashPasswords(connection, defaultPassword, signal);
+      await hashPasswords(connection, { defaultPassword, signal, say });
       await snapshot.write(signal);
     }
     return answer;
@@ -97,11 +100,14 @@ async function createDesired(
  */
 async function hashPasswords(
   connection: Connection,
-  defaultPassword: string | undefined,
-  signal: AbortSignal,
+  {
+    defaultPassword,
+    signal,
+    say,
+  }: Pick<SyncRequest, "defaultPassword"> & Required<Pick<SyncContext, "signal" | "say">>,
 ): Promise<void> {
   await connection.run("CREATE TEMP TABLE hashes (name VARCHAR NOT NULL, hash VARCHAR NOT NULL)");
-  if (defaultPassword === undefined) await hashOwnPasswords(connection, signal);
+  if (defaultPassword === undefined) await hashOwnPasswords(connection, signal, say);
   else await hashOnce(connection, defaultPassword, signal);
 }
 
@@ -116,22 +122,43 @@ async function hashOnce(connection: Connection, password: string, signal: AbortS
 /** How many users' own passwords are hashed before their hashes are written. */
 const batch = 256;
 
-async function hashOwnPasswords(connection: Connection, signal: AbortSignal): Promise<void> {
-  let last = -1n;
-  for (;;) {
-    const users = await connection.rows<{ index: bigint; name: string; password: string }>(
-      `SELECT l.index, l.name, l.password FROM listed l JOIN changes c USING (kind, name)
-       WHERE c.action = 'create' AND c.kind = 'user' AND l.index > $1 ORDER BY l.index LIMIT ${batch}`,
-      [last],
+/** How often the log says how far it is, in milliseconds. */
+const sayEvery = 10_000;
+
+async function hashOwnPasswords(
+  connection: Connection,
+  signal: AbortSignal,
+  say: (message: string) => void,
+): Promise<void> {
+  // Numbered once, so that a batch is found without looking at all of them.
+  await connection.run(`
+    CREATE TEMP TABLE unhashed AS
+      SELECT row_number() OVER (ORDER BY l.index)::INTEGER AS number, l.name, l.password
+      FROM listed l JOIN changes c USING (kind, name) WHERE c.action = 'create' AND c.kind = 'user' ORDER BY number`);
+  const [found] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unhashed");
+  const count = found?.count ?? 0;
+  const started = performance.now();
+  let said = started;
+  for (let done = 0; done < count; done += batch) {
+    const users = await connection.rows<{ name: string; password: string }>(
+      "SELECT name, password FROM unhashed WHERE number > $1 AND number <= $2 ORDER BY number",
+      [done, done + batch],
     );
-    const lastUser = users.at(-1);
-    if (lastUser === undefined) return;
-    last = lastUser.index;
-    const hashes = await Promise.all(users.map(({ password }) => hashPassword(password, signal)));
+    const hashes = await hashAll(
+      users.map(({ password }) => password),
+      signal,
+    );
     const rows = users.map((_, index) => `($${2 * index + 1}, $${2 * index + 2})`).join(", ");
     await connection.run(
       `INSERT INTO hashes VALUES ${rows}`,
       users.flatMap(({ name }, index) => [name, hashes[index] ?? ""]),
     );
+    const now = performance.now();
+    if (now - said < sayEvery) continue;
+    said = now;
+    const hashed = done + users.length;
+    const left = formatDuration(((now - started) / hashed) * (count - hashed));
+    say(`user/sync: ${formatNumber(hashed)} of ${pluralize(count, "password")} hashed, about ${left} left`);
   }
+  await connection.run("DROP TABLE unhashed");
 }

@@ -11,7 +11,7 @@ import type { Kind } from "#principals/principal.ts";
 import type { Unresolved } from "#principals/references.ts";
 import type { Unlisted } from "#principals/scope.ts";
 import type { NoteSubject, RunRecord } from "#sync/record.ts";
-import { pluralize, formatNumber, formatName, formatPrincipals } from "#text.ts";
+import { pluralize, formatNumber, formatName, formatPrincipals, shortName } from "#text.ts";
 import type { Desired } from "./desired.ts";
 
 /** What the limits make of the plan of a sync. */
@@ -157,7 +157,7 @@ function numberedNotes(numbered: Numbered | undefined): Note[] {
   return [
     `${pluralize(count, "new principal")} with another name, since theirs is taken (unique):`,
     ...examples.map(({ kind, name, base }) =>
-      noteAbout(kind, [name], `  ${kind} ${formatName(base)} becomes ${formatName(name)}`),
+      noteAbout(kind, [name], `  ${kind} ${shortName(base)} becomes ${shortName(name)}`),
     ),
     ...andMore(numbered),
   ];
@@ -268,7 +268,7 @@ export function departureNotes({ renames, reused, kept, leaving }: Departures, s
         noteAbout(
           kind,
           [from, to],
-          `  ${kind} ${formatName(from)} is now ${formatName(to)} (${source} ${formatName(sourceId)})${waits}`,
+          `  ${kind} ${shortName(from)} is now ${shortName(to)} (${source} ${formatName(sourceId)})${waits}`,
         ),
       );
     }

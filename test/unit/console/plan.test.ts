@@ -150,6 +150,18 @@ test("a change shows each value before and after, and a rename its other name", 
   );
 });
 
+test("of a principal in 10,000 groups a page has the first ones, and says how many there are", () => {
+  const groupsRemoved = Array.from({ length: 5_000 }, (_, index) => `old${index}`);
+  const groupsAdded = Array.from({ length: 5_000 }, (_, index) => `new${index}`);
+  const change: Change = { action: "update", kind: "user", name: "lee", attributes: [], groupsAdded, groupsRemoved };
+  const page = plan(pageOf({}, [change])).toString();
+  expect(textOf(page)).toContain("9,988 more groups");
+  expect(textOf(page)).toContain("… and 9,888 more");
+  expect(page).toContain("old111<");
+  expect(page).not.toContain("old112<");
+  expect(page).not.toContain("new0<");
+});
+
 test("the only section is read page by page, with the filter in every link", () => {
   const [section] = sectionsOf({ counts, shown: { ...counts, users: { ...counts.users, create: 0, delete: 0 } } });
   const sections = [{ ...section!, changes: [], offset: 100, pageSize: 100 }];

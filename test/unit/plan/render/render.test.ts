@@ -200,6 +200,22 @@ staff → analytics: 1 user and 1 group created, 2 users and 1 group updated, 27
   });
 });
 
+test("names that differ after 200 characters are told apart in lines that a terminal can show", async () => {
+  const name = (last: string): string => `${"the-same-beginning-".repeat(11)}${last}`;
+  const groups = ["board", "staff", "guests", "sales"].map(name);
+  const users = ["ada", "bob"].map((last) =>
+    user(name(last), { displayName: `${name(last)} Lovelace`, groupNames: groups }),
+  );
+  const plan = await planOf([], [...groups.map((each) => group(each)), ...users]);
+  const lines = (await all(renderText(plan, { title: "t", colour: false, width: 100 }))).split("\n");
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(350);
+  const changed = lines.filter((line) => line.startsWith("  + "));
+  expect(new Set(changed).size).toBe(6);
+  expect(changed.find((line) => line.includes("ada "))).toMatch(
+    /^ {2}\+ the-same-begin.*…\S*-ada {2}.*Lovelace {2}\+the-same.*-board /,
+  );
+});
+
 describe("a plan of a million changes", () => {
   const kind = { before: 1_000_000, after: 1_000_000, create: 0, update: 1_000_000, delete: 0 };
   const none = { before: 0, after: 0, create: 0, update: 0, delete: 0 };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hashPassword, verifyPassword } from "#service/directory/passwords.ts";
+import { hashAll, hashPassword, verifyPassword } from "#service/directory/passwords.ts";
 
 test("B.7 passwords are argon2id hashes in PHC form, each with its own salt", async () => {
   const [first, second] = await Promise.all([hashPassword("secret"), hashPassword("secret")]);
@@ -27,4 +27,27 @@ test("who gives up waits no longer", async () => {
   controller.abort(new Error("gone"));
   const ends = await Promise.allSettled(hashes);
   expect(ends.filter(({ status }) => status === "rejected")).toHaveLength(2);
+});
+
+test("many passwords keep their order, and nobody who logs in meanwhile waits for all of them", async () => {
+  const passwords = Array.from({ length: 24 }, (_, index) => `secret-${index}`);
+  const mine = await hashPassword("mine");
+  const ended: string[] = [];
+  const all = hashAll(passwords).finally(() => ended.push("all of them"));
+  const one = verifyPassword(mine, "mine").finally(() => ended.push("the login"));
+  await Promise.all([all, one]);
+  expect(ended).toEqual(["the login", "all of them"]);
+  const hashes = await all;
+  expect(new Set(hashes).size).toBe(24);
+  await expect(verifyPassword(hashes[17] ?? "", "secret-17")).resolves.toBe(true);
+});
+
+test("many passwords are given up between two of them", async () => {
+  const controller = new AbortController();
+  const all = hashAll(
+    Array.from({ length: 1_000 }, (_, index) => `secret-${index}`),
+    controller.signal,
+  );
+  controller.abort(new Error("gone"));
+  await expect(all).rejects.toThrow("gone");
 });
