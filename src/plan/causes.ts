@@ -436,21 +436,26 @@ interface CauseRow {
 async function rollUp(connection: Connection): Promise<Cause[]> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE keyed AS
-    WITH fitted AS (
+    WITH fitted AS MATERIALIZED (
       SELECT action, kind, name, aspect, grp, cause, source,
         CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'configuration', 'drift', 'membership', 'new', 'gone') THEN attribute END AS attribute,
         CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN was END AS was,
         CASE WHEN cause IN ('attribute', 'rename', 'into scope', 'out of scope', 'new', 'gone') THEN became END AS became,
         CASE WHEN cause IN ('first', 'configuration', 'drift', 'membership', 'left out', 'other') THEN NULL ELSE source END AS of_source
       FROM explained),
-    counted AS (
-      SELECT *, count(DISTINCT (kind, name)) OVER (PARTITION BY cause, of_source, attribute, was, became) AS size,
-        count(DISTINCT (was, became)) OVER (PARTITION BY cause, of_source, attribute) AS values FROM fitted)
-    SELECT action, kind, name, aspect, grp, cause, of_source AS source,
-      CASE WHEN size >= ${fewest} OR cause NOT IN ('membership', 'new', 'gone') THEN attribute END AS attribute,
-      CASE WHEN size >= ${fewest} OR (values = 1 AND cause NOT IN ('new', 'gone')) THEN was END AS was,
-      CASE WHEN size >= ${fewest} OR (values = 1 AND cause NOT IN ('new', 'gone')) THEN became END AS became
-    FROM counted;
+    -- Grouped: a window that counts what is different is much slower where there are many items.
+    sized AS (
+      SELECT cause, of_source, attribute, was, became, count(*) AS size
+      FROM (SELECT DISTINCT cause, of_source, attribute, was, became, kind, name FROM fitted)
+      GROUP BY cause, of_source, attribute, was, became),
+    counted AS (SELECT *, count(*) OVER (PARTITION BY cause, of_source, attribute) AS values FROM sized)
+    SELECT f.action, f.kind, f.name, f.aspect, f.grp, f.cause, f.of_source AS source,
+      CASE WHEN c.size >= ${fewest} OR f.cause NOT IN ('membership', 'new', 'gone') THEN f.attribute END AS attribute,
+      CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.was END AS was,
+      CASE WHEN c.size >= ${fewest} OR (c.values = 1 AND f.cause NOT IN ('new', 'gone')) THEN f.became END AS became
+    FROM fitted f JOIN counted c ON c.cause = f.cause AND c.of_source IS NOT DISTINCT FROM f.of_source
+      AND c.attribute IS NOT DISTINCT FROM f.attribute AND c.was IS NOT DISTINCT FROM f.was
+      AND c.became IS NOT DISTINCT FROM f.became;
     CREATE OR REPLACE TEMP TABLE ranked AS
     SELECT cause, source, attribute, was, became, row_number() OVER (ORDER BY count(DISTINCT (kind, name)) DESC) > ${most} AS is_small
     FROM keyed GROUP BY cause, source, attribute, was, became;

@@ -60,11 +60,13 @@ describe("a plan that a person decides about", () => {
     await command;
     await expect.poll(async () => (await replicas.runs()).filter(({ state }) => state === "running")).toEqual([]);
     const run = (await replicas.runs()).find((each) => each.id === id);
-    expect(["pending", "applied"]).toContain(run?.state);
+    // What was about to be sent and was not does not wait again: another plan does.
+    if (run?.state === "failed") expect(run.recovery).toContain("nothing of it was applied");
+    else expect(["pending", "applied"]).toContain(run?.state);
     // Who is told of it, is told of what waits, at least once.
     await expect.poll(() => replicas.told.runs).toContain(id);
-    if (run?.state === "pending") await approveAll();
-    else await replicas.settled("partners");
+    if (run?.state === "applied") await replicas.settled("partners");
+    else await approveAll();
   });
 
   test.each(some(["audit rejected:after", "journal rejected:commit", "journal rejected:after"], 3))(
