@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { open, readdir, rename, rm, rmdir } from "node:fs/promises";
+import { open, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { InputError } from "#errors.ts";
@@ -211,9 +211,12 @@ export async function hashesOf(folder: string, beginnings: readonly string[]): P
     for (const entry of names) {
       const name = path === "" ? entry.name : `${path}/${entry.name}`;
       if (unfinished.test(name)) continue;
-      const mayHold = beginnings.some((beginning) => beginning.startsWith(`${name}/`));
-      if (entry.isDirectory() && (mayHold || isMeant(`${name}/`))) await visit(name);
-      else if (entry.isFile() && isMeant(name)) {
+      const mayHold = beginnings.some((beginning) => beginning.startsWith(`${name}/`)) || isMeant(`${name}/`);
+      if (!mayHold && !isMeant(name)) continue;
+      // A folder may be on another disk, behind a link.
+      const kind = entry.isSymbolicLink() ? await stat(join(folder, name)) : entry;
+      if (kind.isDirectory() && mayHold) await visit(name);
+      else if (kind.isFile() && isMeant(name)) {
         const hashes = await hashesOfFile(join(folder, name));
         if (hashes !== undefined) found.set(name, hashes);
       }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, truncate, writeFile, rename, symlink, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { openSharedFiles } from "#sync/shared/files.ts";
@@ -125,13 +125,18 @@ test("what is removed on one machine goes everywhere, except what was not meant,
   expect(Object.keys(await contents(other.folder))).toEqual(["ledgers/a.duckdb"]);
 });
 
-test.skipIf(process.getuid?.() === 0)("a folder that cannot be read is not an empty one", async () => {
+test("a folder that cannot be read is not an empty one, and one behind a link is one", async () => {
   const one = await machine();
   await one.write("runs/1/plan.json", "1");
   await one.files.push(all);
-  await chmod(join(one.folder, "runs"), 0o000);
-  expect((await thrown(one.files.push(all))).message).toContain("EACCES");
-  await chmod(join(one.folder, "runs"), 0o700);
+  const [runs, elsewhere] = [join(one.folder, "runs"), join(one.folder, "elsewhere")];
+  await rename(runs, elsewhere);
+  // The link leads to itself.
+  await symlink("runs", runs);
+  expect((await thrown(one.files.push(all))).message).toContain("ELOOP");
+  await unlink(runs);
+  await symlink("elsewhere", runs);
+  await one.files.push(all);
   expect(await shared.postgres.rows("SELECT FROM rollcall.files")).toHaveLength(1);
 });
 

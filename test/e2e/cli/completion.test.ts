@@ -19,7 +19,7 @@ async function suggested(...words: readonly string[]): Promise<string[]> {
 }
 
 test("commands, options, their values, syncs, files, and runs are completed; for approve, those that wait", async () => {
-  expect(await suggested("sta")).toEqual(["start", "status"]);
+  expect(await suggested("sta")).toEqual(["start", "state", "status"]);
   expect(await suggested("plan", "--over")).toEqual(["--override"]);
   expect(await suggested("show", "latest", "--format", "h")).toEqual(["html"]);
   expect(await suggested("explain", "ada", "--sync", "")).toEqual(["staff"]);
@@ -45,7 +45,7 @@ test("in bash, with nothing but bash; what stands in the line is not run", async
     set -u
     for i in 1 2; do eval "$(rollcall completion bash)"; done
     try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rollcall; echo "\${COMPREPLY[@]-}"; }
-    try rollcall stat
+    try rollcall statu
     try rollcall plan -c rol
     try rollcall plan '$(touch ran)' ''
     try rollcall export --to b`;
