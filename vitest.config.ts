@@ -28,7 +28,7 @@ function propertiesIn(folder: string): string[] {
 /**
  * Five tiers. `npm test` runs three: `unit` does no network and starts no process, `contract` holds every implementation of
  * a contract to one suite, `e2e` runs real processes. `npm run test:slow` runs the other two: `slow`, which also tries the properties
- * of the first two with five times as many cases, or as ROLLCALL_TEST_RUNS says; and the tests of the interface again, with
+ * of the first two with three times as many cases, or as ROLLCALL_TEST_RUNS says; and the tests of the interface again, with
  * everything stored in PostgreSQL.
  */
 export default defineConfig({
@@ -64,7 +64,7 @@ export default defineConfig({
         test: {
           name: "properties",
           include: [...propertiesIn("test/unit"), ...propertiesIn("test/contract")],
-          env: { ROLLCALL_TEST_RUNS: process.env["ROLLCALL_TEST_RUNS"] ?? "5" },
+          env: { ROLLCALL_TEST_RUNS: process.env["ROLLCALL_TEST_RUNS"] ?? "3" },
           ...minutes(10),
         },
       },

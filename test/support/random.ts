@@ -11,7 +11,7 @@ fc.configureGlobal({
 });
 
 /**
- * How many cases a property tries: `count`, and five times as many in `npm run test:slow`. It is `numRuns` of
+ * How many cases a property tries: `count`, and three times as many in `npm run test:slow`. It is `numRuns` of
  * `fc.assert` where 100 are too slow or too few: `npm test` should spend no more than two seconds on a property.
  */
 export function cases(count: number): number {
