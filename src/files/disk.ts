@@ -83,8 +83,9 @@ export async function makeFolders(folder: string, mode?: number): Promise<void> 
   } catch (error) {
     if (await isFolder(folder)) return;
     const parent = dirname(folder);
-    if (codeOf(error) !== "ENOENT" || parent === folder || (await isFolder(parent))) throw error;
-    await makeFolders(parent, mode);
+    if (codeOf(error) !== "ENOENT" || parent === folder) throw error;
+    // Another process may have made it meanwhile.
+    if (!(await isFolder(parent))) await makeFolders(parent, mode);
     await mkdir(folder, { mode }).catch(async (again: unknown) => {
       if (!(await isFolder(folder))) throw again;
     });

@@ -18,6 +18,12 @@ export function cases(count: number): number {
   return count * Number(process.env["ROLLCALL_TEST_RUNS"] ?? "1");
 }
 
+/** Every other one of the points at which a process is killed; the seed says which. ROLLCALL_TEST_KILLS=all: every one. */
+export function everyOther<Point>(points: readonly Point[]): Point[] {
+  if (process.env["ROLLCALL_TEST_KILLS"] === "all") return [...points];
+  return points.filter((_, index) => index % 2 === Number(process.env["ROLLCALL_TEST_SEED"]) % 2);
+}
+
 /** A number from 0 to below 1, from the seed. */
 export function random(): number {
   const [value = 0] = fc.sample(fc.nat(0x7fff_fffe), {
