@@ -7,10 +7,10 @@ import { z } from "zod";
 import type { Configuration } from "#config/configuration.ts";
 import { lockHolder } from "#duckdb/database.ts";
 import { InputError, messageOf } from "#errors.ts";
-import type { Wanted } from "#sync/shared/copies.ts";
 import type { RollcallError } from "#errors.ts";
 import { makeFolder, obstacleOf, unwritable } from "#files/disk.ts";
 import { presenceFile } from "#files/presence.ts";
+import type { Wanted } from "#sync/shared/copies.ts";
 
 /**
  * The folder that the daemon of this machine works in: journal, ledgers, stored plans, workbenches. Where several daemons

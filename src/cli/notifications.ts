@@ -11,7 +11,8 @@ import { openNotifier } from "#sync/notify/notifier.ts";
 import type { NotifierOptions } from "#sync/notify/notifier.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
-import { daemonFolder, readableState } from "./data-folder.ts";
+import { daemonFolder } from "./data-folder.ts";
+import { readableStore } from "./stored-runs.ts";
 import type { Context } from "./context.ts";
 
 /** Sends notifications and heartbeats about runs. */
@@ -154,8 +155,9 @@ const marks = { delete: "-", create: "+", update: "~" } as const;
 
 /** The first principals that a run would change, a line each, deletions first: `- user zoe`. */
 async function changedNames(configuration: Configuration, run: RunRecord, most: number): Promise<readonly string[]> {
-  const folder = await readableState(configuration, { files: [`runs/${run.id}/`] });
-  const files = { file: join(folder, "runs", run.id, "changes.parquet"), spill: join(folder, "notices.spill") };
+  const store = readableStore(configuration);
+  await store.fetch([run.id]);
+  const files = { file: store.file(run.id, "changes"), spill: join(daemonFolder(configuration), "notices.spill") };
   const lines: string[] = [];
   for (const action of ["delete", "create", "update"] as const) {
     if (run.counts === undefined || run.counts.users[action] + run.counts.groups[action] === 0) continue;

@@ -5,10 +5,12 @@ import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { readJournal } from "#sync/journal.ts";
-import { lostRecord } from "#sync/coordinator/recover.ts";
 import { openStore } from "#sync/plans/stored.ts";
+import type { Store } from "#sync/plans/stored.ts";
+import { lostRecord } from "#sync/coordinator/recover.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
+import type { Configuration } from "#config/configuration.ts";
 import type { Context } from "./context.ts";
 import { daemonFolder, isLocked, readableState } from "./data-folder.ts";
 
@@ -78,11 +80,22 @@ export interface StoredChanges {
   close(): Promise<void>;
 }
 
+/** The stored plans, to be read: `fetch` brings here what several daemons share. */
+export function readableStore(configuration: Configuration): Pick<Store, "fetch" | "file"> {
+  const folder = daemonFolder(configuration);
+  if (configuration.shared === undefined) return openStore(folder);
+  return {
+    file: openStore(join(folder, "copies")).file,
+    fetch: async (ids) => {
+      await readableState(configuration, { files: ids.map((id) => `runs/${id}/`) });
+    },
+  };
+}
+
 /** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
 export async function openStoredChanges({ configuration }: Pick<Context, "configuration">): Promise<StoredChanges> {
   const folder = daemonFolder(configuration);
-  const isShared = configuration.shared !== undefined;
-  const store = openStore(isShared ? join(folder, "copies") : folder);
+  const store = readableStore(configuration);
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory: configuration.memory });
   const originals = new Map<string, string>();
   return {
@@ -92,7 +105,7 @@ export async function openStoredChanges({ configuration }: Pick<Context, "config
       const name = table === "changes" ? id : `${id}.${table}`;
       const [file, own] = [store.file(id, table), workbench.file(`${name}.parquet`)];
       originals.set(own, file);
-      if (isShared) await readableState(configuration, { files: [`runs/${id}/`] });
+      await store.fetch([id]);
       try {
         // A link costs nothing, whatever the size; a file system without links gets a copy.
         await link(file, own).catch((error: unknown) =>

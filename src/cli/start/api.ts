@@ -12,8 +12,8 @@ import type { LocalCoordinator } from "#sync/coordinator/open.ts";
 import { exists } from "#files/disk.ts";
 import type { Actor } from "#sync/record.ts";
 import { quarantinedRecords } from "#sync/plans/quarantined.ts";
-import { openStore } from "#sync/plans/stored.ts";
 import { daemonFolder, readableState } from "#cli/data-folder.ts";
+import { readableStore } from "#cli/stored-runs.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
 import type { ConsoleOptions } from "#console/console.ts";
@@ -83,11 +83,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   const { data } = configuration;
   const folder = daemonFolder(configuration);
   const isShared = configuration.shared !== undefined;
-  const store = openStore(isShared ? join(folder, "copies") : folder);
-  /** Brings what is stored of runs here, where several daemons share it. */
-  const fetch = async (...ids: readonly string[]): Promise<void> => {
-    if (isShared) await readableState(configuration, { files: ids.map((id) => `runs/${id}/`) });
-  };
+  const store = readableStore(configuration);
   const spill = join(folder, "work", "spill");
   const token = createToken();
   const startedAt = new Date().toISOString();
@@ -95,24 +91,24 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
   let current = (): Configuration => configuration;
   const plans: Plans = {
     read: async ({ id, digest, counts }, filter, read) => {
-      await fetch(id);
+      await store.fetch([id]);
       if (digest === undefined || counts === undefined) throw new InputError(`run ${id} has no plan`);
       return withStoredPlan({ digest, counts }, { file: store.file(id, "changes"), spill }, filter, read);
     },
     excerpts: async ({ id }, filter, read) => {
-      await fetch(id);
+      await store.fetch([id]);
       return withExcerpts({ file: store.file(id, "changes"), spill }, filter, read);
     },
     quarantined: async ({ id, sameAs }) => {
       for (const each of [id, sameAs]) {
-        if (each !== undefined) await fetch(each);
+        if (each !== undefined) await store.fetch([each]);
         const file = each === undefined ? undefined : store.file(each, "quarantined");
         if (file !== undefined && (await exists(file))) return quarantinedRecords(file, spill);
       }
       return undefined;
     },
     compare: async (shown, now) => {
-      await fetch(shown.id, now.id);
+      await store.fetch([shown.id, now.id]);
       return comparePlans(store.file(shown.id, "changes"), store.file(now.id, "changes"), spill);
     },
   };
@@ -155,7 +151,7 @@ export async function createDaemonApi(options: DaemonApiOptions): Promise<Daemon
         coordinator: attached,
         configuration: () => ({ file: current().file, digest: configurationDigest(current(), token) }),
         changes: async function* (run, filter) {
-          await fetch(run.id);
+          await store.fetch([run.id]);
           yield* storedChanges(run, { file: store.file(run.id, "changes"), spill }, filter);
         },
         audit: async (options) => {

@@ -151,8 +151,9 @@ export async function pull(
   { shared, settingsOf }: Pick<Context, "shared" | "settingsOf">,
   sync: string,
 ): Promise<void> {
+  if (shared === undefined) return;
   const { place } = settingsOf(sync);
-  await shared?.files.pull(Object.values(filesOf).flatMap((of) => of(sync, place)));
+  await shared.files.pull(Object.values(filesOf).flatMap((of) => of(sync, place)));
 }
 
 /** Gives files of a sync, which nobody has open, to the runs that follow, wherever they are. */
@@ -161,8 +162,9 @@ export async function push(
   sync: string,
   which: readonly RunFiles[],
 ): Promise<void> {
+  if (shared === undefined) return;
   const { place } = settingsOf(sync);
-  await shared?.files.push(which.flatMap((each) => filesOf[each](sync, place)));
+  await shared.files.push(which.flatMap((each) => filesOf[each](sync, place)));
 }
 
 /** The time now, ISO 8601. */

@@ -4,7 +4,7 @@ import type { Schema } from "#postgres/migrations.ts";
 import { createQueue } from "#queue.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { retain } from "#sync/journal.ts";
-import type { Journal, JournalDocument, Retention } from "#sync/journal.ts";
+import type { Journal, Retention } from "#sync/journal.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import type { Node } from "./nodes.ts";
 
@@ -72,13 +72,14 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
   let isDoubtful = false;
   /** What was changed here and is not written yet: that is newer than what is read. */
   const unwritten = new Map<string, number>();
-  let document: JournalDocument | undefined;
+  /** The runs, the oldest first; undefined: to be sorted anew. */
+  let sorted: readonly RunRecord[] | undefined;
   const working = createQueue();
 
   const isOwn = (key: string): boolean => (unwritten.get(key) ?? 0) > 0;
   const set = (changed: readonly RunRecord[]): void => {
     for (const run of changed) runs.set(run.id, run);
-    document = undefined;
+    sorted = undefined;
   };
 
   const write = async (entry: Entry): Promise<void> => {
@@ -132,7 +133,6 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       const there = new Set([...found.map(({ document: { id } }) => id), ...syncs.map(({ name }) => `sync ${name}`)]);
       for (const id of runs.keys()) if (!there.has(id) && !isOwn(id)) runs.delete(id);
       for (const name of states.keys()) if (!there.has(`sync ${name}`) && !isOwn(`sync ${name}`)) states.delete(name);
-      document = undefined;
     }
     const taken = found.filter(({ document: { id } }) => !isOwn(id));
     set(taken.map(({ document: run }) => run));
@@ -145,18 +145,14 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     return taken.filter((row) => row.revision > before && row.writer !== node.id()).map(({ document: run }) => run);
   };
 
-  const current = (): JournalDocument => {
-    document ??= {
-      version: 1,
-      runs: [...runs.values()].sort((one, other) => (one.id < other.id ? -1 : 1)),
-      syncs: Object.fromEntries(states),
-    };
-    return document;
+  const allRuns = (): readonly RunRecord[] => {
+    sorted ??= [...runs.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+    return sorted;
   };
 
   const journal: SharedJournal = {
     get document() {
-      return { ...current(), syncs: Object.fromEntries(states) };
+      return { version: 1, runs: allRuns(), syncs: Object.fromEntries(states) } as const;
     },
     find: (id) => runs.get(id),
     put: (changed, of, events) => write({ runs: [changed].flat(), of, events }),
@@ -167,7 +163,7 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
       // The audit log knows its own end.
     },
     prune: async (now) => {
-      const before = current().runs;
+      const before = allRuns();
       const after = retain(before, retention, now);
       if (after === before) return;
       const staying = new Set(after.map(({ id }) => id));

@@ -56,6 +56,19 @@ async function succeed(throttle: Throttle, name: string, address: string): Promi
   return undefined;
 }
 
+/** What becomes of forty logins at once, all of them right or all of them wrong. */
+function fortyAtOnce(throttle: Throttle, end: "failed" | "succeeded"): Promise<string[]> {
+  return Promise.all(
+    Array.from({ length: 40 }, async () => {
+      const attempt = await throttle.begin("ada", "10.0.0.1");
+      if ("retryAfter" in attempt) return "refused";
+      await Promise.resolve();
+      await attempt[end]();
+      return end;
+    }),
+  );
+}
+
 describe.each(["in memory", "three processes on PostgreSQL"] as const)("0.8 %s", (implementation) => {
   function setUp(known: readonly string[] = [], capacity?: number): { throttle: Throttle; clock: { time: number } } {
     const clock = { time: 1_000_000 };
@@ -147,29 +160,13 @@ describe.each(["in memory", "three processes on PostgreSQL"] as const)("0.8 %s",
 
   test("guesses made at once count like guesses made one after the other", async () => {
     const { throttle } = setUp();
-    const outcomes = await Promise.all(
-      Array.from({ length: 40 }, async () => {
-        const attempt = await throttle.begin("ada", "10.0.0.1");
-        if ("retryAfter" in attempt) return "refused";
-        await Promise.resolve();
-        await attempt.failed();
-        return "failed";
-      }),
-    );
+    const outcomes = await fortyAtOnce(throttle, "failed");
     expect(outcomes.filter((outcome) => outcome === "failed")).toHaveLength(10);
   });
 
   test("right logins made at once all succeed", async () => {
     const { throttle } = setUp();
-    const outcomes = await Promise.all(
-      Array.from({ length: 40 }, async () => {
-        const attempt = await throttle.begin("ada", "10.0.0.1");
-        if ("retryAfter" in attempt) return "refused";
-        await Promise.resolve();
-        await attempt.succeeded();
-        return "succeeded";
-      }),
-    );
+    const outcomes = await fortyAtOnce(throttle, "succeeded");
     expect(outcomes.every((outcome) => outcome === "succeeded")).toBe(true);
   });
 
