@@ -6,6 +6,7 @@ import { growth } from "./growth.ts";
 import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
 import { load } from "./load.ts";
+import { passwords } from "./passwords.ts";
 import { pinboards } from "./pinboard.ts";
 import { replicas } from "./replicas.ts";
 import { writeResults } from "./results.ts";
@@ -30,6 +31,7 @@ const benches: Readonly<Record<string, Bench>> = {
   idle: { run: idle, quick: "--rounds 1 --settle 1 --watch 1 --brief" },
   ldap: { run: ldap, quick: "--users 200 --groups 10 --memberships 400 --rounds 1" },
   load: { run: load, quick: "--rows 2000 --small 3 --rounds 1" },
+  passwords: { run: passwords, quick: "--n 120 --after 0" },
   pinboard: { run: pinboards, quick: "--rows 2000 --rounds 1 --seconds 1" },
   postgres: { run: replicas, quick: "--users 10 --rows 100 --rounds 1 --seconds 1 --brief" },
   shapes: { run: runShapes, quick: "--only cycle --scale 0.001" },

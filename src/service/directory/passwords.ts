@@ -1,70 +1,94 @@
-import { argon2, randomBytes, timingSafeEqual } from "node:crypto";
-import { promisify } from "node:util";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { hash, verify } from "@node-rs/argon2";
 import { createQueue } from "#queue.ts";
 
-/** The parameters OWASP recommends for argon2id; `memory` in KiB. */
-const cost = { memory: 19_456, passes: 2, parallelism: 1 };
-const saltLength = 16;
-const hashLength = 32;
+/** The parameters OWASP recommends for argon2id, which the library takes by default; `memoryCost` in KiB. */
+export const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-const derive = promisify(argon2);
-
-/** Hashing uses Node's thread pool, which DuckDB and files need too: two at a time leave half of it free. */
-const width = 2;
-const queue = createQueue(width);
+/** These use Node's thread pool, which DuckDB and files need too: two at a time leave half of it free. */
+const queue = createQueue(2);
 
 /**
  * The argon2id hash of a password in PHC form, with a salt of its own (B.7).
  * @param signal stops waiting
  */
-export async function hashPassword(password: string, signal?: AbortSignal): Promise<string> {
-  const nonce = randomBytes(saltLength);
-  const hash = await queue(
-    () => derive("argon2id", { message: password, nonce, ...cost, tagLength: hashLength }),
-    signal,
-  );
-  return format(nonce, hash);
+export function hashPassword(password: string, signal?: AbortSignal): Promise<string> {
+  return queue(() => hash(password, cost), signal);
 }
 
+/** Hashes many passwords. */
+export interface Hashing extends AsyncDisposable {
+  /** The hashes in the order of the passwords. One call at a time. */
+  hash(passwords: readonly string[], signal?: AbortSignal): Promise<string[]>;
+}
+
+/** A thread takes as long to start as some hashes do: it is started for no fewer passwords than these. */
+const fewest = 50;
+
+/** How many passwords a thread is given at once. Giving them up waits for one hash. */
+const piece = 4;
+
 /**
- * The hashes of many passwords, in their order. No more of them wait than can be hashed at once: whoever logs in meanwhile
- * waits for one of them, not for all.
+ * Threads for many passwords, one for each processor, of lower priority than everything else: whoever logs in or lists
+ * meanwhile waits neither for them nor for their processors. A few passwords are hashed as those of logins are.
+ * @param count how many passwords there are
  */
-export async function hashAll(passwords: readonly string[], signal?: AbortSignal): Promise<string[]> {
-  const hashes: string[] = [];
-  const left = passwords.entries();
-  const work = async (): Promise<void> => {
-    for (const [index, password] of left) hashes[index] = await hashPassword(password, signal);
+export function openHashing(count: number): Hashing {
+  const width = Math.min(availableParallelism(), Math.floor(count / fewest));
+  const threads = Array.from({ length: width }, () => new Worker(new URL("hashing.ts", import.meta.url)));
+  const broken = new AbortController();
+  for (const thread of threads) {
+    thread.once("error", (error) => {
+      broken.abort(error);
+    });
+  }
+
+  return {
+    hash: async (passwords, signal) => {
+      if (threads.length === 0) return Promise.all(passwords.map((password) => hashPassword(password, signal)));
+      const over = signal === undefined ? broken.signal : AbortSignal.any([signal, broken.signal]);
+      const hashes: string[] = [];
+      let next = 0;
+      const work = async (thread: Worker): Promise<void> => {
+        while (next < passwords.length) {
+          const from = next;
+          next += piece;
+          over.throwIfAborted();
+          const answered = once(thread, "message", { signal: over });
+          thread.postMessage(passwords.slice(from, next));
+          const [made] = (await answered) as [string[]];
+          for (const [index, each] of made.entries()) hashes[from + index] = each;
+        }
+      };
+      try {
+        await Promise.all(threads.map(work));
+      } catch (error) {
+        over.throwIfAborted();
+        throw error;
+      }
+      return hashes;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all(threads.map((thread) => thread.terminate()));
+    },
   };
-  await Promise.all(Array.from({ length: width }, work));
-  return hashes;
 }
 
 /** A hash that matches no password; checking against it takes as long as any other check. */
 export function hashOfNobody(): string {
-  return format(randomBytes(saltLength), randomBytes(hashLength));
-}
-
-function format(nonce: Buffer, hash: Buffer): string {
-  const { memory, passes, parallelism } = cost;
-  return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(nonce)}$${unpadded(hash)}`;
+  const { memoryCost, timeCost, parallelism } = cost;
+  const [salt, bytes] = [16, 32].map((length) => randomBytes(length).toString("base64").replaceAll("=", ""));
+  return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${bytes}`;
 }
 
 /**
  * Whether a password matches an argon2id hash in PHC form. Takes equally long for a wrong one.
  * @throws {Error} when it is no such hash
  */
-export async function verifyPassword(hash: string, password: string): Promise<boolean> {
-  const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/]+)\$([\w+/]+)$/.exec(hash);
-  if (parts === null) throw new Error("a stored password is not an argon2id hash");
-  const [memory, passes, parallelism] = parts.slice(1, 4).map(Number) as [number, number, number];
-  const [nonce, expected] = parts.slice(4).map((text) => Buffer.from(text, "base64")) as [Buffer, Buffer];
-  const actual = await queue(() =>
-    derive("argon2id", { message: password, nonce, memory, passes, parallelism, tagLength: expected.length }),
-  );
-  return timingSafeEqual(actual, expected);
-}
-
-function unpadded(bytes: Buffer): string {
-  return bytes.toString("base64").replaceAll("=", "");
+export async function verifyPassword(known: string, password: string): Promise<boolean> {
+  if (!known.startsWith("$argon2id$")) throw new Error("a stored password is not an argon2id hash");
+  return queue(() => verify(known, password));
 }

@@ -7,7 +7,7 @@ import { formatDuration, formatNumber, pluralize } from "#text.ts";
 import { checkList, loadList } from "./check.ts";
 import type { Answers } from "./list.ts";
 import { syncAnswer } from "./list.ts";
-import { hashAll, hashPassword } from "./passwords.ts";
+import { hashPassword, openHashing } from "./passwords.ts";
 import type { SyncParameters } from "./receive.ts";
 import { lastingGroups } from "./store.ts";
 import type { DirectoryStore } from "./store.ts";
@@ -137,6 +137,7 @@ async function hashOwnPasswords(
       FROM listed l JOIN changes c USING (kind, name) WHERE c.action = 'create' AND c.kind = 'user' ORDER BY number`);
   const [found] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM unhashed");
   const count = found?.count ?? 0;
+  await using hashing = openHashing(count);
   const started = performance.now();
   let said = started;
   for (let done = 0; done < count; done += batch) {
@@ -144,7 +145,7 @@ async function hashOwnPasswords(
       "SELECT name, password FROM unhashed WHERE number > $1 AND number <= $2 ORDER BY number",
       [done, done + batch],
     );
-    const hashes = await hashAll(
+    const hashes = await hashing.hash(
       users.map(({ password }) => password),
       signal,
     );

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hashAll, hashPassword, verifyPassword } from "#service/directory/passwords.ts";
+import { hashOfNobody, hashPassword, openHashing, verifyPassword } from "#service/directory/passwords.ts";
 
 test("B.7 passwords are argon2id hashes in PHC form, each with its own salt", async () => {
   const [first, second] = await Promise.all([hashPassword("secret"), hashPassword("secret")]);
@@ -21,6 +21,10 @@ test("what is no hash is an error, not a wrong password", async () => {
   await expect(verifyPassword("plain", "plain")).rejects.toThrow("not an argon2id hash");
 });
 
+test("the hash of nobody is one, and matches nothing", async () => {
+  await expect(verifyPassword(hashOfNobody(), "")).resolves.toBe(false);
+});
+
 test("who gives up waits no longer", async () => {
   const controller = new AbortController();
   const hashes = Array.from({ length: 4 }, () => hashPassword("x", controller.signal));
@@ -30,22 +34,25 @@ test("who gives up waits no longer", async () => {
 });
 
 test("many passwords keep their order, and nobody who logs in meanwhile waits for all of them", async () => {
-  const passwords = Array.from({ length: 24 }, (_, index) => `secret-${index}`);
+  const passwords = Array.from({ length: 150 }, (_, index) => `secret-${index}`);
   const mine = await hashPassword("mine");
   const ended: string[] = [];
-  const all = hashAll(passwords).finally(() => ended.push("all of them"));
+  await using hashing = openHashing(passwords.length);
+  const all = hashing.hash(passwords).finally(() => ended.push("all of them"));
   const one = verifyPassword(mine, "mine").finally(() => ended.push("the login"));
   await Promise.all([all, one]);
   expect(ended).toEqual(["the login", "all of them"]);
   const hashes = await all;
-  expect(new Set(hashes).size).toBe(24);
-  await expect(verifyPassword(hashes[17] ?? "", "secret-17")).resolves.toBe(true);
+  expect(new Set(hashes).size).toBe(150);
+  await expect(verifyPassword(hashes[117] ?? "", "secret-117")).resolves.toBe(true);
+  await expect(verifyPassword(hashes[149] ?? "", "secret-149")).resolves.toBe(true);
 });
 
-test("many passwords are given up between two of them", async () => {
+test.each([3, 1_000])("%i passwords are given up between two of them", async (count) => {
   const controller = new AbortController();
-  const all = hashAll(
-    Array.from({ length: 1_000 }, (_, index) => `secret-${index}`),
+  await using hashing = openHashing(count);
+  const all = hashing.hash(
+    Array.from({ length: count }, (_, index) => `secret-${index}`),
     controller.signal,
   );
   controller.abort(new Error("gone"));
