@@ -64,24 +64,24 @@ type Change = (state: SyncState) => SyncState;
 
 const empty: JournalDocument = { version: 1, runs: [], syncs: {} };
 
-/** The parts that must be valid for the rest to make sense. */
-const schema = z.looseObject({
+/** The parts that must be valid for the rest to make sense. Only checked: what it returns lacks the others. */
+const schema = z.object({
   version: z.literal(1),
   runs: z.array(
-    z.looseObject({
+    z.object({
       id: z.string(),
       sync: z.string(),
       state: z.enum(runStates),
       startedAt: z.iso.datetime(),
-      stages: z.array(z.looseObject({ stage: z.string() })),
-      limits: z.array(z.looseObject({})),
+      stages: z.array(z.object({ stage: z.string() })),
+      limits: z.array(z.object({})),
       waiting: z.array(z.string()),
       notes: z.array(z.string()),
-      decisions: z.array(z.looseObject({})),
+      decisions: z.array(z.object({})),
       kept: z.boolean(),
     }),
   ),
-  syncs: z.record(z.string(), z.looseObject({ skipped: z.array(z.looseObject({})) })),
+  syncs: z.record(z.string(), z.object({ skipped: z.array(z.object({})) })),
 });
 
 /**
@@ -121,8 +121,16 @@ export async function openJournal(folder: string, retention: Retention): Promise
   );
   if (damaged !== undefined) database.data = await startOver(folder, damaged);
   const writing = createQueue();
+  /** The write that has not begun yet: it takes everything that changes until it does. */
+  let next: Promise<void> | undefined;
   /** In order: a write never replaces a newer one. */
-  const write = (): Promise<void> => writing(() => database.write());
+  const write = (): Promise<void> => {
+    next ??= writing(() => {
+      next = undefined;
+      return database.write();
+    });
+    return next;
+  };
   const set = (change: Partial<JournalDocument>): void => {
     database.data = { ...database.data, ...change };
   };
@@ -261,7 +269,7 @@ export interface Retention {
 
 /**
  * The runs that stay, oldest first; those whose stored plans go lose `kept`. Runs that are running or can still be approved
- * stay whatever their age; of the rest, those without changes go first.
+ * stay whatever their age; of the rest, those without changes go first. The last run of a sync stays among however many.
  * @param now in epoch milliseconds
  * @returns `runs` itself when nothing goes
  */
@@ -273,9 +281,11 @@ export function retain(
   const old = ({ endedAt, startedAt }: RunRecord): boolean => Date.parse(endedAt ?? startedAt) < now - keep;
   const young = runs.filter((run) => isNeeded(run) || !old(run));
   const surplus = young.length - most;
+  // Without the last one, a sync would seem not to run any more once there are as many runs with changes as are remembered.
+  const last = new Set(new Map(young.map((run) => [run.sync, run])).values());
   const leastUseful = [
-    ...young.filter((run) => run.state === "no change"),
-    ...young.filter((run) => run.state !== "no change" && !isNeeded(run)),
+    ...young.filter((run) => run.state === "no change" && !last.has(run)),
+    ...young.filter((run) => run.state !== "no change" && !last.has(run) && !isNeeded(run)),
   ];
   const going = new Set(leastUseful.slice(0, Math.max(0, surplus)));
   const staying = young.filter((run) => !going.has(run));

@@ -22,9 +22,13 @@ export async function writeCompany(folder: string, { users, groups, memberships 
 
 /**
  * Writes the configuration of a sync without limits, from these files into a service of its own.
+ * @param settings further keys of the sync
  * @returns its path
  */
-export async function configureCompany(folder: string): Promise<string> {
+export async function configureCompany(
+  folder: string,
+  settings: Readonly<Record<string, unknown>> = {},
+): Promise<string> {
   const limits = ["deletes", "updates", "creates", "emptied", "blanked", "membershipsLost", "quarantined"];
   const configuration = {
     service: { listen: "127.0.0.1:0", data: "data", administrator },
@@ -44,6 +48,7 @@ export async function configureCompany(folder: string): Promise<string> {
         limits: Object.fromEntries(limits.map((limit) => [limit, "none"])),
         users: { name: "lower(entry.login)", displayName: "entry.display_name", mail: "entry.mail" },
         groups: { name: "entry.title", displayName: "entry.title" },
+        ...settings,
       },
     },
   };

@@ -5,6 +5,7 @@ import { failover } from "./failover.ts";
 import { growth } from "./growth.ts";
 import { idle } from "./idle.ts";
 import { ldap } from "./ldap.ts";
+import { life } from "./life.ts";
 import { load } from "./load.ts";
 import { passwords } from "./passwords.ts";
 import { pinboards } from "./pinboard.ts";
@@ -30,6 +31,7 @@ const benches: Readonly<Record<string, Bench>> = {
   growth: { run: growth, quick: "--n 100,200" },
   idle: { run: idle, quick: "--rounds 1 --settle 1 --watch 1 --brief" },
   ldap: { run: ldap, quick: "--users 200 --groups 10 --memberships 400 --rounds 1" },
+  life: { run: life, quick: "--runs 3 --every 1 --users 50 --scheduled 0 --rounds 1" },
   load: { run: load, quick: "--rows 2000 --small 3 --rounds 1" },
   passwords: { run: passwords, quick: "--n 120 --after 0" },
   pinboard: { run: pinboards, quick: "--rows 2000 --rounds 1 --seconds 1" },
@@ -81,7 +83,7 @@ function plausible(bench: string, figures: Figure[]): Figure[] {
     const times = [cpu, eventLoop].filter((each) => each !== undefined);
     const isPossible =
       Number.isFinite(value) &&
-      (unit === "exponent" || value >= 0) &&
+      (unit === "exponent" || unit === "bytes a run" || value >= 0) &&
       others.every((each) => Number.isFinite(each) && each > 0) &&
       times.every((each) => Number.isFinite(each) && each >= 0);
     if (!isPossible) throw new Error(`${bench}, ${what}: ${JSON.stringify({ value, limit, cpu, memory, eventLoop })}`);

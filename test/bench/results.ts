@@ -22,7 +22,7 @@ export interface Figure {
   readonly eventLoop?: number | undefined;
 }
 
-type Unit = "ms" | "bytes" | "a second" | "exponent";
+type Unit = "ms" | "bytes" | "bytes a run" | "count" | "a second" | "exponent";
 
 /** What one bench has measured, where and when. */
 interface Measured {
@@ -111,6 +111,8 @@ function row({ what, value, unit, limit, goal, cpu, memory, eventLoop }: Figure)
 
 function inUnit(value: number, unit: Unit): string {
   if (unit === "exponent") return value.toFixed(2);
+  if (unit === "count") return Number(value.toPrecision(4)).toLocaleString("en");
+  if (unit === "bytes a run") return `${Math.round(value).toLocaleString("en")} bytes`;
   if (unit === "a second") return `${Math.round(value).toLocaleString("en")} a second`;
   if (unit === "ms") return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${Number(value.toPrecision(3))} ms`;
   return value >= 1024 ** 2 ? `${(value / 1024 ** 2).toFixed(0)} MiB` : `${Number(value.toPrecision(3))} bytes`;

@@ -1,5 +1,9 @@
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { idAfter, retain } from "#sync/journal.ts";
+import { idAfter, openJournal, readJournal, retain } from "#sync/journal.ts";
 import { endedRun } from "../../support/runs.ts";
 
 const day = 86_400_000;
@@ -42,8 +46,21 @@ describe("retention", () => {
         .join("");
     expect(left(5)).toBe("13456");
     expect(left(3)).toBe("356");
-    // What is open stays whatever is configured.
-    expect(left(0)).toBe("5");
+    // What is open stays whatever is configured, and so does the last one.
+    expect(left(0)).toBe("56");
+  });
+
+  test("the last run of a sync stays, though it changed nothing and there are more runs with changes than are remembered", () => {
+    const runs = [
+      endedRun({ id: "1", state: "applied" }),
+      endedRun({ id: "2", state: "applied" }),
+      endedRun({ id: "3" }),
+      endedRun({ id: "4", sync: "partners" }),
+      endedRun({ id: "5" }),
+    ];
+    const left = (count: number): string[] => retain(runs, { ...most, runs: count }, now).map(({ id }) => id);
+    expect(left(3)).toEqual(["2", "4", "5"]);
+    expect(left(1)).toEqual(["4", "5"]);
   });
 
   test("beyond the number of lists, the oldest are no longer kept; the runs stay", () => {
@@ -52,6 +69,20 @@ describe("retention", () => {
     const left = retain([open, ...runs], { ...most, lists: 1 }, now);
     expect(left.map(({ id, kept }) => `${id}${kept ? "+" : ""}`)).toEqual(["0+", "1", "2", "3+"]);
   });
+});
+
+test("what was put is in the file when that resolves, however many are put at once", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "rollcall-journal-"));
+  const journal = await openJournal(folder.path, most);
+  const ids = Array.from({ length: 30 }, (_, index) => `run ${index}`);
+  const found = ids.map(async (id, index) => {
+    // Some come while others are being written.
+    await delay(index % 10);
+    await journal.put(endedRun({ id }));
+    const { runs } = await readJournal(folder.path);
+    return runs.some((run) => run.id === id);
+  });
+  expect(await Promise.all(found)).toEqual(ids.map(() => true));
 });
 
 const later = Date.parse("2026-11-21T10:12:35.999Z");
