@@ -84,6 +84,8 @@ export interface Source {
    * Absent: the source can never say.
    */
   version?(context: ReadContext): Promise<string | undefined>;
+  /** The version is a digest of everything that a read reads. Absent: it is a server's word, used with `fullReadEvery` alone. */
+  readonly versionIsDigest?: true | undefined;
 }
 
 /** What a source could deliver. */

@@ -3,7 +3,7 @@ import type { Connector, OpenContext, ReadContext, Rehearsed, SourceRecord } fro
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { Checks } from "#files/settle.ts";
 import type { OpenFile, OpenFiles } from "#files/source-file.ts";
-import { openFiles } from "#files/source-file.ts";
+import { digestOf, openFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
 import { nfc } from "#text.ts";
 import { textOf } from "./decode.ts";
@@ -25,6 +25,8 @@ const csv: Connector<Options> = {
   open: (options, open) => ({
     read: (context) => read(options, open, context),
     recheck: (rehearsed, context) => recheck(options, rehearsed, context),
+    version: (context) => digestOf(partsOf(options, context), open, context.signal),
+    versionIsDigest: true,
   }),
 };
 

@@ -1,6 +1,7 @@
 import type { OpenContext, ReadContext, SourceRecord } from "#connector.ts";
 import { IncompleteReadError, InputError } from "#errors.ts";
 import type { OpenFile, OpenFiles } from "#files/source-file.ts";
+import type { Checks } from "#files/settle.ts";
 import { contentOf, openFiles } from "#files/source-file.ts";
 import type { Kind } from "#principals/principal.ts";
 import { itemsOf, JsonError } from "./json.ts";
@@ -16,6 +17,20 @@ export type FileOptions = Options & { readonly files: NonNullable<Options["files
 /** The kind of resources in a file; undefined: each resource says. */
 type Content = Kind | undefined;
 
+/** The files, by what is in them. */
+export function partsOf(
+  files: FileOptions["files"],
+): readonly { readonly content: Content; readonly names: readonly string[]; readonly checks: Checks }[] {
+  const { users, groups, mixed } = files;
+  return (
+    [
+      ["user", users],
+      ["group", groups],
+      [undefined, mixed],
+    ] as const
+  ).flatMap(([content, names]) => (names === undefined ? [] : [{ content, names: [names].flat(), checks: files }]));
+}
+
 /**
  * Every resource of every file. All files are opened at the start and must be unchanged at the end.
  * @throws {IncompleteReadError} a file is missing, cut off or changing, or holds fewer resources than its total
@@ -27,20 +42,13 @@ export async function* readFiles(
   context: ReadContext,
 ): AsyncGenerator<readonly SourceRecord[]> {
   const { signal } = context;
-  const { users, groups, mixed } = options.files;
   const opened: { content: Content; set: OpenFiles }[] = [];
   const entryOptions = entryOptionsOf(options, context);
   const others = new Map<string, number>();
   try {
     signal.throwIfAborted();
-    for (const [content, names] of [
-      ["user", users],
-      ["group", groups],
-      [undefined, mixed],
-    ] as const) {
-      if (names === undefined) continue;
-      opened.push({ content, set: await openFiles([names].flat(), open, options.files, signal) });
-    }
+    for (const { content, names, checks } of partsOf(options.files))
+      opened.push({ content, set: await openFiles(names, open, checks, signal) });
     for (const { content, set } of opened) {
       for (const file of set.files) {
         try {

@@ -1,11 +1,11 @@
 import { inBatches } from "#connector.ts";
 import type { Connector, OpenContext, ReadContext, SourceRecord } from "#connector.ts";
-import { openFiles } from "#files/source-file.ts";
+import { digestOf, openFiles } from "#files/source-file.ts";
 import { describeConnection } from "#http/trust.ts";
 import { authorizationOf, openServer } from "./client.ts";
 import type { Authorization } from "./client.ts";
 import { find } from "./find.ts";
-import { readFiles } from "./files.ts";
+import { partsOf, readFiles } from "./files.ts";
 import type { FileOptions } from "./files.ts";
 import { assertEnough, assertValues, countNames, valueCountsOf } from "./enough.ts";
 import type { Counts } from "./enough.ts";
@@ -25,12 +25,17 @@ const scim: Connector<Options> = {
       read: (context) => read(options, authorization, place, context),
       recheck: ({ records }, context) => checked(records, options, place, context),
       describe: (context) => describe(options, authorization, place, context),
-      // Of a server; files do not change during a read.
-      ...(isServer(options) && {
-        uniqueIds: true,
-        paged: true,
-        find: (records, context) => find(options, authorization, place, records, context),
-      }),
+      // Files do not change during a read.
+      ...(isServer(options)
+        ? {
+            uniqueIds: true,
+            paged: true,
+            find: (records, context) => find(options, authorization, place, records, context),
+          }
+        : {
+            version: ({ signal }) => digestOf(partsOf(options.files ?? {}), place, signal),
+            versionIsDigest: true,
+          }),
     };
   },
 };

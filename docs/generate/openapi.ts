@@ -116,6 +116,9 @@ const ingesting = {
   ingested_network_bw: "7400",
   start_time: "1795258465000000",
 };
+const entityTag = {
+  ETag: { description: "Another one after every change of users and groups.", schema: { type: "string" } },
+};
 const nothing = {
   usersAdded: [],
   usersDeleted: [],
@@ -446,10 +449,13 @@ const administrationOperations: readonly Operation[] = [
     route: administrationRoutes.userList,
     id: "listPrincipals",
     summary: "List all users and groups",
-    description: "Section 4.2, B.9",
+    description:
+      "Section 4.2, B.9. `If-None-Match` with the entity tag of an earlier answer asks whether it still holds.",
     answers: {
+      304: { description: "The list is still the one with that entity tag. The body is empty.", headers: entityTag },
       200: {
         description: "Users first, then groups, each sorted by name.",
+        headers: entityTag,
         content: json(
           { type: "array", items: ref("ListedPrincipal") },
           {

@@ -210,7 +210,9 @@ async function exportTarget(
   const target = await openConfiguredTarget(configuration, name, embedded);
   try {
     const tables = await work({
-      list: (destination, signal) => target.list(destination, signal),
+      list: async (destination, signal) => {
+        await target.list(destination, signal);
+      },
       folder: join(daemonFolder(configuration), "work"),
       memory: configuration.memory,
       signal: interruption.stop,

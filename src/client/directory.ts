@@ -5,6 +5,7 @@ import { describeConnection } from "#http/trust.ts";
 import { listBody } from "./form.ts";
 import type { FormKind } from "./form.ts";
 import { complete, receive } from "./download.ts";
+import type { Destination } from "./download.ts";
 import type { Session } from "./session.ts";
 
 /** A list of principals for `user/sync`. */
@@ -23,8 +24,13 @@ export interface Submission {
 
 /** The users and groups of a service. */
 export interface Directory {
-  /** Writes the answer of `user/list` (B.9) to a file: complete, or not at all. */
-  list(destination: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Writes the answer of `user/list` (B.9) to a file: complete, or not at all.
+   * @returns its entity tag; undefined where the service gives none
+   */
+  list(destination: string, signal: AbortSignal): Promise<string | undefined>;
+  /** Asks whether the list is still the one with an entity tag, without reading it. */
+  isStill(tag: string, signal: AbortSignal): Promise<boolean>;
   /**
    * Sends a list to `user/sync` and writes the answer (specification 2.8) to a file. An apply is
    * not repeated once the service may have the whole request.
@@ -65,8 +71,24 @@ export function createDirectory(session: Session, first: FormKind = "urlencoded"
   };
 
   return {
-    list: (destination, signal) =>
-      complete(destination, (file) => session.send(userList, (answer) => receive(answer, file, "[]"), signal)),
+    list: async (destination, signal) => {
+      let tag: string | undefined;
+      const write = (file: Destination): Promise<void> =>
+        session.send(
+          userList,
+          async (answer) => {
+            tag = [answer.headers["etag"] ?? []].flat()[0];
+            await receive(answer, file, "[]");
+          },
+          signal,
+        );
+      await complete(destination, write);
+      return tag;
+    },
+    isStill: (tag, signal) => {
+      const conditional = { ...userList, headers: { "if-none-match": tag }, accept: [304] };
+      return session.send(conditional, async ({ status }) => status === 304, signal);
+    },
     sync: async (submission, destination, signal) => {
       try {
         await submit(form, submission, destination, signal);

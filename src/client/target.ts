@@ -12,6 +12,7 @@ export function openTarget(options: ClientOptions): Target {
   return {
     name: options.name,
     list: (destination, signal) => client.list(destination, signal),
+    isStill: (tag, signal) => client.isStill(tag, signal),
     sync: (request, destination, signal) => client.sync(request, destination, signal),
     check: (signal) => client.reach(signal),
     close: async () => {

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { BigIntStats } from "node:fs";
 import { existsSync } from "node:fs";
 import { glob, open, stat, type FileHandle } from "node:fs/promises";
@@ -172,6 +173,34 @@ export async function openFiles(
     },
     close,
   };
+}
+
+/**
+ * A digest of everything in files, and of their names.
+ * @throws what `openFiles`, reading and `assertUnchanged` throw
+ */
+export async function digestOf(
+  some: readonly { readonly names: readonly string[]; readonly checks: Checks }[],
+  where: FilesPlace,
+  signal: AbortSignal,
+): Promise<string> {
+  const hash = createHash("sha256");
+  const opened: OpenFiles[] = [];
+  try {
+    for (const { names, checks } of some) opened.push(await openFiles(names, where, checks, signal));
+    for (const { files } of opened) {
+      hash.update(`${files.length}\n`);
+      for (const file of files) {
+        const own = createHash("sha256");
+        for await (const bytes of file.bytes(signal)) own.update(bytes);
+        hash.update(`${JSON.stringify(file.name)} ${own.digest("hex")}\n`);
+      }
+    }
+    for (const set of opened) await set.assertUnchanged();
+  } finally {
+    await Promise.all(opened.map((set) => set.close()));
+  }
+  return hash.digest("hex");
 }
 
 async function matches(names: readonly string[], where: FilesPlace, { checksum }: Checks): Promise<readonly string[]> {

@@ -4,9 +4,15 @@ export interface Target {
   readonly name: string;
   /**
    * Writes the answer of `user/list`, a JSON array of principal objects (B.9), to the file `destination`.
+   * @returns the entity tag of the list (RFC 9110, 8.8.3); undefined where the service gives none
    * @throws {UnavailableError | RefusedError} naming the target and the operation
    */
-  list(destination: string, signal: AbortSignal): Promise<void>;
+  list(destination: string, signal: AbortSignal): Promise<string | undefined>;
+  /**
+   * Whether the list is still the one with this entity tag. Cheap. Absent: nobody can say.
+   * @throws {UnavailableError | RefusedError} naming the target and the operation
+   */
+  isStill?(tag: string, signal: AbortSignal): Promise<boolean>;
   /**
    * Sends the file `request.principals`, a JSON array of principal objects (B.3), to `user/sync` and writes the answer
    * (specification 2.8) to the file `destination`.

@@ -195,9 +195,10 @@ export function hasSucceeded(run: RunRecord): run is RunRecord & { state: "appli
   return state === "applied" || state === "no change";
 }
 
-/** Whether it has read all records of its sources: one that failed may have read nothing. */
-export function hasReadAll({ counts, for: people, undoes }: RunRecord): boolean {
-  return counts !== undefined && people === undefined && undoes === undefined;
+/** Whether it has read all records of its sources: one that failed may have read nothing, one with nothing new did not. */
+export function hasReadAll({ counts, for: people, undoes, sources = [] }: RunRecord): boolean {
+  const isOld = sources.length > 0 && sources.every(({ unchangedSince }) => unchangedSince !== undefined);
+  return counts !== undefined && people === undefined && undoes === undefined && !isOld;
 }
 
 /** The record without some of its keys. */

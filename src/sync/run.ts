@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
@@ -17,6 +18,7 @@ import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
 import { forgetBaseline, loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
+import { findNews } from "#sync/planning/repeat.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
@@ -109,7 +111,8 @@ export interface RunResult {
 }
 
 /**
- * Runs a sync: read, assemble, protect, diff, limit, preview, compare, apply, verify.
+ * Runs a sync: read, assemble, protect, diff, limit, preview, compare, apply, verify. Where nothing is new since the last run
+ * had nothing to change, it says that instead.
  * @throws {HeldError} when a limit is tripped, the service's preview differs from the plan, or the plan from the one
  *   that was shown
  * @throws {IncompleteReadError | InputError | UnavailableError | RefusedError} from the sources and the target;
@@ -131,9 +134,27 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       now,
       saved: options.saved && (async () => options.saved?.("ledger")),
     });
+    const warnings: string[] = [];
+    const warn = (message: string): void => {
+      warnings.push(message);
+      options.warn(message);
+    };
+    progress?.("read");
+    const news =
+      options.apply && isOrdinary(options)
+        ? await findNews(sync, ledger.kept, { now, signal: watching.signal() })
+        : undefined;
+    if (news?.none !== undefined) {
+      const { planned, warnings: before } = news.none;
+      for (const each of before) warn(each);
+      await options.report?.(reportOf(sync, planned));
+      const { digest, counts } = planned.plan;
+      return { outcome: "no change", digest, counts, limits: planned.checks, waiting: planned.waiting };
+    }
     const baseline = sync.causes ? await loadBaseline(connection, options.folder, sync.name) : undefined;
     const planned = await planner(sync, workbench, {
       ...options,
+      warn,
       baseline,
       now,
       history: ledger.history,
@@ -144,7 +165,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     progress?.("preview");
     const send = await prepareList(sync, workbench, plan, options.sending);
     const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
-    await options.report?.({ sync: sync.name, target: sync.target.name, limits, ...planned });
+    await options.report?.(reportOf(sync, planned));
     const beyond = beyondLimits(sync, planned);
     const isBeyond = beyond.length > 0;
     if ((changed || isBeyond) && options.apply) await options.store?.(workbench, planned);
@@ -170,7 +191,9 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         progress?.("verify");
         await verify(sync.target, workbench, differences, watching.signal());
       }
-      await ledger.settle({ now, ...planned, run: options.id });
+      const isSame = !changed && (await leavesBaseline(connection, sync, baseline));
+      const keep = isSame ? news?.documentOf(planned, warnings) : undefined;
+      await ledger.settle({ now, ...planned, run: options.id, keep });
       const isOlder = planned.quarantined === undefined;
       await storeState(sync, connection, { changed, known: baseline, isOlder, ...options, now });
     }
@@ -182,6 +205,31 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     await ledger?.close().catch(() => undefined);
     await workbench.close();
   }
+}
+
+function reportOf({ name, target }: Sync, planned: Planned): Report {
+  const { plan, checks, waiting, notes, subjects, causes, drift, expectations, departures, quarantined, sources } =
+    planned;
+  const about = { sync: name, target: target.name };
+  return {
+    ...about,
+    plan,
+    limits: checks,
+    waiting,
+    notes,
+    subjects,
+    causes,
+    drift,
+    expectations,
+    departures,
+    quarantined,
+    sources,
+  };
+}
+
+/** Whether a run is for everybody, from the sources, and nobody has said what it may do. */
+function isOrdinary({ planner, for: people, digest, overrides = [] }: RunOptions): boolean {
+  return planner === undefined && people === undefined && digest === undefined && overrides.length === 0;
 }
 
 /** Stores what the next plan finds its causes with. The run has succeeded whether that can be written or not. */
@@ -227,6 +275,14 @@ async function storeState(
     await forgetBaseline(folder, sync.name).catch(() => undefined);
     await saved?.("baseline").catch(() => undefined);
   }
+}
+
+/** Whether a run without changes leaves what the next plan finds its causes with as it is. */
+async function leavesBaseline(connection: Connection, sync: Sync, known: Baseline | undefined): Promise<boolean> {
+  if (!sync.causes) return true;
+  return (
+    known !== undefined && isDeepStrictEqual(known.settings, sync.settings) && !(await givesMore(connection, sync))
+  );
 }
 
 /** Whether the sync gives, or keeps, memberships that the baseline does not have: in a target that had them already. */

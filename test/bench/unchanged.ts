@@ -30,9 +30,9 @@ interface Sample {
 
 /**
  * `npm run bench -- unchanged [--n 100000] [--rounds 5] [--settle 10]`: a run that finds nothing to change in a directory of so many
- * users, read from CSV files: by `rollcall apply` alone, which starts the service for itself, and by a service and daemon
- * that run, with the settings of memory of `npm start` and without; beside DuckDB alone, which reads the same files and
- * the same list and joins them. Linux only.
+ * users, in CSV files: by `rollcall apply` alone, which starts the service for itself, and by a service and daemon
+ * that run. Where files are new, a column that no rule reads has changed, so that everything is read and compared; otherwise they are
+ * those of the run before. Beside them DuckDB alone, which reads the same files and the same list and joins them. Linux only.
  */
 export async function unchanged(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -57,9 +57,14 @@ export async function unchanged(args: readonly string[]): Promise<Figure[]> {
       );
     };
     await apply(folder);
+    let exported = 0;
+    const renew = (): Promise<void> => writeUsers(limit.users, users, ++exported);
     for (let round = 0; round < rounds; round++) {
-      add("`rollcall apply` by itself", await apply(folder));
-      for (const sample of await inDaemon(folder, settle, limit.list)) add("in a service and daemon", sample);
+      await renew();
+      add("`rollcall apply` by itself, new files", await apply(folder));
+      add("`rollcall apply` by itself, nothing new", await apply(folder));
+      const samples = await inDaemon(folder, { settle, list: limit.list, renew });
+      for (const [name, sample] of samples) add(`in a service and daemon, ${name}`, sample);
       const found = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
       if (found.differences !== 0) throw new Error(`DuckDB finds ${found.differences} differences`);
       add(alone, found);
@@ -136,6 +141,14 @@ function late({ p99, max }: Delays): string {
   return `${Math.round(p99)} (${Math.round(max)}) ms`;
 }
 
+/** @param exported what the last column has, which no rule reads */
+async function writeUsers(file: string, users: number, exported: number): Promise<void> {
+  const row = (i: number): string =>
+    `e${i},u${String(i).padStart(7, "0")},Ada Lovelace ${i},u${i}@example.com,${exported}\n`;
+  const rows = Array.from({ length: users }, (_, i) => row(i)).join("");
+  await writeFile(file, `employee,login,display_name,mail,exported\n${rows}`);
+}
+
 /** A company with a group for every 50 users, and five memberships each. */
 async function prepare(folder: string, users: number): Promise<UnchangedLimitRequest> {
   const file = (name: string): string => join(folder, name);
@@ -143,10 +156,7 @@ async function prepare(folder: string, users: number): Promise<UnchangedLimitReq
   const rows = (count: number, row: (index: number) => string): string =>
     Array.from({ length: count }, (_, i) => row(i)).join("");
   await writeFile(file("groups.csv"), `unit,title\n${rows(groups, (i) => `g${i},Team ${i}\n`)}`);
-  await writeFile(
-    file("users.csv"),
-    `employee,login,display_name,mail\n${rows(users, (i) => `e${i},u${String(i).padStart(7, "0")},Ada Lovelace ${i},u${i}@example.com\n`)}`,
-  );
+  await writeUsers(file("users.csv"), users, 0);
   const unit = (user: number, nth: number): number => (user * 7 + nth * 13 * (1 + (user % 11))) % groups;
   const membershipsOf = (user: number): string =>
     [...new Set([0, 1, 2, 3, 4].map((nth) => unit(user, nth)))].map((each) => `g${each},e${user}\n`).join("");
@@ -199,11 +209,15 @@ async function apply(folder: string): Promise<Sample> {
 }
 
 /**
- * Two runs in one process: the first finds nothing loaded.
- * @param settle how long after a run its memory is looked at, in seconds
- * @param list the file that the service's list is written to
+ * Runs in one process: the first finds nothing loaded.
+ * @param options.settle how long after a run its memory is looked at, in seconds
+ * @param options.list the file that the service's list is written to
+ * @param options.renew makes the files new
  */
-async function inDaemon(folder: string, settle: number, list?: string): Promise<Sample[]> {
+async function inDaemon(
+  folder: string,
+  { settle, list, renew }: { readonly settle: number; readonly list: string; renew(): Promise<void> },
+): Promise<[name: string, sample: Sample][]> {
   await using log = await open(join(folder, "log"), "w");
   const config = join(folder, "rollcall.yaml");
   const child = fork(rollcall, ["start", "--config", config], {
@@ -215,9 +229,10 @@ async function inDaemon(folder: string, settle: number, list?: string): Promise<
     await until(async () => (await present(folder)).pid === child.pid);
     const known = new Set((await runs(folder)).map(({ id }) => id));
     const { url, session } = await present(folder);
-    if (list !== undefined) await runApart<Timing>("client.ts", { url, session, answer: list } satisfies ClientRequest);
-    const samples: Sample[] = [];
-    for (let nth = 0; nth < 2; nth++) {
+    await runApart<Timing>("client.ts", { url, session, answer: list } satisfies ClientRequest);
+    const samples: [string, Sample][] = [];
+    for (const name of ["nothing new", "new files", "new files", "nothing new"]) {
+      if (name === "new files") await renew();
       await writeFile(`/proc/${child.pid}/clear_refs`, "5");
       await delaysOf(child);
       const before = await cpuOf(child.pid);
@@ -230,7 +245,7 @@ async function inDaemon(folder: string, settle: number, list?: string): Promise<
       const peak = await memoryOf(child.pid, "VmHWM");
       const eventLoop = await delaysOf(child);
       await sleep(settle * 1000);
-      samples.push({ milliseconds, cpu, peak, eventLoop, after: await memoryOf(child.pid, "VmRSS") });
+      samples.push([name, { milliseconds, cpu, peak, eventLoop, after: await memoryOf(child.pid, "VmRSS") }]);
     }
     return samples;
   } finally {

@@ -42,7 +42,12 @@ describe("somebody else changes the target during a run", () => {
   test("a target that answers an empty list is not believed", async () => {
     await runIt(syncOf());
     await create("local");
-    const forgetful = syncOf({ list: (destination) => writeFile(destination, "[]") });
+    const forgetful = syncOf({
+      list: async (destination) => {
+        await writeFile(destination, "[]");
+        return undefined;
+      },
+    });
     await expect(runIt(forgetful)).rejects.toBeInstanceOf(HeldError);
     expect(await users()).toEqual(["ada", "admin", "grace", "local"]);
   });

@@ -14,7 +14,7 @@ import { sync } from "./sync.ts";
 import type { SyncRequest } from "./sync.ts";
 
 /** The users and groups of the service. */
-export interface Directory extends Pick<DirectoryStore, "account" | "nameOf" | "effectiveGroups"> {
+export interface Directory extends Pick<DirectoryStore, "account" | "nameOf" | "effectiveGroups" | "state"> {
   /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. */
   list(): Promise<Readable>;
   /**
@@ -113,6 +113,7 @@ export async function openDirectory({
     account: store.account,
     nameOf: store.nameOf,
     effectiveGroups: store.effectiveGroups,
+    state: store.state,
     list: () =>
       listQueue(() =>
         withConnection("a call of user/list", async (connection) => {

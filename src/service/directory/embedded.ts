@@ -22,6 +22,7 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
     account: (name) => queue(() => findAccount(lookups, name)),
     nameOf: (id) => queue(() => findName(lookups, id)),
     effectiveGroups: (name) => queue(() => findEffectiveGroups(lookups, name)),
+    state: () => queue(() => stateOf(lookups)),
     // This process is the only one, and has its own queue.
     inTurn: (work) => work(),
     read: async (connection) => {
@@ -51,6 +52,8 @@ async function createTables(connection: Connection): Promise<void> {
     CREATE TABLE IF NOT EXISTS directory.users (
       lookup UBIGINT NOT NULL, id UUID NOT NULL, password_hash VARCHAR NOT NULL, ${principalDdl}, ${times});
     CREATE TABLE IF NOT EXISTS directory.groups (${principalDdl}, ${times});
+    CREATE TABLE IF NOT EXISTS directory.state (id UUID NOT NULL);
+    INSERT INTO directory.state SELECT uuid() WHERE NOT EXISTS (FROM directory.state);
     -- Of Rollcall 0.1.0, which compared a list with the one before.
     DROP TABLE IF EXISTS directory.unlisted;
     DROP TABLE IF EXISTS directory.revision;`);
@@ -78,8 +81,21 @@ async function setUp(connection: Connection, administrator: string, hash: string
         [group, now],
       );
     }
+    await connection.run(
+      `${newState} WHERE EXISTS (FROM directory.users WHERE created = $1)
+      OR EXISTS (FROM directory.groups WHERE created = $1)`,
+      [now],
+    );
   });
   return !exists;
+}
+
+const newState = "UPDATE directory.state SET id = uuid()";
+
+async function stateOf(connection: Connection): Promise<string> {
+  const [state] = await connection.rows<{ id: string }>("SELECT id::VARCHAR AS id FROM directory.state");
+  if (state === undefined) throw new Error("the directory has no state");
+  return state.id;
 }
 
 async function findAccount(connection: Connection, name: string): Promise<Account | undefined> {
@@ -136,7 +152,8 @@ async function write(connection: Connection, signal: AbortSignal): Promise<void>
       WHERE ${which("create", "user")};
       INSERT INTO directory.groups BY NAME
       SELECT ${values}, ${now} AS created, ${now} AS modified
-      FROM desired d JOIN changes c USING (kind, name) WHERE ${which("create", "group")};`);
+      FROM desired d JOIN changes c USING (kind, name) WHERE ${which("create", "group")};
+      ${newState} WHERE EXISTS (FROM changes);`);
     signal.throwIfAborted();
   });
 }

@@ -28,6 +28,8 @@ export const directorySchema: Schema = {
      INSERT INTO rollcall.directory SELECT 0 WHERE NOT EXISTS (SELECT FROM rollcall.directory)`,
     // Says whether a commit whose answer was lost was written.
     `CREATE TABLE IF NOT EXISTS rollcall.directory_writes (id uuid PRIMARY KEY, written_at timestamptz NOT NULL DEFAULT now())`,
+    // A backup that is restored counts on from an earlier revision.
+    `ALTER TABLE rollcall.directory ADD COLUMN IF NOT EXISTS state uuid NOT NULL DEFAULT gen_random_uuid()`,
   ],
 };
 
@@ -98,6 +100,14 @@ export async function openPostgresStore(postgres: Postgres, folder: string): Pro
         [name],
       );
       return new Set(rows.map((row) => row.name));
+    },
+    state: async () => {
+      // The revision, too: processes of an earlier release count up nothing else.
+      const [found] = await postgres.rows<{ state: string }>(
+        "SELECT revision || '-' || state AS state FROM rollcall.directory",
+      );
+      if (found === undefined) throw new Error("the directory has no state");
+      return found.state;
     },
     inTurn: async (work, signal) => {
       let begun: ReturnType<typeof work> | undefined;
@@ -177,7 +187,7 @@ async function setUp(
 }
 
 async function countUp(transaction: Transaction): Promise<void> {
-  await transaction.run("UPDATE rollcall.directory SET revision = revision + 1");
+  await transaction.run("UPDATE rollcall.directory SET revision = revision + 1, state = gen_random_uuid()");
 }
 
 /** What to write, from DuckDB: each change as three columns of JSON. */

@@ -44,6 +44,8 @@ export interface DirectoryStore {
   nameOf(id: string): Promise<string | undefined>;
   /** The names of all groups the user is in, directly or through groups (0.6). Cycle-safe. */
   effectiveGroups(name: string): Promise<ReadonlySet<string>>;
+  /** A value that is another one after every change of what `user/list` answers, and never comes back. */
+  state(): Promise<string>;
   /** Runs what will write, after everybody else who asked before (B.8). Reading needs no turn. */
   inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result>;
   /**

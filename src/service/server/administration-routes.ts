@@ -54,6 +54,10 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
     url: root + userList.path,
     handler: async (request, reply) => {
       await callers.require(request, "administration");
+      // First: what is changed meanwhile is in the list then, and has another tag. Weak, for the list may be compressed.
+      const tag = `W/"${await directory.state()}"`;
+      reply.header("etag", tag);
+      if (isNamed(tag, request.headers["if-none-match"])) return reply.code(304).send();
       return reply.type(json).send(await directory.list());
     },
   });
@@ -75,4 +79,10 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       return reply;
     },
   });
+}
+
+/** Whether a header `If-None-Match` names an entity tag (RFC 9110, 13.1.2). */
+function isNamed(tag: string, header = ""): boolean {
+  const named = header.split(",").map((each) => each.trim());
+  return named.includes("*") || named.some((each) => tag === each || tag === `W/${each}`);
 }

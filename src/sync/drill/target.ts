@@ -50,7 +50,10 @@ export function openRehearsalTarget(
 
   return {
     name,
-    list: (destination) => copyFile(lists ?? state, destination),
+    list: async (destination) => {
+      await copyFile(lists ?? state, destination);
+      return undefined;
+    },
     sync,
     check: async () => [],
     close: async () => {},

@@ -91,13 +91,14 @@ export function readOnce(
 /** The target, listed once: later lists are copies of the first. */
 function listedOnce(target: Target, workbench: Workbench): Target {
   const file = workbench.file("listed.json");
-  let listed: Promise<void> | undefined;
+  let listed: Promise<string | undefined> | undefined;
   return {
     ...target,
     list: async (destination, signal) => {
       listed ??= target.list(file, signal);
-      await listed;
+      const tag = await listed;
       await copyFile(file, destination);
+      return tag;
     },
   };
 }

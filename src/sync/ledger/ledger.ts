@@ -22,13 +22,16 @@ export interface Ledger {
   readonly history: History;
   /** The last run of the sync that was settled. */
   readonly settled?: string;
+  /** What the last settled run kept for the next one, as it was given to `settle`. */
+  readonly kept?: string | undefined;
   /** Adds, before anything is applied, what the run is about to own. */
   claim(): Promise<void>;
   /**
    * Writes, after the target was verified, what the sync owns now, and what the run adds to the history: in one
    * transaction, once for each run.
+   * @param addition.keep a text for the next run; absent: there is none
    */
-  settle(addition: Addition & { readonly run?: string }): Promise<void>;
+  settle(addition: Addition & { readonly run?: string; readonly keep?: string | undefined }): Promise<void>;
   /** Releases the lock. */
   close(): Promise<void>;
 }
@@ -83,6 +86,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   await attach(connection, file, options);
   let history = noHistory;
   let settled: string | undefined;
+  let kept: string | undefined;
   try {
     if (mode === "write") {
       await connection.run(`CREATE TABLE IF NOT EXISTS owned.principal (sync VARCHAR NOT NULL, ${columns})`);
@@ -91,6 +95,9 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
       await connection.run("CREATE TABLE IF NOT EXISTS owned.settled (sync VARCHAR NOT NULL, run VARCHAR NOT NULL)");
       const [last] = await connection.rows<{ run: string }>(`SELECT run FROM owned.settled WHERE sync = ${sync}`);
       settled = last?.run;
+      await connection.run("CREATE TABLE IF NOT EXISTS owned.kept (sync VARCHAR NOT NULL, content VARCHAR NOT NULL)");
+      const [found] = await connection.rows<{ content: string }>(`SELECT content FROM owned.kept WHERE sync = ${sync}`);
+      kept = found?.content;
     }
     await connection.run(
       `INSERT INTO ledger SELECT kind, name, source, source_id FROM owned.principal WHERE sync = ${sync}`,
@@ -112,8 +119,10 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
   return {
     history,
     settled,
+    kept,
     claim: async () => {
       await connection.run(`
+        DELETE FROM owned.kept WHERE sync = ${sync};
         INSERT INTO owned.principal
         SELECT ${sync}, s.* FROM (${origins}) s ANTI JOIN ledger USING (kind, name) SEMI JOIN managed USING (kind, name);
         INSERT INTO owned.by_hand SELECT ${sync}, k.* FROM kept_by_hand k ANTI JOIN by_hand USING (kind, name, grp)`);
@@ -121,7 +130,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
       await syncFolder(folder);
       await share();
     },
-    settle: async ({ run, ...addition }) => {
+    settle: async ({ run, keep, ...addition }) => {
       await connection.transaction(async () => {
         // Rows that stay are not written again: most runs change little or nothing.
         await connection.run(`
@@ -147,6 +156,8 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
         await addHistory(connection, options.sync, addition);
         await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
         if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
+        await connection.run(`DELETE FROM owned.kept WHERE sync = ${sync}`);
+        if (keep !== undefined) await connection.run(`INSERT INTO owned.kept VALUES (${sync}, ${literal(keep)})`);
       });
       await share();
     },

@@ -58,6 +58,8 @@ export interface Desired {
   readonly unchangedSince?: Date | undefined;
   /** What the sources counted. */
   readonly counts: readonly SourceCounts[];
+  /** The entity tag of the target's list; undefined where it gives none. */
+  readonly tag: string | undefined;
   /** Stores what was read, once it is known to be whole. */
   storeRead(): Promise<void>;
 }
@@ -70,9 +72,10 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
   // Names that are taken in the target are not given.
   const isListedFirst = Object.keys(sync.rules.namings).length > 0;
+  let tag: string | undefined;
   if (isListedFirst) {
     progress?.("list");
-    await listTarget(sync.target, workbench, "actual", signal);
+    tag = await listTarget(sync.target, workbench, "actual", signal);
   }
   progress?.("read");
   const reading =
@@ -94,7 +97,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   }
   if (listing !== undefined) {
     progress?.("list");
-    await listing.done;
+    tag = await listing.done;
   }
   await useThreads(workbench.connection);
   progress?.("plan");
@@ -115,6 +118,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     byHand: { kept: await keptByHand(connection), undecided },
     unchangedSince: known?.since,
     counts: known?.counts ?? counts,
+    tag,
     storeRead: async () => {
       if (reads?.write === true && known === undefined) await reading?.store(assembly, counts);
     },
@@ -140,17 +144,17 @@ function listBeside(
   target: Target,
   workbench: Workbench,
   signal: AbortSignal,
-): { readonly done: Promise<void>; stop(): Promise<void> } {
+): { readonly done: Promise<string | undefined>; stop(): Promise<void> } {
   const stopping = new AbortController();
   const either = AbortSignal.any([signal, stopping.signal]);
-  const list = async (): Promise<void> => {
+  const list = async (): Promise<string | undefined> => {
     const connection = await workbench.connect();
     const interrupt = (): void => {
       connection.interrupt();
     };
     either.addEventListener("abort", interrupt);
     try {
-      await listTarget(target, { ...workbench, connection }, "actual", either);
+      return await listTarget(target, { ...workbench, connection }, "actual", either);
     } finally {
       either.removeEventListener("abort", interrupt);
       connection.close();
@@ -167,16 +171,17 @@ function listBeside(
   };
 }
 
-/** Lists the target into a table. */
+/** Lists the target into a table. @returns the list's entity tag; undefined where the target gives none */
 export async function listTarget(
   target: Target,
   workbench: Workbench,
   table: "actual" | "arrived",
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | undefined> {
   const file = workbench.file(`${table}.json`);
-  await target.list(file, signal);
+  const tag = await target.list(file, signal);
   await readPrincipals(workbench.connection, file, table);
+  return tag;
 }
 
 /**

@@ -78,7 +78,10 @@ export async function beginReading(
 }
 
 /** The version of every source; undefined when one cannot report it. An error will show when it is read. */
-async function versionsOf({ sources }: Sync, context: ReadContext): Promise<Record<string, string> | undefined> {
+export async function versionsOf(
+  { sources }: Pick<Sync, "sources">,
+  context: ReadContext,
+): Promise<Record<string, string> | undefined> {
   const versions: Record<string, string> = {};
   for (const { name, source } of sources) {
     try {

@@ -40,6 +40,8 @@ export interface Planned extends ExpectedPlan {
   readonly quarantined?: number | undefined;
   /** What was found in each source. Absent for a stored plan. */
   readonly sources?: readonly SourceRead[] | undefined;
+  /** The entity tag of the target's list. Absent for a stored plan, and where the target gives none. */
+  readonly tag?: string | undefined;
 }
 
 /**
@@ -131,6 +133,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
     sources: sourceReads(sync, desired, scope),
+    tag: desired.tag,
   };
 };
 

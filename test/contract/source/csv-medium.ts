@@ -44,6 +44,7 @@ export function csvMedium(
     module: new URL("../../../connectors/csv/index.ts", import.meta.url).href,
     attributes: format.attributes,
     faults,
+    versions: true,
     large,
     async provision(company) {
       const folder = await realpath(await mkdtemp(join(tmpdir(), "rollcall-csv-")));

@@ -129,6 +129,7 @@ export function scimFilesMedium(
     module,
     attributes,
     faults,
+    versions: true,
     large,
     describes: format.describes,
     async provision(company) {

@@ -33,6 +33,25 @@ test("a list is logged in for, asked for and written to the file", async () => {
   expect(asked?.headers).toMatchObject({ cookie: "JSESSIONID=s3ss10n", accept: "application/json" });
 });
 
+test("a list comes with its entity tag, and whether it is still that one is asked without reading it", async () => {
+  const { serve, client, destination } = await bench();
+  const tagged = answer(200, list, { etag: 'W/"one"' });
+  const server = await serve({ "user/list": [tagged, answer(304), tagged, answer(200, list), answer(403)] });
+  const opened = client(server.url);
+  expect(await opened.list(destination, soon())).toBe('W/"one"');
+  expect(await opened.isStill('W/"one"', soon())).toBe(true);
+  expect(await opened.isStill('W/"other"', soon())).toBe(false);
+  expect(await opened.list(destination, soon())).toBeUndefined();
+  await expect(opened.isStill('W/"one"', soon())).rejects.toThrow(RefusedError);
+  expect(server.to("user/list").map(({ headers }) => headers["if-none-match"])).toEqual([
+    undefined,
+    'W/"one"',
+    'W/"other"',
+    undefined,
+    'W/"one"',
+  ]);
+});
+
 test("a list is replaced only by a complete one", async () => {
   const { serve, client, destination, answer: written } = await bench();
   const server = await serve({

@@ -117,6 +117,32 @@ test("B.9 the answer is JSON, and the same for every query parameter", async () 
   expect(JSON.parse(answer.text)).toEqual(await it.list());
 });
 
+test("B.9 its entity tag is another one after every change, and who names it gets 304 and no list", async () => {
+  const ask = (tags?: string): ReturnType<typeof call> =>
+    call(`${it.service.url}/tspublic/v1/user/list`, {
+      session: it.session,
+      headers: tags === undefined ? {} : { "if-none-match": tags },
+    });
+  await it.apply([user("ada")]);
+  const { headers } = await ask();
+  const tag = String(headers["etag"]);
+  expect(tag).toMatch(/^W\/"[\w-]+"$/);
+  for (const tags of [tag, tag.slice(2), `"another", ${tag}`, "*"]) {
+    const same = await ask(tags);
+    expect([same.status, same.text, same.headers["etag"]]).toEqual([304, "", tag]);
+  }
+  for (const tags of ['"another"', `${tag.slice(0, -1)}0"`]) expect((await ask(tags)).status).toBe(200);
+  await it.apply([user("ada")]);
+  expect((await ask(tag)).status).toBe(304);
+  await it.apply([{ ...user("ada"), displayName: "Countess" }]);
+  const changed = await ask(tag);
+  expect([changed.status, changed.headers["etag"] === tag]).toEqual([200, false]);
+  expect(JSON.parse(changed.text)).toEqual(await it.list());
+  expect((await call(`${it.service.url}/tspublic/v1/user/list`, { headers: { "if-none-match": tag } })).status).toBe(
+    401,
+  );
+});
+
 test("B.7 no answer has a password or its hash", async () => {
   await it.apply([user("ada")]);
   const { text } = await call(`${it.service.url}/tspublic/v1/user/list`, { session: it.session });

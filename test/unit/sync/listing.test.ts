@@ -20,11 +20,11 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 /** What a target with these principals lists. */
 async function withListing(principals: readonly Principal[], work: (listing: Listing) => Promise<void>): Promise<void> {
   const target: Pick<Target, "list" | "close"> = {
-    list: async (file) =>
-      writeFile(
-        file,
-        JSON.stringify(principals.map(({ kind, ...rest }) => ({ ...rest, principalTypeEnum: principalTypes[kind] }))),
-      ),
+    list: async (file) => {
+      const list = principals.map(({ kind, ...rest }) => ({ ...rest, principalTypeEnum: principalTypes[kind] }));
+      await writeFile(file, JSON.stringify(list));
+      return undefined;
+    },
     close: async () => {},
   };
   const listings = createListings({

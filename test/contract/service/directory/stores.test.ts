@@ -118,6 +118,28 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     for (const { created } of await listed()) expect(Math.abs(created - before)).toBeLessThan(60_000);
   });
 
+  test("its state is another one after every change of the list, and only then", async () => {
+    const states = [await directory.state()];
+    const change = async (change: () => Promise<unknown>, isOther: boolean): Promise<void> => {
+      await change();
+      const state = await directory.state();
+      expect(state === states.at(-1)).toBe(!isOther);
+      expect(states.includes(state)).toBe(!isOther);
+      if (isOther) states.push(state);
+    };
+    const ada = user("ada");
+    await change(() => sync([ada]), true);
+    await change(() => sync([ada]), false);
+    await change(() => sync([ada, user("grace")], { apply: false }), false);
+    await change(() => sync([{ ...ada, displayName: "Countess" }]), true);
+    await change(() => sync([ada]), true);
+    await change(() => sync([]), true);
+    await change(() => sync([{ name: 1 }]).catch(() => undefined), false);
+    const another = await openAnother("another password");
+    expect(await another.state()).toBe(states.at(-1));
+    await another.close();
+  });
+
   test("0.7 a later start changes the administrator's password and nothing else", async () => {
     const [before] = [await directory.account("admin")];
     const all = await listed();

@@ -1,0 +1,123 @@
+import { appendFile, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import { exists } from "#files/disk.ts";
+import { compileRules } from "#principals/compile.ts";
+import { hasReadAll } from "#sync/record.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { Sync } from "#sync/sync.ts";
+import { byHand, coordinated, directoryOf } from "./coordinated.ts";
+import type { Coordinated } from "./coordinated.ts";
+import { useStaff } from "./staff.ts";
+
+// A run with nothing new in its sources and its target reads neither.
+const staff = useStaff();
+const { people, folder, service } = staff;
+const file = (): string => join(folder(), "people.csv");
+
+let runs: Coordinated;
+let rest: Partial<Sync>;
+const fresh = { digest: "as configured" };
+
+beforeEach(async () => {
+  rest = fresh;
+  await people("ada", "grace");
+  runs = await coordinated(staff, { approval: "automatic" }, () => rest);
+  await runs.run();
+});
+
+/** Whether the next run reads the source, and how it ends. */
+async function next(): Promise<string> {
+  const run = await runs.run();
+  const hasRead = run.sources?.every(({ unchangedSince }) => unchangedSince === undefined);
+  return `${hasRead === true ? "reads" : "reads nothing"}: ${run.state}`;
+}
+
+test("it says since when, and what the last one said; whatever is new is read", async () => {
+  expect(await next()).toBe("reads: no change");
+  const looked = await runs.run();
+  expect(looked).toMatchObject({
+    state: "no change",
+    sources: [{ users: 2 }],
+    counts: { users: { before: 3, after: 3 } },
+  });
+  expect(looked.notes).toEqual([
+    expect.stringMatching(/^nothing is new in the sources and the target since .*: they were not read again$/),
+  ]);
+  expect(looked.stages.map(({ stage }) => stage)).toEqual(["read"]);
+  expect((await runs.run()).notes).toEqual(looked.notes);
+
+  // The same bytes at another time.
+  await utimes(file(), 1, 1);
+  expect(await next()).toBe("reads nothing: no change");
+
+  // Somebody changes the target.
+  await byHand(service().url, { name: "ada", displayName: "Countess", principalTypeEnum: "LOCAL_USER" });
+  expect(await next()).toBe("reads: applied");
+  expect(await directoryOf(service().url)).not.toContain("Countess");
+  expect(await next()).toBe("reads: no change");
+  expect(await next()).toBe("reads nothing: no change");
+
+  // Somebody changes the target, and back.
+  await staff.create("local");
+  await byHand(service().url, { name: "local", displayName: "other", principalTypeEnum: "LOCAL_USER" });
+  expect(await next()).toBe("reads: no change");
+  expect(await next()).toBe("reads nothing: no change");
+
+  // The source.
+  await appendFile(file(), "edith\n");
+  expect(await next()).toBe("reads: applied");
+  expect(await next()).toBe("reads: no change");
+  expect(await next()).toBe("reads nothing: no change");
+
+  // What the sync is configured to do.
+  rest = { ...fresh, limits: { sources: {}, floor: 10, action: "hold", deletes: { percent: 20, per: "run" } } };
+  expect(await next()).toBe("reads: no change");
+  expect(await next()).toBe("reads nothing: no change");
+
+  // A day later, whatever they say.
+  runs.ahead(86_400_001);
+  expect(await next()).toBe("reads: no change");
+  expect(await next()).toBe("reads nothing: no change");
+});
+
+test("a file that is gone fails the run, and what comes back after that is read", async () => {
+  expect(await next()).toBe("reads: no change");
+  await writeFile(file(), "");
+  expect((await runs.run()).error?.message).toContain("people.csv is empty");
+  await people("ada", "grace");
+  expect(await next()).toBe("reads nothing: no change");
+});
+
+test.each<[string, () => Partial<Sync>]>([
+  ["somebody leaves later", () => ({ ...fresh, departures: { ...staff.syncOf().departures, after: 86_400_000 } })],
+  [
+    "rules ask for the time",
+    () => ({
+      ...fresh,
+      rules: compileRules({ users: { name: "entry.login", displayName: "string(now().getFullYear())" } }),
+    }),
+  ],
+  ["nothing identifies its configuration", () => ({ digest: undefined })],
+  ["the target cannot say", () => ({ ...fresh, target: { ...staff.syncOf().target, isStill: undefined } })],
+])("it reads where %s", async (_, change) => {
+  rest = change();
+  await people("ada");
+  await runs.run();
+  await runs.run();
+  expect(await next()).toBe("reads: no change");
+});
+
+test("what was in doubt at the last read, and its warnings, are still there", async () => {
+  await writeFile(file(), "login\nada\nada\ngrace");
+  const read = await runs.run();
+  expect(read).toMatchObject({ state: "no change", quarantined: 2 });
+  const looked = await runs.run();
+  expect(looked).toMatchObject({ state: "no change", quarantined: 2 });
+  const news = expect.stringMatching(/^nothing is new/);
+  const warning = expect.stringContaining("the last row has no line end");
+  expect(looked.notes).toEqual([...read.notes.slice(0, -1), news, warning]);
+  const stored = ({ id }: RunRecord): Promise<boolean> =>
+    exists(join(folder(), "daemon", "runs", id, "quarantined.parquet"));
+  expect([await stored(read), await stored(looked), hasReadAll(looked)]).toEqual([true, false, false]);
+});
