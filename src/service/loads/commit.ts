@@ -54,7 +54,7 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
     maxErrors: maxErrorsOf(parameters),
     badRecords,
   };
-  const writing = (parsed: Parsed): Writing => ({ empty, load: job.id, claim: claimOf(job, parsed) });
+  const writing = (parsed: () => Promise<Parsed>): Writing => ({ empty, load: job.id, claim: claimOf(job, parsed) });
   const stage = await engine.openStage();
   try {
     const direct = await loadDirectly(stage, engine, table, input, writing, signal);
@@ -63,7 +63,12 @@ async function loadOnce(job: LoadJob, engine: Engine, signal: AbortSignal): Prom
     signal.throwIfAborted();
     if (parsed.rejected > tolerated) return failed(tooMany(parsed, tolerated), parsed);
     try {
-      await engine.write(stage, table, writing(parsed), signal);
+      await engine.write(
+        stage,
+        table,
+        writing(async () => parsed),
+        signal,
+      );
     } catch (error) {
       // The rows contradict the table or each other: the whole input was examined all the same (A.10).
       if (error instanceof InputError) return failed(error.message, parsed);
@@ -84,23 +89,27 @@ async function loadDirectly(
   engine: Engine,
   table: Table,
   input: LoadInput,
-  writing: (parsed: Parsed) => Writing,
+  writing: (parsed: () => Promise<Parsed>) => Writing,
   signal: AbortSignal,
 ): Promise<Parsed | undefined> {
   if (table.primaryKey.length > 0) return undefined;
   try {
-    const parsed = await readDirectly(stage, input, signal);
-    if (parsed !== undefined) await engine.write(stage, table, { ...writing(parsed), rows: parsed.accepted }, signal);
-    return parsed;
+    return await readDirectly(stage, input, signal, async (parsed, until) => {
+      const rows = async (): Promise<number> => (await parsed()).accepted;
+      await engine.write(stage, table, { ...writing(parsed), rows }, until);
+    });
   } catch {
     signal.throwIfAborted();
     return undefined;
   }
 }
 
-function claimOf({ node }: LoadJob, { accepted, rejected, errors }: Parsed): Writing["claim"] {
-  const written: WrittenLoad = { rowsWritten: accepted, ignoredRows: rejected, errors };
-  return node === undefined ? undefined : { node, written: JSON.stringify(written) };
+function claimOf({ node }: LoadJob, parsed: () => Promise<Parsed>): Writing["claim"] {
+  const written = async (): Promise<string> => {
+    const { accepted, rejected, errors } = await parsed();
+    return JSON.stringify({ rowsWritten: accepted, ignoredRows: rejected, errors } satisfies WrittenLoad);
+  };
+  return node === undefined ? undefined : { node, written };
 }
 
 function loaded(parsed: Parsed): Outcome {

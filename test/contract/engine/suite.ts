@@ -59,7 +59,8 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
     ): Promise<void> => {
       const stage = await stageOf(engine, rows);
       loads += 1;
-      const writing = { empty: options.empty ?? false, load: options.load ?? `load ${loads}`, rows: options.rows };
+      const { rows: expected, empty = false, load: name = `load ${loads}` } = options;
+      const writing = { empty, load: name, rows: expected === undefined ? undefined : async () => expected };
       try {
         await engine.write(stage, await tableOf(table), writing, options.signal ?? never);
       } finally {

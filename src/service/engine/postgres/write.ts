@@ -82,7 +82,8 @@ async function writeOnce(
       await pipeline(copyOf(result, columns), copy, { signal });
       return copy.rowCount;
     });
-    if (rows !== undefined && copied !== rows) throw new Error(`${copied} rows instead of ${rows}`);
+    const expected = await rows?.();
+    if (expected !== undefined && copied !== expected) throw new Error(`${copied} rows instead of ${expected}`);
     if (isUpsert) await transaction.run(upsert(target, list, table));
     await transaction.rows("INSERT INTO rollcall.loads (load) VALUES ($1)", [load]);
     await raiseRevision(transaction, part);
@@ -111,7 +112,7 @@ async function markWritten(
   const marked = await transaction.count("UPDATE rollcall.cycles SET written = $3 WHERE id = $1 AND node = $2", [
     load,
     node,
-    written,
+    await written(),
   ]);
   if (marked === 0) throw new RefusedError("this node was away for too long, and the load counts as lost");
 }

@@ -7,48 +7,75 @@ import type { LoadInput, Parsed } from "#service/loads/parse.ts";
 import { blocks, findSections } from "#service/loads/sections.ts";
 import type { Section } from "#service/loads/sections.ts";
 import { numericFormat } from "#service/loads/strptime.ts";
-import {
-  createRowScan,
-  days,
-  digits,
-  empties,
-  joined,
-  marks,
-  minus,
-  moments,
-  point,
-  shapeless,
-  spaces,
-} from "./row-scan.ts";
+import { createRowScan, days, digits, empties, marks, minus, moments, point, shapeless, spaces } from "./row-scan.ts";
 import type { RegularRows } from "./row-scan.ts";
 
 /**
  * The fast path: makes `accepted` a view over DuckDB's own CSV reader, so that rows are read, converted and written in
- * one pass. It is taken only for input that the reader is known to treat as `parse` does. The view fails on a row that
- * would be rejected; then `parse` says what is wrong. Rows are not numbered, which a table with a primary key needs.
- * @returns what becomes of the rows unless the view fails; undefined when the input has to be parsed
+ * one pass. It is taken only for input that the reader is known to treat as `parse` does. How columns are read follows from
+ * the first bytes; the rest is looked at while DuckDB reads, and what was written is dropped if that was wrong. The view
+ * fails on a row that would be rejected; then `parse` says what is wrong. Rows are not numbered, which a table with a
+ * primary key needs.
+ * @param write writes the rows of `accepted` in a transaction, which it commits only once it has the outcome, and only if
+ * there are as many
+ * @returns what became of the rows; undefined when nothing was written and the input has to be parsed
  * @throws {InputError} for an unsupported format of dates and times; the signal's reason
  */
 export async function readDirectly(
   { connection }: Stage,
   { chunks, format, columns }: LoadInput,
   signal: AbortSignal,
+  write: (outcome: () => Promise<Parsed>, signal: AbortSignal) => Promise<void>,
 ): Promise<Parsed | undefined> {
   if (!isPlain(format, columns.length)) return undefined;
   const names = columns.map(({ name }) => name);
   const sections = await findSections(chunks, format, names, signal);
-  let all: RegularRows | undefined = { count: 0, kinds: new Uint16Array(columns.length) };
-  for (const section of sections) {
-    if (!section.isPlain) return undefined;
-    all = joined(all, await regularRows(section, format, columns.length, signal));
-    if (all === undefined) return undefined;
+  if (!sections.every((section) => section.isPlain)) return undefined;
+  const begun = Promise.withResolvers<RegularRows>();
+  const looking = regularRows(sections, format, columns.length, signal, begun.resolve);
+  try {
+    let rows = await Promise.race([looking, begun.promise]);
+    while (rows !== undefined && rows.count > 0) {
+      const selected = selectsOf(columns, rows, sections, format);
+      const outcome = async (): Promise<Parsed> => {
+        const all = await looking;
+        if (all === undefined || selectsOf(columns, all, sections, format) !== selected) throw new Error(unforeseen);
+        return { accepted: all.count, rejected: 0, errors: [] };
+      };
+      const wrong = new AbortController();
+      outcome().catch((error: unknown) => {
+        wrong.abort(error);
+      });
+      await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selected}`);
+      try {
+        await write(outcome, AbortSignal.any([signal, wrong.signal]));
+        return await outcome();
+      } catch {
+        signal.throwIfAborted();
+        const all = await looking;
+        // Rows that do not go in as they should be read are for `parse`.
+        if (all === undefined || selectsOf(columns, all, sections, format) === selected) return undefined;
+        rows = all;
+      }
+    }
+    return undefined;
+  } finally {
+    await looking.catch(() => undefined);
   }
-  if (all.count === 0) return undefined;
-  const { kinds } = all;
+}
+
+const unforeseen = "the rows are not like the first of them";
+
+function selectsOf(
+  columns: readonly Column[],
+  { kinds }: RegularRows,
+  sections: readonly Section[],
+  format: LoadFormat,
+): string {
   const readings = columns.map((column, i) => readingOf(column, `f${String(i)}`, kinds[i] ?? 0, format));
-  const selects = groups(sections).map((group) => selectOf(columns, readings, group, format));
-  await connection.run(`CREATE OR REPLACE TEMP VIEW accepted AS ${selects.join(" UNION ALL ")}`);
-  return { accepted: all.count, rejected: 0, errors: [] };
+  return groups(sections)
+    .map((group) => selectOf(columns, readings, group, format))
+    .join(" UNION ALL ");
 }
 
 /** How DuckDB's CSV reader reads a column, and how its value is made of that. */
@@ -178,22 +205,34 @@ export function isPlain(format: LoadFormat, width: number): boolean {
   );
 }
 
+/** After so many bytes it is guessed what the others are like. */
+const guessedAfter = 4 * 2 ** 20;
+
 /**
- * The rows of a section; undefined when one of them is not regular.
+ * The rows of sections; undefined when one of them is not regular.
+ * @param begun is called with the first rows, if there are many more
  * @throws the signal's reason
  */
 export async function regularRows(
-  section: Section,
+  sections: readonly Section[],
   format: LoadFormat,
   width: number,
   signal: AbortSignal,
+  begun: (rows: RegularRows) => void = () => undefined,
 ): Promise<RegularRows | undefined> {
-  const rows = createRowScan(format, width);
-  for await (const block of blocks(section.path, section.from, signal)) {
-    rows.take(block);
-    if (!rows.isRegular) break;
+  const scan = createRowScan(format, width);
+  let looked = 0;
+  for (const { path, from } of sections) {
+    for await (const block of blocks(path, from, signal)) {
+      scan.take(block);
+      if (!scan.isRegular) return undefined;
+      looked += block.length;
+      if (looked >= guessedAfter && looked - block.length < guessedAfter) begun(scan.rows());
+    }
+    scan.end();
+    if (!scan.isRegular) return undefined;
   }
-  return rows.end();
+  return scan.rows();
 }
 
 /**

@@ -47,19 +47,15 @@ export interface RegularRows {
   readonly kinds: Uint16Array;
 }
 
-/** Both together, if both are regular. */
-export function joined(one: RegularRows | undefined, other: RegularRows | undefined): RegularRows | undefined {
-  if (one === undefined || other === undefined) return undefined;
-  return { count: one.count + other.count, kinds: one.kinds.map((kind, i) => kind | (other.kinds[i] ?? 0)) };
-}
-
 /** Checks whether all rows are regular, and of what kinds of bytes their fields are made. */
 interface RowScan {
   take(bytes: Uint8Array): void;
+  /** The next bytes begin a row. */
+  end(): void;
   /** Whether all rows were regular so far. */
   readonly isRegular: boolean;
-  /** The rows since the last call. The next bytes begin a row. */
-  end(): RegularRows | undefined;
+  /** The rows so far. */
+  rows(): RegularRows;
 }
 
 /** A scan of whole rows, without header and byte order mark. */
@@ -69,7 +65,7 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
   const nullText = Buffer.from(format.nullValue);
   const kindOf = kindsOf(separator, mark);
   /** One more than columns, for extra fields. */
-  let kinds = new Uint16Array(width + 1);
+  const kinds = new Uint16Array(width + 1);
   let state = atField;
   let fields = 1;
   let count = 0;
@@ -185,25 +181,21 @@ export function createRowScan(format: LoadFormat, width: number): RowScan {
       isRegular = scan(bytes);
       remember(bytes);
     },
-    get isRegular() {
-      return isRegular;
-    },
     end: () => {
       // The last row may end without a newline.
       if (isRegular && (fields > 1 || state !== atField)) {
         isRegular = state !== inQuotes && scan(Uint8Array.of(newline));
       }
-      const found = isRegular ? { count, kinds: kinds.slice(0, width) } : undefined;
-      kinds = new Uint16Array(width + 1);
       state = atField;
       fields = 1;
-      count = 0;
       kind = 0;
       begun = 0;
       before = Buffer.alloc(0);
-      isRegular = true;
-      return found;
     },
+    get isRegular() {
+      return isRegular;
+    },
+    rows: () => ({ count, kinds: kinds.slice(0, width) }),
   };
 }
 

@@ -130,13 +130,14 @@ export function useParsing(): {
 /** The rows as they are read in one pass; undefined where they cannot be. */
 async function readOnce(connection: Connection, input: LoadInput): Promise<(string | null)[][] | undefined> {
   const stage = { connection, close: async () => undefined };
-  const parsed = await readDirectly(stage, input, new AbortController().signal);
-  if (parsed === undefined) return undefined;
   const values = input.columns.map(({ name }) => `CAST("${name}" AS VARCHAR)`).join(", ");
   const nulls = input.columns.filter(({ nullable }) => !nullable).map(({ name }) => `"${name}" IS NULL`);
   const select = `SELECT [${values}] AS row, ${["false", ...nulls].join(" OR ")} AS refused FROM accepted`;
-  const rows = await connection.rows<{ row: (string | null)[]; refused: boolean }>(select).catch(() => undefined);
-  // The table itself refuses nulls, and as many rows as were not expected.
-  if (rows?.length !== parsed.accepted || rows.some(({ refused }) => refused)) return undefined;
-  return rows.map(({ row }) => row);
+  let rows: { row: (string | null)[]; refused: boolean }[] = [];
+  const parsed = await readDirectly(stage, input, new AbortController().signal, async (outcome) => {
+    rows = await connection.rows(select);
+    // The table itself refuses nulls, and as many rows as were not expected.
+    if (rows.length !== (await outcome()).accepted || rows.some(({ refused }) => refused)) throw new Error("refused");
+  });
+  return parsed === undefined ? undefined : rows.map(({ row }) => row);
 }

@@ -27,7 +27,7 @@ async function both(chunk: Uint8Array, options: Partial<LoadFormat>): Promise<[r
   await rm(`${path}.rows`);
   const rows =
     isPlain(format, names.length) && section.isPlain
-      ? await regularRows(section, format, names.length, signal)
+      ? await regularRows([section], format, names.length, signal)
       : undefined;
   if (rows === undefined) return [undefined, exact];
   expect(rows.count).toBe(exact.length);
