@@ -92,9 +92,10 @@ function range(name: string, path: string, begin: number, end: number): FileData
         throw unreadable(name, error);
       });
       try {
-        for (let at = begin; at < end;) {
-          // A new buffer each time: one is sent while the next is read.
-          const block = Buffer.allocUnsafeSlow(Math.min(blockSize, end - at));
+        // In turn: one is sent while the next is read. New ones would cost a garbage collection for every 64 MiB.
+        const size = Math.min(blockSize, end - begin);
+        let [block, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)];
+        for (let at = begin; at < end; [block, other] = [other, block]) {
           const length = await readAt(file, name, block, at, end);
           if (length === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
           at += length;

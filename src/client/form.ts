@@ -68,6 +68,7 @@ async function multipart({ fields, file }: Form): Promise<RequestBody> {
 export interface FileData {
   /** Absent: unknown. */
   readonly length?: number | undefined;
+  /** A block is valid until the second one after it is asked for: by then it has been sent. */
   bytes(): AsyncIterable<Uint8Array>;
   readonly single?: boolean | undefined;
 }

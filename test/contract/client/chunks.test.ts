@@ -1,12 +1,17 @@
+import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { buffer } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { chunksOf } from "#client/chunks.ts";
 import type { LoadSource } from "#client/chunks.ts";
+import { createHttpClient, textOf } from "#http/client.ts";
 import { findSections } from "#service/loads/sections.ts";
 import { createSplitter } from "#service/loads/split.ts";
 import { formatOf } from "#service/loads/start-request.ts";
@@ -28,7 +33,10 @@ async function chunk(sources: readonly LoadSource[], parameters: LoadParameters,
   const paths: string[] = [];
   for await (const data of chunksOf(sources, { parameters, fileChunk: size, streamChunk: size, signal: never })) {
     const path = join(folder, `chunk${paths.length}`);
-    const bytes = await buffer(data.bytes());
+    const blocks: Buffer[] = [];
+    // Blocks are used again.
+    for await (const block of data.bytes()) blocks.push(Buffer.from(block));
+    const bytes = Buffer.concat(blocks);
     if (data.length !== undefined) expect(bytes.length).toBe(data.length);
     await writeFile(path, bytes);
     paths.push(path);
@@ -152,4 +160,35 @@ test("a stream whose row does not end is not held in memory: it goes on as one c
   for await (const bytes of first.value!.bytes()) length += bytes.length;
   expect(length).toBe(64 * 2 ** 20 + 20);
   expect(await next).toMatchObject({ done: true });
+});
+
+test("what is sent of a file is the file, however slowly it is read", async () => {
+  const parameters = loadParameters.parse({ target: { database: "d", table: "t" } });
+  const path = join(folder, "large");
+  const content = Buffer.concat(Array.from({ length: 9 }, (_, i) => Buffer.alloc(2 ** 20 - 7, `${i} row\n`)));
+  await writeFile(path, content);
+  const server = createServer((request, response) => {
+    void (async () => {
+      const pieces: Buffer[] = [];
+      for await (const piece of request) {
+        pieces.push(piece as Buffer);
+        if (pieces.length % 16 === 0) await delay(2);
+      }
+      response.end(createHash("sha256").update(Buffer.concat(pieces)).digest("hex"));
+    })();
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const http = createHttpClient({ owner: "target", proxy: false });
+  try {
+    const options = { parameters, fileChunk: 2 ** 30, streamChunk: 1, signal: never };
+    for await (const { length, bytes } of chunksOf([{ name: "large", path }], options)) {
+      const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      const body = { length, chunks: bytes };
+      const hash = await http.exchange({ url, method: "POST", body }, textOf, never);
+      expect(hash).toBe(createHash("sha256").update(content).digest("hex"));
+    }
+  } finally {
+    await http.close();
+    server.close();
+  }
 });

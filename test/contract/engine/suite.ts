@@ -207,6 +207,9 @@ export function engineSuite(name: string, open: OpenEngine, dialect: Dialect): v
         name: "InputError",
       });
       expect(await rowsOf("SELECT * FROM checked")).toEqual([[1]]);
+      // What is known of the rows only when they are written already.
+      await expect(load("checked", "SELECT unnest([2, 3]) AS a", { empty: true, rows: 3 })).rejects.toThrow("2 rows");
+      expect(await rowsOf("SELECT * FROM checked")).toEqual([[1]]);
       const early = AbortSignal.abort(new Error("cancelled"));
       await expect(load("people", "SELECT 1 AS id, 'x' AS name", { empty: true, signal: early })).rejects.toThrow(
         "cancelled",

@@ -122,3 +122,28 @@ describe("A.7 is read in one pass", () => {
     expect({ isDirect, rejected }).toEqual({ isDirect: false, rejected: 1 });
   });
 });
+
+describe("A.15 A.19 rows that are not like the first megabytes of them", () => {
+  const columns = ["a INTEGER", "b DATE", "c DOUBLE", "d VARCHAR"];
+  const format = { convertedToEpoch: false, dateFormat: "%Y-%m-%d" };
+  const text = "x".repeat(20_000);
+  const first = Array.from({ length: 240 }, (_, i) => `${i},2024-02-29,${i}.5,${text}\n`).join("");
+
+  test.each([
+    ["are like them", "7,2024-02-29,1.5,x\n", true, 0],
+    ["are empty and null", ",,,\n(null),(null),(null),(null)\n", true, 0],
+    ["are in quotes", '"8","2024-01-01","1","""y"""\n', true, 0],
+    ["have spaces, signs and exponents", " 9 , 2024-01-01,+1e3,y\n", true, 0],
+    ["have a fraction where there is none", "1.5,2024-02-29,1,y\n", false, 1],
+    ["are hexadecimal", "0x1f,2024-02-29,1,y\n", false, 1],
+    ["have another date", "1,20240229,1,y\n", false, 1],
+    ["have a day that is none", "1,2024-02-30,1,y\n", false, 1],
+    ["are too large", "1,2024-02-29,1e999,y\n", false, 1],
+    ["have a field less", "1,2024-02-29,1\n", false, 1],
+    ["have several lines", '1,2024-02-29,1,"a\nb"\n', false, 0],
+  ])("%s", async (_, odd, direct, bad) => {
+    const { isDirect, rejected, accepted } = await load(columns, format, `${first}${odd}`);
+    const count = odd.startsWith(",") ? 242 : 241 - bad;
+    expect({ isDirect, rejected, accepted }).toEqual({ isDirect: direct, rejected: bad, accepted: count });
+  });
+});
