@@ -66,9 +66,12 @@ async function write(context: FinishContext, run: RunRecord, others: readonly Ru
     { type: "run", run, recovered },
   ];
   // A run that is stopped with its process is no news.
-  await journal.put([...others, run], { sync: run.sync, change }, failed && isStopping() ? [] : events);
+  // Both in one write: once there are as many runs as are remembered, another one goes with each that ends.
+  await Promise.all([
+    journal.put([...others, run], { sync: run.sync, change }, failed && isStopping() ? [] : events),
+    journal.prune(now()),
+  ]);
   for (const event of events) emit(event);
-  await journal.prune(now());
   await removeUnneededPlans(context);
   return run;
 }
