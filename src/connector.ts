@@ -167,18 +167,21 @@ export function countValues(
   { lastCounts = {}, count }: Pick<ReadContext, "lastCounts" | "count">,
   optional: ReadonlySet<string> = new Set(),
 ): ValueCounts {
-  const counts = new Map(Array.from(names, (name) => [name, 0]));
+  const all = [...new Set(names)];
+  // For every record: a map from names would take longer than all else here.
+  const counts = new Float64Array(all.length);
   const title = (name: string): string => `${kind}s with ${name}`;
   const before = (name: string): number => (optional.has(name) ? 0 : (lastCounts[title(name)] ?? 0));
   return {
     before,
     add: (entry) => {
       if (entry.kind !== kind) return;
-      for (const [name, seen] of counts) if (Object.hasOwn(entry.attributes, name)) counts.set(name, seen + 1);
+      for (let index = 0; index < all.length; index++)
+        if (Object.hasOwn(entry.attributes, all[index] ?? "")) counts[index] = (counts[index] ?? 0) + 1;
     },
     end: () => {
-      for (const [name, seen] of counts) count?.(title(name), seen);
-      return [...counts].flatMap(([name, seen]) => (seen === 0 && before(name) >= fewValues ? [name] : []));
+      for (const [index, name] of all.entries()) count?.(title(name), counts[index] ?? 0);
+      return all.filter((name, index) => counts[index] === 0 && before(name) >= fewValues);
     },
   };
 }

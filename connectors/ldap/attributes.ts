@@ -180,26 +180,40 @@ function unique(names: readonly string[]): string[] {
 /** A schema has some hundreds of types; ranges add more, so the memory is emptied after this many. */
 const remembered = 5_000;
 
-/** Compares bytes rather than decoding them: every entry has the same few types. */
+/** Compares bytes rather than decoding them: every entry has the same few types, mostly in the same order. */
 function remembering(useOf: Selection["useOf"]): Selection["useAt"] {
   interface Known {
     readonly type: Buffer;
     readonly use: AttributeUse | undefined;
+    /** The one that came after it the last time. */
+    next?: Known;
   }
   const buckets = new Map<number, Known[]>();
   let count = 0;
-  return (bytes, from, to) => {
+  let last: Known | undefined;
+  const find = (bytes: Buffer, from: number, to: number): Known => {
     const hash = ((to - from) << 16) | ((bytes[from] ?? 0) << 8) | (bytes[to - 1] ?? 0);
-    let bucket = buckets.get(hash);
-    for (const known of bucket ?? []) if (isSame(known.type, bytes, from)) return known.use;
+    const bucket = buckets.get(hash);
+    for (const known of bucket ?? []) if (isSame(known.type, bytes, from)) return known;
     const known = { type: Buffer.from(bytes.subarray(from, to)), use: useOf(bytes.toString("utf8", from, to)) };
     count += 1;
-    if (count % remembered === 0) {
-      buckets.clear();
-      bucket = undefined;
+    if (count % remembered === 0) buckets.clear();
+    else if (bucket !== undefined) {
+      bucket.push(known);
+      return known;
     }
-    if (bucket === undefined) buckets.set(hash, [known]);
-    else bucket.push(known);
+    buckets.set(hash, [known]);
+    return known;
+  };
+  return (bytes, from, to) => {
+    const likely = last?.next;
+    if (likely !== undefined && likely.type.length === to - from && isSame(likely.type, bytes, from)) {
+      last = likely;
+      return likely.use;
+    }
+    const known = find(bytes, from, to);
+    if (last !== undefined) last.next = known;
+    last = known;
     return known.use;
   };
 }

@@ -77,6 +77,7 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
   let isConflict = selection.derived.conflict && hasConflictName(dn);
   let isSearch = false;
 
+  const decoding: Decoding = { bytes: message, textAt, dn, reader };
   const next = fieldsOf(cursor, selection);
   for (let field = next(); field !== undefined; field = next()) {
     const { use, at, end } = field;
@@ -85,7 +86,7 @@ export function recordOf(message: Buffer, reader: Reader): ParsedEntry {
       if (at < end) lists.push({ use, at, end });
       continue;
     }
-    const values = valuesOf(field, { bytes: message, textAt, dn, reader });
+    const values = valuesOf(field, decoding);
     const first = values[0];
     if (first === undefined) continue;
     for (const name of use.names) attributes[name] = values.length === 1 ? first : values;
@@ -197,8 +198,8 @@ export function* referencesIn(
 }
 
 /** Whether the values are members of a group. */
-export function isMembers(use: AttributeUse): boolean {
-  return use.roles.includes("member") || use.roles.includes("memberUid");
+export function isMembers({ roles }: AttributeUse): boolean {
+  return roles.length > 0 && (roles.includes("member") || roles.includes("memberUid"));
 }
 
 /** The reference in one value of a member attribute. */
@@ -255,15 +256,20 @@ interface Decoding {
 }
 
 /** The values that are not empty. */
-function valuesOf({ use, at, end }: ValueList, decoding: Decoding): string[] {
-  const values: string[] = [];
+function valuesOf({ use, at, end }: ValueList, decoding: Decoding): readonly string[] {
   const cursor: Cursor = { bytes: decoding.bytes, at };
+  let values: string[] | undefined;
   while (cursor.at < end) {
     const valueEnd = enter(cursor, tags.octets);
-    if (valueEnd > cursor.at) values.push(valueOf(cursor.at, valueEnd, use, decoding));
+    if (valueEnd > cursor.at) {
+      const value = valueOf(cursor.at, valueEnd, use, decoding);
+      // Most have one: an array that grows takes several times the memory.
+      if (values === undefined) values = [value];
+      else values.push(value);
+    }
     cursor.at = valueEnd;
   }
-  return values;
+  return values ?? [];
 }
 
 function valueOf(from: number, to: number, use: AttributeUse, { bytes, textAt, dn, reader }: Decoding): string {

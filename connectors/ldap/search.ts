@@ -42,6 +42,9 @@ export type Found = { readonly entries: readonly Buffer[] } | { readonly referen
 /** URLs of servers that each hold the same part. */
 export type Alternatives = readonly string[];
 
+/** Entries are handed on when there are so many bytes of them, or the page ends: a few at a time would cost more. */
+const atOnce = 64 * 1024;
+
 /** So many empty pages in a row mean that the server will never end. */
 const emptyPages = 100;
 
@@ -215,6 +218,7 @@ function requestPages(session: Session, query: Query): Pages {
         entries.push(cursor.bytes);
         bytes += cursor.bytes.length;
         connection.hold(cursor.bytes.length);
+        if (bytes < atOnce) return false;
       } else if (operation === tags.searchReference) {
         references.push(readTexts(cursor, tags.searchReference));
       } else if (operation === tags.searchDone) {

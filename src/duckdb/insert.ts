@@ -36,14 +36,22 @@ export async function openRows<Table extends string>(
   const open = {} as Record<Table, Pending>;
   for (const table of names) {
     const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
-    const columns = types.map((type, index) => `unnest(from_json(c${index}, '["${type}"]'))`);
+    open[table] = { types, columns: types.map(() => []), statements: new Map() };
+  }
+  const statementFor = async (table: Table, lists: readonly boolean[]): Promise<DuckDBPreparedStatement> => {
+    const { types, statements } = open[table];
+    const form = lists.join();
+    const known = statements.get(form);
+    if (known !== undefined) return known;
+    const columns = types.map((type, index) =>
+      lists[index] ? `unnest(from_json(c${index}, '["${type}"]'))` : `c${index}::${type}`,
+    );
     // A parameter inside the expression makes the whole list a constant, which takes three times as long.
     const texts = `(VALUES (${types.map((_, index) => `$${index + 1}`).join(", ")})) t(${types.map((_, index) => `c${index}`).join(", ")})`;
-    open[table] = {
-      statement: await connection.prepare(`INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`),
-      columns: types.map(() => []),
-    };
-  }
+    const statement = await connection.prepare(`INSERT INTO ${table} SELECT ${columns.join(", ")} FROM ${texts}`);
+    statements.set(form, statement);
+    return statement;
+  };
   const others = new Map<string, DuckDBPreparedStatement>();
   let inserting: Promise<void> = Promise.resolve();
   let waiting = 0;
@@ -62,25 +70,34 @@ export async function openRows<Table extends string>(
     inserting.catch(() => undefined);
   }
 
-  function insert({ statement, columns }: Pending): void {
-    const texts = columns.map((column) => JSON.stringify(column));
+  function insert(table: Table): void {
+    const { columns } = open[table];
+    // A value that all rows share, as the kind of an entry often is, is sent once. One list at least says how many there are.
+    const lists = columns.map((column) => column.some((value) => value !== column[0]));
+    if (!lists.includes(true)) lists[0] = true;
+    const texts = columns.map((column, index) => {
+      const [value = null] = column;
+      return lists[index] ? JSON.stringify(column) : value === null ? null : String(value);
+    });
     for (const column of columns) column.length = 0;
-    inTurn(() => {
-      for (const [index, text] of texts.entries()) statement.bindVarchar(index + 1, text);
-      return statement.run();
+    inTurn(async () => {
+      const statement = await statementFor(table, lists);
+      for (const [index, text] of texts.entries())
+        if (text === null) statement.bindNull(index + 1);
+        else statement.bindVarchar(index + 1, text);
+      await statement.run();
     });
   }
 
   return {
     append: (table, ...values) => {
-      const pending = open[table];
-      const { columns } = pending;
+      const { columns } = open[table];
       for (let index = 0; index < values.length; index++) {
         const value = values[index] as Value;
         // A lone surrogate is not valid JSON.
         columns[index]?.push(typeof value === "string" ? value.toWellFormed() : value);
       }
-      if ((columns[0]?.length ?? 0) >= rowsPerInsert) insert(pending);
+      if ((columns[0]?.length ?? 0) >= rowsPerInsert) insert(table);
     },
     execute: (sql, ...values) => {
       inTurn(async () => {
@@ -98,19 +115,21 @@ export async function openRows<Table extends string>(
       if (waiting > mostWaiting) await inserting;
     },
     flush: async () => {
-      for (const table of names) if ((open[table].columns[0]?.length ?? 0) > 0) insert(open[table]);
+      for (const table of names) if ((open[table].columns[0]?.length ?? 0) > 0) insert(table);
       await inserting;
     },
     close: async () => {
       await inserting.catch(() => undefined);
-      for (const statement of [...names.map((table) => open[table].statement), ...others.values()])
-        statement.destroySync();
+      for (const prepared of [...names.map((table) => open[table].statements), others])
+        for (const statement of prepared.values()) statement.destroySync();
     },
   };
 }
 
 interface Pending {
-  readonly statement: DuckDBPreparedStatement;
+  readonly types: readonly string[];
+  /** By which columns are lists, and which one value for all rows. */
+  readonly statements: Map<string, DuckDBPreparedStatement>;
   /** The values of the rows that were not inserted yet, column by column. */
   readonly columns: readonly Value[][];
 }

@@ -123,21 +123,30 @@ const remembered = 1_000;
  */
 export function dnKeys(): (text: string) => string {
   const parents = new Map<string, string>();
+  let last = "";
+  let lastKey = "";
   const parentKey = (text: string): string => {
+    // Most entries follow one of the same place.
+    if (text === last) return lastKey;
     let key = parents.get(text);
     if (key === undefined) {
       key = keyOfParsed(text);
       if (parents.size >= remembered) parents.clear();
       parents.set(text, key);
     }
+    last = text;
+    lastKey = key;
     return key;
   };
   return (text) => {
     const comma = text.includes("\\") ? endOfRdn(text) : text.indexOf(",");
     if (comma === -1 || comma === text.length) return dnKey(text);
-    const parent = parentKey(text.slice(comma + 1));
-    const own = parent === "" ? "" : rdnTextKey(text.slice(0, comma));
-    return own === "" ? dnKey(text) : `${own},${parent}`;
+    const above = text.slice(comma + 1);
+    const parent = parentKey(above);
+    const rdn = text.slice(0, comma);
+    const own = parent === "" ? "" : rdnTextKey(rdn);
+    if (own === "") return dnKey(text);
+    return own === rdn && parent === above ? text : `${own},${parent}`;
   };
 }
 
@@ -155,8 +164,12 @@ export function isWithin(inner: string, outer: string): boolean {
 /** ASCII without special characters, single spaces inside: the key is the text in lower case. */
 const plain = /^[A-Za-z][A-Za-z0-9-]*=[!$-*\-./0-9:?-[\]-~]+(?: [!$-*\-./0-9:?-[\]-~]+)*$/;
 
+/** Already its own key. */
+const normal = /^(?:cn|ou|uid)=[!$-*\-./0-9:?@[\]-~]+(?: [!$-*\-./0-9:?@[\]-~]+)*$/;
+
 /** The key of an RDN; empty when the text is none. */
 function rdnTextKey(text: string): string {
+  if (normal.test(text)) return text;
   if (!plain.test(text)) return keyOfParsed(text);
   const equals = text.indexOf("=");
   return `${canonicalType(text.slice(0, equals))}=${text.slice(equals + 1).toLowerCase()}`;
