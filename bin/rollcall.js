@@ -16,6 +16,9 @@ if (ownMajor < major || (ownMajor === major && ownMinor < minor)) {
   );
   process.exitCode = 1;
 } else {
+  // A statement of DuckDB occupies a thread of Node's pool until it ends, and so does a password that is checked. With the usual four
+  // nothing would be left for files while both are at work. The pool is made when it is first used.
+  process.env.UV_THREADPOOL_SIZE ??= "12";
   // Half of what a short command does is to strip types and compile; a cache beside the libraries spares it from the
   // second start on. It must be there before the first line of TypeScript, or Node loads a compiler of 14 MiB for it at
   // every start. $NODE_COMPILE_CACHE names another folder. Where it cannot be written, there is none.

@@ -125,7 +125,7 @@ async function open(folder: string, url?: string): Promise<Opened> {
     );
   return {
     run: async (operation, { actual, drifted }) => {
-      if (operation === "list") return timed(() => directory.list());
+      if (operation === "list") return timed(() => directory.list(AbortSignal.timeout(3_600_000)));
       if (operation === "preview") return sync(drifted, false);
       if (operation !== "apply") return sync(actual, true);
       const time = await sync(drifted, true);

@@ -15,8 +15,11 @@ import type { SyncRequest } from "./sync.ts";
 
 /** The users and groups of the service. */
 export interface Directory extends Pick<DirectoryStore, "account" | "nameOf" | "effectiveGroups" | "state"> {
-  /** The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. */
-  list(): Promise<Readable>;
+  /**
+   * The answer of `user/list`, a JSON array (B.9), as a stream of bytes: the state at the time of the call. Calls queue behind
+   * each other.
+   */
+  list(signal: AbortSignal): Promise<Readable>;
   /**
    * Specification 4.2, `principal/sync`. Calls queue behind each other (B.8).
    * @returns the JSON answer of specification 2.8 as a stream of bytes
@@ -86,25 +89,14 @@ export async function openDirectory({
   async function syncOnce(request: SyncRequest, signal: AbortSignal): Promise<Readable> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await withConnection("a call of user/sync", (connection) => interruptible(connection, request, signal));
+        return await withConnection("a call of user/sync", (connection) =>
+          interruptible(connection, signal, () =>
+            sync(connection, request, { store, administrator: administrator.name, answers, signal, say }),
+          ),
+        );
       } catch (error) {
         if (!(error instanceof DirectoryChangedError) || attempt === attempts) throw error;
       }
-    }
-  }
-
-  async function interruptible(connection: Connection, request: SyncRequest, signal: AbortSignal): Promise<Readable> {
-    const interrupt = (): void => {
-      connection.interrupt();
-    };
-    signal.addEventListener("abort", interrupt);
-    try {
-      return await sync(connection, request, { store, administrator: administrator.name, answers, signal, say });
-    } catch (error) {
-      signal.throwIfAborted();
-      throw error;
-    } finally {
-      signal.removeEventListener("abort", interrupt);
     }
   }
 
@@ -114,12 +106,17 @@ export async function openDirectory({
     nameOf: store.nameOf,
     effectiveGroups: store.effectiveGroups,
     state: store.state,
-    list: () =>
-      listQueue(() =>
-        withConnection("a call of user/list", async (connection) => {
-          await store.read(connection);
-          return answers.compute(connection, listAnswer);
-        }),
+    list: (signal) =>
+      listQueue(
+        () =>
+          withConnection("a call of user/list", (connection) =>
+            interruptible(connection, signal, async () => {
+              await store.read(connection);
+              signal.throwIfAborted();
+              return answers.compute(connection, listAnswer);
+            }),
+          ),
+        signal,
       ),
     sync: (request, signal) =>
       syncQueue(() => {
@@ -131,6 +128,26 @@ export async function openDirectory({
       await store.close();
     },
   };
+}
+
+/** Whoever has gone must not keep others waiting. */
+async function interruptible<Result>(
+  connection: Connection,
+  signal: AbortSignal,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const interrupt = (): void => {
+    connection.interrupt();
+  };
+  signal.addEventListener("abort", interrupt);
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", interrupt);
+  }
 }
 
 /** How often a call of `user/sync` begins when the directory is changed meanwhile, in spite of its turn. */

@@ -16,12 +16,19 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
   await createTables(lookups);
   // A statement occupies a thread of Node's pool until it ends, and passwords and files need threads too.
   const queue = createQueue();
+  // Every request asks for its caller: waiting for a turn behind statements on everybody, most would take a multiple of their time.
+  const accounts = remember((name) => queue(() => findAccount(lookups, name)));
+  const memberships = remember((name) => queue(() => findEffectiveGroups(lookups, name)));
+  const forget = (): void => {
+    accounts.forget();
+    memberships.forget();
+  };
   return {
     // Nobody else can create the administrator meanwhile.
-    setUp: (administrator, password) => setUp(lookups, administrator, password?.hash),
-    account: (name) => queue(() => findAccount(lookups, name)),
+    setUp: (administrator, password) => setUp(lookups, administrator, password?.hash).finally(forget),
+    account: accounts.find,
     nameOf: (id) => queue(() => findName(lookups, id)),
-    effectiveGroups: (name) => queue(() => findEffectiveGroups(lookups, name)),
+    effectiveGroups: memberships.find,
     state: () => queue(() => stateOf(lookups)),
     // This process is the only one, and has its own queue.
     inTurn: (work) => work(),
@@ -29,11 +36,45 @@ export async function openEmbeddedStore(database: Database): Promise<DirectorySt
       await connection.run(`
         CREATE TEMP VIEW actual_users AS FROM directory.users;
         CREATE TEMP VIEW actual_groups AS FROM directory.groups`);
-      return { write: (signal) => write(connection, signal) };
+      return { write: (signal) => write(connection, signal).finally(forget) };
     },
     close: async () => {
       await queue.idle();
       lookups.close();
+    },
+  };
+}
+
+/** The most users of whom anything is remembered. */
+const mostRemembered = 1000;
+
+/** Remembers what was found of a name until `forget`. Who asks after that is told nothing from before it. */
+function remember<Found>(look: (name: string) => Promise<Found>): {
+  find(name: string): Promise<Found>;
+  forget(): void;
+} {
+  let found = new Map<string, Promise<Found>>();
+  return {
+    find: (name) => {
+      const known = found.get(name);
+      const all = found;
+      const drop = (): void => {
+        if (all.get(name) === asked) all.delete(name);
+      };
+      const asked = known ?? look(name);
+      // Those used last are at the end.
+      all.delete(name);
+      all.set(name, asked);
+      for (const oldest of all.keys()) {
+        if (all.size <= mostRemembered) break;
+        all.delete(oldest);
+      }
+      // Names that nobody has may be without number.
+      if (known === undefined) asked.then((value) => value === undefined && drop(), drop);
+      return asked;
+    },
+    forget: () => {
+      found = new Map();
     },
   };
 }

@@ -58,7 +58,8 @@ export function addAdministrationRoutes(app: FastifyInstance, prefix: string, se
       const tag = `W/"${await directory.state()}"`;
       reply.header("etag", tag);
       if (isNamed(tag, request.headers["if-none-match"])) return reply.code(304).send();
-      return reply.type(json).send(await directory.list());
+      const signal = AbortSignal.any([shutdown, disconnectOf(reply)]);
+      return reply.type(json).send(await directory.list(signal));
     },
   });
 

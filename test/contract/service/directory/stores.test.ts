@@ -106,7 +106,7 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     return json(await through.sync(request, never));
   };
   const listed = async (): Promise<{ name: string; created: number; modified: number }[]> =>
-    (await json(await directory.list())) as never;
+    (await json(await directory.list(never))) as never;
 
   test("0.7 at first there are the administrator and the lasting groups, created now", async () => {
     const before = Date.now();
@@ -145,8 +145,9 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     const all = await listed();
     await (await openAnother()).close();
     expect(await directory.account("admin")).toEqual(before);
-    await (await openAnother("another password")).close();
-    const after = await directory.account("admin");
+    const another = await openAnother("another password");
+    const after = await another.account("admin");
+    await another.close();
     expect(after?.id).toBe(before?.id);
     expect(after?.passwordHash).not.toBe(before?.passwordHash);
     expect(await listed()).toEqual(all);
@@ -218,6 +219,19 @@ describe.each(["embedded", "PostgreSQL"] as const)("%s", (engine) => {
     const time = (name: string, all: typeof created): number | undefined =>
       all.find((each) => each.name === name)?.created;
     expect(time("ada", await listed())).toBe(time("ada", created));
+  });
+
+  test("a list that nobody waits for any more is not made", async () => {
+    const [gone, first] = [new AbortController(), directory.list(never)];
+    const waiting = directory.list(gone.signal);
+    gone.abort(new Error("the client went away"));
+    await expect(waiting).rejects.toThrow("the client went away");
+    expect(await json(await first)).toHaveLength(3);
+    const interrupted = new AbortController();
+    const running = directory.list(interrupted.signal);
+    interrupted.abort(new Error("this one, too"));
+    await expect(running).rejects.toThrow("this one, too");
+    expect(await listed()).toHaveLength(3);
   });
 
   test("B.4 a preview changes nothing", async () => {
@@ -338,7 +352,7 @@ test("calls of several processes at once are as if one came after the other", as
   });
   const answers = (await Promise.all(adding)) as { usersAdded: string[] }[];
   expect(answers.map(({ usersAdded }) => usersAdded)).toEqual(adding.map((_, index) => [`user${index}`]));
-  const all = (await json(await nodes[0]!.directory.list())) as { name: string }[];
+  const all = (await json(await nodes[0]!.directory.list(never))) as { name: string }[];
   expect(all.filter(({ name }) => name.startsWith("user"))).toHaveLength(12);
   for (const { directory, postgres, database } of nodes) {
     await directory.close();
