@@ -29,9 +29,20 @@ export async function configureCompany(
   folder: string,
   settings: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
+  const file = join(folder, "rollcall.yaml");
+  const service = { listen: "127.0.0.1:0", data: "data", administrator };
+  // JSON is YAML.
+  await writeFile(file, JSON.stringify({ service, ...companySync(settings) }));
+  return file;
+}
+
+/**
+ * The keys of a configuration that sync these files, without limits, into the service of the same file.
+ * @param settings further keys of the sync `all`
+ */
+export function companySync(settings: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, object>> {
   const limits = ["deletes", "updates", "creates", "emptied", "blanked", "membershipsLost", "quarantined"];
-  const configuration = {
-    service: { listen: "127.0.0.1:0", data: "data", administrator },
+  return {
     targets: { here: "embedded" },
     sources: {
       company: {
@@ -52,10 +63,6 @@ export async function configureCompany(
       },
     },
   };
-  const file = join(folder, "rollcall.yaml");
-  // JSON is YAML.
-  await writeFile(file, JSON.stringify(configuration));
-  return file;
 }
 
 /** Values without commas and quotes. */

@@ -10,7 +10,7 @@ import { healthRoutes } from "#wire/routes.ts";
 import type { Delays } from "./event-loop.ts";
 import { cpuOfAll, withChildren } from "./measure.ts";
 
-/** The service as a process of its own, as `rollcall start --only service` runs it. */
+/** The service as a process of its own, as `rollcall start --only service` runs it, or with the daemon. */
 export interface BenchService {
   readonly url: string;
   /** The cookie value of a session of the administrator. */
@@ -38,10 +38,15 @@ export const administrator = { name: "admin", password: "a-password-for-a-bench"
 /**
  * Starts the service on the data folder `data` below `folder`. Its log is `service.log` there.
  * @param options.settings further keys of `service:`
+ * @param options.daemon the keys of the configuration beside `service:`, where the daemon is to run with it
  */
 export async function startService(
   folder: string,
-  options: { memory: number; settings?: Readonly<Record<string, unknown>> },
+  options: {
+    memory: number;
+    settings?: Readonly<Record<string, unknown>>;
+    daemon?: Readonly<Record<string, unknown>>;
+  },
 ): Promise<BenchService> {
   const config = join(folder, "rollcall.yaml");
   const service = {
@@ -52,9 +57,10 @@ export async function startService(
     ...options.settings,
   };
   // JSON is YAML.
-  await writeFile(config, JSON.stringify({ service }));
+  await writeFile(config, JSON.stringify({ service, ...options.daemon }));
   await using log = await open(join(folder, "service.log"), "a");
-  const child = fork(pathOf("../../bin/rollcall.js"), ["start", "--only", "service", "--config", config], {
+  const only = options.daemon === undefined ? ["--only", "service"] : [];
+  const child = fork(pathOf("../../bin/rollcall.js"), ["start", ...only, "--config", config], {
     execArgv: [...process.execArgv, "--import", pathOf("event-loop.ts")],
     stdio: ["ignore", log.fd, log.fd, "ipc"],
   });
