@@ -8,6 +8,7 @@ import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { answerOf, Refusal } from "#control/answers.ts";
 import { messageOf } from "#errors.ts";
+import { withoutSchemas } from "#http/listening.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import { checkToken } from "./accounts.ts";
 import type { Accounts } from "./accounts.ts";
@@ -68,7 +69,7 @@ const bodyLimit = 1024 * 1024;
 
 export async function openApp(options: AppOptions): Promise<App> {
   const { version, log, accounts, control } = options;
-  const app = fastify({ bodyLimit, exposeHeadRoutes: false, return503OnClosing: false });
+  const app = fastify({ ...withoutSchemas, bodyLimit, exposeHeadRoutes: false, return503OnClosing: false });
   await app.register(cookie);
   await app.register(helmet, {
     contentSecurityPolicy: { useDefaults: false, directives: policy },

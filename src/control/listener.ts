@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { addressToListenOn, listenError, localUrl } from "#http/listening.ts";
+import { addressToListenOn, listenError, localUrl, withoutSchemas } from "#http/listening.ts";
 import { healthRoutes } from "#wire/routes.ts";
 import type { Host } from "./access.ts";
 import { Refusal, answerOf } from "./answers.ts";
@@ -36,7 +36,12 @@ export async function startControlListener(options: ControlListenerOptions): Pro
   const host = await addressToListenOn(options, "control");
   // Loaded only here: a process with the service uses the service's server.
   const { fastify } = await import("fastify");
-  const app = fastify({ return503OnClosing: false, exposeHeadRoutes: false, http: { headersTimeout: 20_000 } });
+  const app = fastify({
+    ...withoutSchemas,
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+    http: { headersTimeout: 20_000 },
+  });
   // A client that has sent everything may close its side and wait.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   app.setErrorHandler((error, _request, reply) => {

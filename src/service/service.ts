@@ -91,7 +91,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   opening.defer(() => stores.close());
   const { records, nodes } = stores;
   const loadFolder = join(folder, "loads");
-  const worker = await openWorker({
+  const starting = openWorker({
     engine: options.engine,
     folder: join(folder, "databases"),
     answers: join(folder, "answers"),
@@ -99,12 +99,32 @@ async function open(options: ServiceOptions): Promise<Service> {
     files: [loadFolder],
     log,
   });
-  opening.defer(() => worker.close());
+  opening.defer(() =>
+    starting.then(
+      (worker) => worker.close(),
+      () => undefined,
+    ),
+  );
+  await checkIsFree(host, options.listen.port);
+  const requests = createWork();
+  const { shutdown } = requests;
+  let isStopping = false;
+  const server = createServer({
+    tls: certificate,
+    prefixes: options.prefixes,
+    trustedProxies: options.trustedProxies,
+    isStopping: () => isStopping,
+    track: (work) => requests.track(work),
+    log,
+    observe: observe.request,
+  });
+  // It is awaited when everything else is there, unless that fails.
+  server.catch(() => undefined);
+  const worker = await starting;
   // Everything that may fail comes before the directory: a password it generates is printed only after a successful
   // start.
   const read = options.pinboards ?? (async (): Promise<Pinboard[]> => []);
   const pinboards = await openPinboards({ ...options.queries, worker, read });
-  await checkIsFree(host, options.listen.port);
   if (options.tables !== undefined) await defineTables(worker, options.tables);
   const directory = await openDirectory({
     store: stores.directory,
@@ -144,19 +164,7 @@ async function open(options: ServiceOptions): Promise<Service> {
   const login = createLogin({ account, verify: verifyPassword, nobodysHash, throttle, known, sessions, log });
   const loginSettings = { login, remembered: lifetimes.remembered, secure: certificate !== undefined };
   const callers = createCallers({ sessions, directory, administrator: administrator.name, privileges });
-  const requests = createWork();
-  const { shutdown } = requests;
-  let isStopping = false;
-
-  const app = await createServer({
-    tls: certificate,
-    prefixes: options.prefixes,
-    trustedProxies: options.trustedProxies,
-    isStopping: () => isStopping,
-    track: (work) => requests.track(work),
-    log,
-    observe: observe.request,
-  });
+  const app = await server;
   addHealthRoutes(app, {
     isStopping: () => isStopping,
     probe: async () => {

@@ -2,11 +2,9 @@ import type { IncomingMessage, Server } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { constants, createGzip, gzipSync } from "node:zlib";
-import cookie from "@fastify/cookie";
-import { fastify } from "fastify";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import { serverTls } from "#http/listening.ts";
+import { serverTls, withoutSchemas } from "#http/listening.ts";
 import { messageOf, UnavailableError } from "#errors.ts";
 import { isFromOtherSite, otherSite } from "#http/sites.ts";
 import type { EndedRequest } from "#service/observer.ts";
@@ -53,8 +51,11 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     stall = 120_000,
     connections: most = mostConnections(openFilesLimit()),
   } = options;
+  // Loaded while the process of the databases starts.
+  const [{ fastify }, { default: cookie }] = await Promise.all([import("fastify"), import("@fastify/cookie")]);
   const exchanges = { prefixes, addressOf: createAddressOf(trustedProxies) };
   const app = fastify({
+    ...withoutSchemas,
     serverFactory: (handler): Server => {
       // A body may take any time as long as it keeps moving; a header may not.
       const limits = { headersTimeout: 20_000, requestTimeout: 0, keepAliveTimeout: 72_000 };

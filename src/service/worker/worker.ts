@@ -93,8 +93,6 @@ function processLimit(memory: number): number {
  */
 export async function openWorker(options: WorkerOptions): Promise<Worker> {
   const { engine = "duckdb", folder, answers, memory, files, log, idle = 60_000 } = options;
-  await rm(answers, { recursive: true, force: true });
-  await mkdir(answers, { recursive: true, mode: 0o700 });
   const limit = processLimit(memory);
   const worker = createWorkerProcess({
     settings: { engine, folder, memory, files },
@@ -207,9 +205,11 @@ export async function openWorker(options: WorkerOptions): Promise<Worker> {
     return asking.revision;
   }
 
-  // A file that cannot be opened, or a server that refuses, is reported at the start.
-  if (engine !== "duckdb" || (await hasFiles(folder)))
-    await worker.run({ kind: "find", name: { database: "", schema: "", table: "" } }, none);
+  // A file that cannot be opened, or a server that refuses, is reported at the start. The process takes longest to start:
+  // it is first.
+  const isUsed = engine !== "duckdb" || (await hasFiles(folder));
+  const name = { database: "", schema: "", table: "" };
+  await Promise.all([isUsed ? worker.run({ kind: "find", name }, none) : undefined, emptied(answers)]);
 
   return {
     define: async (sql, origin) => {
@@ -292,6 +292,11 @@ function noRoom(): UnavailableError {
   return new UnavailableError(
     "there is no room for the result: those that are being sent take all of it. Try again later",
   );
+}
+
+async function emptied(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
 async function hasFiles(folder: string): Promise<boolean> {
