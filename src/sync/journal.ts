@@ -10,7 +10,7 @@ import { createQueue } from "#queue.ts";
 import { syncsInLedgers } from "#sync/ledger/ledger.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
 import { setPlansAside } from "#sync/plans/stored.ts";
-import { runStates } from "./record.ts";
+import { lastReads, runStates } from "./record.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 
 /** The content of the file. */
@@ -269,7 +269,8 @@ export interface Retention {
 
 /**
  * The runs that stay, oldest first; those whose stored plans go lose `kept`. Runs that are running or can still be approved
- * stay whatever their age; of the rest, those without changes go first. The last run of a sync stays among however many.
+ * stay whatever their age; of the rest, those without changes go first. The last run of a sync stays among however many, and
+ * so does the last that has read everything.
  * @param now in epoch milliseconds
  * @returns `runs` itself when nothing goes
  */
@@ -282,7 +283,7 @@ export function retain(
   const young = runs.filter((run) => isNeeded(run) || !old(run));
   const surplus = young.length - most;
   // Without the last one, a sync would seem not to run any more once there are as many runs with changes as are remembered.
-  const last = new Set(new Map(young.map((run) => [run.sync, run])).values());
+  const last = new Set([...new Map(young.map((run) => [run.sync, run])).values(), ...lastReads(young)]);
   const leastUseful = [
     ...young.filter((run) => run.state === "no change" && !last.has(run)),
     ...young.filter((run) => run.state !== "no change" && !last.has(run) && !isNeeded(run)),

@@ -201,6 +201,13 @@ export function hasReadAll({ counts, for: people, undoes, sources = [] }: RunRec
   return counts !== undefined && people === undefined && undoes === undefined && !isOld;
 }
 
+/** Of each sync, the last run that has read all records of its sources: what it had in doubt is in doubt now. */
+export function lastReads(runs: readonly RunRecord[]): ReadonlySet<RunRecord> {
+  const last = new Map<string, RunRecord>();
+  for (const run of runs.filter(hasReadAll)) if (run.id > (last.get(run.sync)?.id ?? "")) last.set(run.sync, run);
+  return new Set(last.values());
+}
+
 /** The record without some of its keys. */
 export function without(run: RunRecord, keys: readonly (keyof RunRecord)[]): RunRecord {
   return Object.fromEntries(Object.entries(run).filter(([key]) => !(keys as readonly string[]).includes(key))) as never;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { errorDocument, HeldError } from "#errors.ts";
 import { auditOfEnd } from "#sync/audit/entry.ts";
 import type { Journal } from "#sync/journal.ts";
-import { hasReadAll, hasSucceeded, isOpen, isUnfinished, without } from "#sync/record.ts";
+import { hasSucceeded, isOpen, isUnfinished, lastReads, without } from "#sync/record.ts";
 import type { RunRecord, SyncState } from "#sync/record.ts";
 import type { RunResult } from "#sync/run.ts";
 import { timestamp, writeAudit } from "./context.ts";
@@ -79,13 +79,9 @@ async function write(context: FinishContext, run: RunRecord, others: readonly Ru
 /** Removes what is stored of runs and nobody needs any more. What the last read of a sync had in doubt stays. */
 export async function removeUnneededPlans({ journal, store }: Pick<Context, "journal" | "store">): Promise<void> {
   const { runs } = journal.document;
-  const lastReads = new Set(
-    Map.groupBy(runs.filter(hasReadAll), ({ sync }) => sync)
-      .values()
-      .map((some) => some.reduce((last, run) => (run.id > last.id ? run : last))),
-  );
+  const reads = lastReads(runs);
   await store.prune({
-    ended: runs.filter((run) => run.kept || lastReads.has(run)).map(({ id }) => id),
+    ended: runs.filter((run) => run.kept || reads.has(run)).map(({ id }) => id),
     underWay: runs.filter(isUnfinished).map(({ id }) => id),
   });
 }

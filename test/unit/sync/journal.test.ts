@@ -63,6 +63,22 @@ describe("retention", () => {
     expect(left(1)).toEqual(["4", "5"]);
   });
 
+  test("the last run that has read everything stays: what it had in doubt is shown", () => {
+    const counts = { users: none, groups: none, membershipsAdded: 0, membershipsRemoved: 0 };
+    const source = { source: "corp", users: 1, groups: 0, quarantined: 1 };
+    const read = { counts, sources: [source] };
+    const repeated = { counts, sources: [{ ...source, unchangedSince: "2026-11-20T00:00:00.000Z" }] };
+    const runs = [
+      endedRun({ id: "1", ...read }),
+      endedRun({ id: "2", ...read }),
+      endedRun({ id: "3", ...repeated }),
+      endedRun({ id: "4", ...repeated }),
+    ];
+    const left = (count: number): string[] => retain(runs, { ...most, runs: count }, now).map(({ id }) => id);
+    expect(left(3)).toEqual(["2", "3", "4"]);
+    expect(left(1)).toEqual(["2", "4"]);
+  });
+
   test("beyond the number of lists, the oldest are no longer kept; the runs stay", () => {
     const runs = ["1", "2", "3"].map((id) => endedRun({ id, state: "applied", kept: true }));
     const open = endedRun({ id: "0", state: "pending", kept: true });
@@ -70,6 +86,8 @@ describe("retention", () => {
     expect(left.map(({ id, kept }) => `${id}${kept ? "+" : ""}`)).toEqual(["0+", "1", "2", "3+"]);
   });
 });
+
+const none = { before: 0, after: 0, create: 0, update: 0, delete: 0 };
 
 test("what was put is in the file when that resolves, however many are put at once", async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), "rollcall-journal-"));
