@@ -27,7 +27,7 @@ interface Bench {
 const benches: Readonly<Record<string, Bench>> = {
   causes: { run: causes, quick: "--n 300 --rounds 1" },
   console: { run: consolePages, quick: "--changes 300 --principals 5000 --rounds 1" },
-  crowd: { run: crowd, quick: "--seconds 2 --alone 1 --clients 13 --users 500" },
+  crowd: { run: crowd, quick: "--seconds 1 --alone 1 --clients 13 --users 300" },
   engines: { run: engines, quick: "--n 300 --rounds 1" },
   failover: { run: failover, quick: "--times 1 --leases 1" },
   growth: { run: growth, quick: "--n 100,200" },

@@ -8,7 +8,7 @@ import { createQueue } from "#queue.ts";
 /** The parameters OWASP recommends for argon2id, which the library takes by default; `memoryCost` in KiB. */
 export const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-/** These use Node's thread pool, which DuckDB and files need too: two at a time leave half of it free. */
+/** These use Node's thread pool, which DuckDB and files need too: two at a time leave most of it free. */
 const queue = createQueue(2);
 
 /**

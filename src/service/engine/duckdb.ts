@@ -41,7 +41,7 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
   });
   const schemaOf = (name: string | undefined): string =>
     name === undefined ? defaultSchema : (aliases[name.toLowerCase()] ?? name);
-  // A query occupies one of the four threads of Node's pool, which files and loads need too.
+  // A query occupies a thread of Node's pool, which files and loads need too.
   const queries = createQueue(Math.min(3, Math.max(2, availableParallelism())));
   const tables = createKeyedQueue();
   /** The contents of each database, cached until a statement may have changed them. */

@@ -81,7 +81,7 @@ export interface Loads {
 }
 
 /**
- * How many commits run at once. Each can use every processor and occupies one of the four threads of Node's pool, which
+ * How many commits run at once. Each can use every processor and occupies a thread of Node's pool, which
  * all requests share. The second one lets a small load overtake a large one.
  */
 const width = 2;
