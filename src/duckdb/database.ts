@@ -170,6 +170,14 @@ export function identifier(name: string): string {
 }
 
 /**
+ * SQL for one side of `=` in the ON of an outer join: the value where a condition on the same side holds. That condition by
+ * itself in the ON makes DuckDB compare every row with every other.
+ */
+export function onlyIf(condition: string, value: string): string {
+  return `CASE WHEN ${condition} THEN ${value} END`;
+}
+
+/**
  * DuckDB's threads divide a table by row groups of 122,880 rows. With few row groups several threads cost more time and
  * memory than they gain: two threads take twice as long as one to make principals of 500,000 memberships.
  */

@@ -1,4 +1,4 @@
-import { literal } from "#duckdb/database.ts";
+import { literal, onlyIf } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Kind } from "#principals/principal.ts";
 import { groupAttributes as functionAttributes, scopeKeys } from "#principals/scope.ts";
@@ -278,8 +278,8 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
       SELECT name FROM changes WHERE kind = 'group' AND action <> 'update' AND name NOT IN (
         SELECT name FROM assembled_origin WHERE kind = 'group' AND source = ${literal(ruleSource)}
         UNION SELECT name FROM ledger WHERE kind = 'group' AND source = ${literal(ruleSource)})) g ON g.name = i.grp
-    LEFT JOIN rule_membership n ON i.aspect = 'joined' AND n.kind = i.kind AND n.name = i.name AND n.grp = i.grp
-    LEFT JOIN baseline_membership p ON i.aspect = 'left' AND p.kind = i.kind AND p.name = i.name AND p.grp = i.grp;
+    LEFT JOIN rule_membership n ON n.kind = i.kind AND n.name = i.name AND n.grp = ${onlyIf("i.aspect = 'joined'", "i.grp")}
+    LEFT JOIN baseline_membership p ON p.kind = i.kind AND p.name = i.name AND p.grp = ${onlyIf("i.aspect = 'left'", "i.grp")};
     CREATE OR REPLACE TEMP TABLE evidence AS
     WITH asked AS (
       SELECT j.action, j.kind, j.name, j.aspect, j.grp, c.source, c.was_said, c.is_said, relevant.attribute, relevant.pointer,
@@ -343,7 +343,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
       CASE coalesce(g.cause, a.cause) WHEN 'configuration' THEN ${literal(changedKeys.join(", "))}
         ELSE coalesce(g.attribute, a.attribute) END AS attribute,
       coalesce(g.was_part, a.was_part) AS was, coalesce(g.became_part, a.became_part) AS became
-    FROM alone a LEFT JOIN alone g ON a.cause = 'of group' AND g.kind = 'group' AND g.aspect = 'existence' AND g.name = a.grp`);
+    FROM alone a LEFT JOIN alone g ON g.kind = 'group' AND g.aspect = 'existence' AND g.name = ${onlyIf("a.cause = 'of group'", "a.grp")}`);
 }
 
 /**

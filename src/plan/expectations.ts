@@ -1,4 +1,4 @@
-import { literal } from "#duckdb/database.ts";
+import { literal, onlyIf } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { AttributeValue } from "#principals/entry.ts";
 import { isMet } from "#principals/expectations.ts";
@@ -401,7 +401,7 @@ async function evaluateCounts({ connection, result, hasTarget }: Evaluation, tal
 function changedRows(kind: Kind, columns: (alias: string) => readonly string[]): string {
   return `(
     SELECT c.name AS changed, a.name IS NOT NULL AS existed, ${columns("a").join(", ")}
-    FROM changes c LEFT JOIN renamed r ON c.action = 'create' AND r.kind = c.kind AND r.becomes = c.name
+    FROM changes c LEFT JOIN renamed r ON r.kind = c.kind AND r.becomes = ${onlyIf("c.action = 'create'", "c.name")}
     LEFT JOIN actual a ON a.kind = c.kind AND a.name = coalesce(r.was, c.name)
     WHERE c.kind = '${kind}' AND c.action <> 'delete')`;
 }

@@ -36,3 +36,45 @@ export function useConnection(): () => Connection {
   });
   return () => memory.connection;
 }
+
+/** Where one statement of several begins. */
+const beginnings = /;\s*(?=(?:CREATE|INSERT|UPDATE|DELETE|DROP)\b)/;
+
+/** A step of a plan that DuckDB explains. */
+interface Step {
+  readonly name: string;
+  readonly children: readonly Step[];
+  readonly extra_info: Readonly<Record<string, unknown>>;
+}
+
+/** An outer join without a hash table. Inner ones are with a single row here. */
+function isSlow({ name, extra_info: info, children }: Step): boolean {
+  return (name === "BLOCKWISE_NL_JOIN" && info["Join Type"] !== "INNER") || children.some(isSlow);
+}
+
+/** The connection, which refuses statements with an outer join that compares every row with every other. */
+export function refusingSlowJoins(connection: Connection): Connection {
+  const explain = async (sql: string): Promise<void> => {
+    if (!/\b(SELECT|FROM)\b/.test(sql)) return;
+    const rows = await connection.rows<{ explain_value: string }>(`EXPLAIN (FORMAT json) ${sql}`);
+    if (rows.some(({ explain_value: plan }) => (JSON.parse(plan) as Step[]).some(isSlow)))
+      throw new Error(`a join without a hash table:\n${sql}`);
+  };
+  return {
+    ...connection,
+    run: async (sql) => {
+      for (const statement of sql.split(beginnings)) {
+        await explain(statement);
+        await connection.run(statement);
+      }
+    },
+    rows: async (sql) => {
+      await explain(sql);
+      return connection.rows(sql);
+    },
+    batches: async function* (sql) {
+      await explain(sql);
+      yield* connection.batches(sql);
+    },
+  };
+}

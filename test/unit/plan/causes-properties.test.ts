@@ -14,7 +14,7 @@ import { compileRules } from "#principals/compile.ts";
 import type { Entry } from "#principals/entry.ts";
 import type { Rules } from "#principals/rules.ts";
 import { loadBaseline, storeBaseline } from "#sync/planning/baseline.ts";
-import { useConnection } from "../../support/duckdb.ts";
+import { refusingSlowJoins, useConnection } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
 
 const connection = useConnection();
@@ -225,6 +225,48 @@ async function plan(company: Company): Promise<void> {
   await createPlan(connection());
 }
 
+/** The last applied run, whose baseline is stored. */
+async function runBefore(company: Company): Promise<void> {
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
+    CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
+    CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
+    CREATE OR REPLACE TEMP TABLE drift_left (${tables.drift_left});
+    CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});
+    CREATE OR REPLACE TABLE actual (${tables.actual})`);
+  await plan(company);
+  await loadBaseline(connection(), join(folder, "none"), "staff");
+  await storeBaseline(connection(), folder, "staff", { at: "", settings: {} });
+  await connection().run(`
+    CREATE OR REPLACE TEMP TABLE ledger AS FROM assembled_origin;
+    CREATE OR REPLACE TABLE actual AS FROM desired`);
+}
+
+test("finding causes compares no change with every other one", async () => {
+  const person = { ou: "Sales", department: "D1", domain: "old.example", status: "active" };
+  const company: Company = {
+    people: new Map(["ada", "bob"].map((login) => [login, { login, ...person }])),
+    teams: new Map([["Finance", new Set(["ada"])]]),
+    meddled: new Set(),
+    description: "entry.login",
+    keys: [],
+  };
+  await runBefore(company);
+  each(company, ["bob"], (bob) => Object.assign(bob, { department: "D2", login: "rob" }));
+  each(company, ["ada"], (ada) => Object.assign(ada, { department: "D2" }));
+  company.teams.set("Works", company.teams.get("Finance") ?? new Set());
+  company.teams.delete("Finance");
+  await loadBaseline(connection(), folder, "staff");
+  await plan(company);
+  const causes = await findCauses(refusingSlowJoins(connection()), {
+    reads: compileRules(rulesOf(company)).reads(),
+    hasBaseline: true,
+    hasGrace: false,
+    changedKeys: [],
+  });
+  expect(causes.map(({ kind }) => kind)).toContain("attribute");
+});
+
 test("a plan names exactly the causes that there are, and they explain all of it", async () => {
   const person = fc.record({ ou: fc.constantFrom(...ous), department: fc.constantFrom(...departments) });
   const arbitrary = fc.record({
@@ -252,20 +294,7 @@ test("a plan names exactly the causes that there are, and they explain all of it
       each(company, touched.get(into) ?? [], (each) => {
         each.status = "left";
       });
-      // The last applied run.
-      await connection().run(`
-        CREATE OR REPLACE TEMP TABLE ledger (${tables.ledger});
-        CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
-        CREATE OR REPLACE TEMP TABLE left_out (${tables.left_out});
-        CREATE OR REPLACE TEMP TABLE drift_left (${tables.drift_left});
-        CREATE OR REPLACE TEMP TABLE drift_wanted (${tables.drift_wanted});
-        CREATE OR REPLACE TABLE actual (${tables.actual})`);
-      await plan(company);
-      await loadBaseline(connection(), join(folder, "none"), "staff");
-      await storeBaseline(connection(), folder, "staff", { at: "", settings: {} });
-      await connection().run(`
-        CREATE OR REPLACE TEMP TABLE ledger AS FROM assembled_origin;
-        CREATE OR REPLACE TABLE actual AS FROM desired`);
+      await runBefore(company);
 
       const domain = plants.findIndex(({ name }) => name === "a domain renamed");
       const drift = plants.findIndex(({ name }) => name === "people changed the target");
