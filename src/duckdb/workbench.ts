@@ -11,6 +11,8 @@ export interface Workbench {
   readonly connection: Connection;
   /** Another connection, for what runs beside the statements of `connection`. Temporary tables are its own. Close it first. */
   connect(): Promise<Connection>;
+  /** Moves tables to disk where they take much memory, for what is about to need it. They come back as they are read. */
+  makeRoom(): Promise<void>;
   /** The path of a file of this workbench. */
   file(name: string): string;
   /** Stops what is running and removes everything. */
@@ -27,7 +29,8 @@ export async function openWorkbench(options: { folder: string; memory: number })
   await removeAbandoned(options.folder);
   const place = join(options.folder, `${process.pid}-${randomUUID()}`);
   await mkdir(place, { mode: 0o700 });
-  const database = await openDatabase({ path: ":memory:", memory: options.memory, spill: join(place, "spill") });
+  const { memory } = options;
+  const database = await openDatabase({ path: ":memory:", memory, spill: join(place, "spill") });
   const connection = await database.connect();
   // Return freed memory to the system after each statement, not only from 128 MiB on: a plan takes dozens of statements.
   await connection.run(
@@ -37,6 +40,7 @@ export async function openWorkbench(options: { folder: string; memory: number })
   return {
     connection,
     connect: () => database.connect(),
+    makeRoom: () => makeRoom(connection, memory),
     file: (name) => join(place, name),
     close: async () => {
       connection.interrupt();
@@ -45,6 +49,24 @@ export async function openWorkbench(options: { folder: string; memory: number })
       await rm(place, { recursive: true, force: true });
     },
   };
+}
+
+/** How much the tables may take without being moved to disk for something else, in bytes. */
+const muchMemory = 128 * 1024 ** 2;
+
+async function makeRoom(connection: Connection, memory: number): Promise<void> {
+  const [row] = await connection.rows<{ used: number }>(
+    "SELECT sum(memory_usage_bytes)::DOUBLE AS used FROM duckdb_memory()",
+  );
+  if ((row?.used ?? 0) < muchMemory) return;
+  const limit = (bytes: number): Promise<void> => connection.run(`SET memory_limit = '${Math.floor(bytes / 1024)}KiB'`);
+  try {
+    await limit(muchMemory / 8);
+  } catch {
+    // What could be moved was. The rest is in use.
+  } finally {
+    await limit(memory);
+  }
 }
 
 async function removeAbandoned(folder: string): Promise<void> {

@@ -62,7 +62,7 @@ export async function findByHand(
 }
 
 /**
- * Adds to `managed` the memberships that somebody added by hand: makes `kept_by_hand` of `added_by_hand`, by the names that
+ * Adds to `desired` the memberships that somebody added by hand: makes `kept_by_hand` of `added_by_hand`, by the names that
  * principals and groups will have. Runs in `combine`.
  */
 export async function keepByHand(connection: Connection): Promise<void> {
@@ -73,12 +73,12 @@ export async function keepByHand(connection: Connection): Promise<void> {
       SELECT a.kind, coalesce(p.becomes, a.name) AS name, coalesce(g.becomes, a.grp) AS grp FROM added_by_hand a
       LEFT JOIN renamed p ON p.kind = a.kind AND p.was = a.name LEFT JOIN renamed g ON g.kind = 'group' AND g.was = a.grp)
     SELECT DISTINCT placed.kind, placed.name, placed.grp FROM placed
-    LEFT JOIN managed m ON m.kind = placed.kind AND m.name = placed.name
+    LEFT JOIN desired m ON m.kind = placed.kind AND m.name = placed.name
     WHERE grp IN (SELECT name FROM remaining_group) AND NOT is_protected('group', grp) AND NOT list_contains(coalesce(m.group_names, []), grp)
       AND (m.name IS NOT NULL OR (placed.kind, placed.name) IN (SELECT (kind, name) FROM frozen));
-    UPDATE managed SET group_names = list_sort(list_distinct(managed.group_names || k.names))
+    UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || k.names))
     FROM (SELECT kind, name, list(grp) AS names FROM kept_by_hand GROUP BY kind, name) k
-    WHERE k.kind = managed.kind AND k.name = managed.name`);
+    WHERE k.kind = desired.kind AND k.name = desired.name`);
 }
 
 /** The memberships that stay. Runs after `combine`. */

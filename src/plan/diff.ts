@@ -30,22 +30,15 @@ export interface ChangeRow {
  * as long as it is used.
  */
 export async function createPlan(connection: Connection): Promise<Plan> {
-  await createChanges(connection, { actual: "actual", desired: "desired", into: "changes" });
-  // Most runs change nothing: then no reader has to search all principals for changes.
-  const [any] = await connection.rows("SELECT true FROM changes LIMIT 1");
-  const all = (table: string): string => (any === undefined ? `(FROM ${table} LIMIT 0)` : table);
   await connection.run(`
+    CREATE OR REPLACE TEMP TABLE change_pair AS
+    SELECT ${changeColumns}, CASE WHEN a.name IS NOT NULL THEN ${sideOf("a")} END AS before, CASE WHEN d.name IS NOT NULL THEN ${sideOf("d")} END AS after
+    FROM ${differing("actual", "desired")};
+    CREATE OR REPLACE TEMP TABLE changes AS SELECT action, kind, name FROM change_pair;
     CREATE TEMP TABLE IF NOT EXISTS change_cause (${tables.change_cause});
     CREATE OR REPLACE TEMP VIEW change_sides AS
-    SELECT c.action, c.kind, c.name,
-      CASE WHEN c.action <> 'create' THEN struct_pack(
-        name := a.name, display_name := a.display_name, description := a.description, mail := a.mail, group_names := a.group_names) END AS before,
-      CASE WHEN c.action <> 'delete' THEN struct_pack(
-        name := d.name, display_name := d.display_name, description := d.description, mail := d.mail, group_names := d.group_names) END AS after,
-      w.causes
-    FROM changes c LEFT JOIN change_cause w ON w.kind = c.kind AND w.name = c.name
-    LEFT JOIN ${all("actual")} a ON a.kind = c.kind AND a.name = c.name
-    LEFT JOIN ${all("desired")} d ON d.kind = c.kind AND d.name = c.name`);
+    SELECT p.action, p.kind, p.name, p.before, p.after, w.causes
+    FROM change_pair p LEFT JOIN change_cause w ON w.kind = p.kind AND w.name = p.name`);
   const [counts, digest] = [await countChanges(connection), await digestOf(connection)];
   return { digest, counts, changes: (only) => readChanges(connection, only) };
 }
@@ -149,14 +142,24 @@ export async function createChanges(
     into,
   }: { readonly actual: PrincipalTable; readonly desired: PrincipalTable; readonly into: ChangeTable },
 ): Promise<void> {
+  await connection.run(
+    `CREATE OR REPLACE TEMP TABLE ${into} AS SELECT ${changeColumns} FROM ${differing(actual, desired)}`,
+  );
+}
+
+/** SQL of what a row of `differing` is: `action`, `kind` and `name`. */
+const changeColumns = `
+  CASE WHEN a.name IS NULL THEN 'create' WHEN d.name IS NULL THEN 'delete' ELSE 'update' END AS action,
+  coalesce(d.kind, a.kind) AS kind, coalesce(d.name, a.name) AS name`;
+
+/** SQL of a principal as one side of a change. */
+function sideOf(alias: string): string {
+  return `struct_pack(${["name", ...comparedColumns].map((column) => `${column} := ${alias}.${column}`).join(", ")})`;
+}
+
+/** SQL of the principals that differ between two relations: `a` is how they are in the one, `d` in the other; NULL where there is none. */
+function differing(actual: PrincipalTable, desired: PrincipalTable): string {
   const differs = comparedColumns.map((column) => `a.${column} IS DISTINCT FROM d.${column}`).join(" OR ");
-  await connection.run(`
-    CREATE OR REPLACE TEMP TABLE ${into} AS
-    SELECT
-      CASE WHEN a.name IS NULL THEN 'create' WHEN d.name IS NULL THEN 'delete' ELSE 'update' END AS action,
-      coalesce(d.kind, a.kind) AS kind,
-      coalesce(d.name, a.name) AS name
-    FROM ${actual} a
-    FULL JOIN ${desired} d ON a.kind = d.kind AND a.name = d.name
-    WHERE a.name IS NULL OR d.name IS NULL OR ${differs}`);
+  return `${actual} a FULL JOIN ${desired} d ON a.kind = d.kind AND a.name = d.name
+    WHERE a.name IS NULL OR d.name IS NULL OR ${differs}`;
 }

@@ -151,13 +151,11 @@ export async function measure(connection: Connection): Promise<Amount[]> {
       SELECT a.kind, len(a.group_names) AS memberships, (a.description IS NOT NULL)::INT + (a.mail IS NOT NULL)::INT AS attributes
       FROM actual a ANTI JOIN (SELECT kind, name FROM frozen WHERE reason IN ('protected', 'unmanaged')) f USING (kind, name)),
     updated AS (
-      SELECT c.kind, c.name, a.group_names AS was, d.group_names AS will,
-        (a.description IS NOT NULL AND d.description IS NULL)::INT + (a.mail IS NOT NULL AND d.mail IS NULL)::INT AS blanked
-      FROM changes c JOIN actual a ON a.kind = c.kind AND a.name = c.name JOIN desired d ON d.kind = c.kind AND d.name = c.name
-      WHERE c.action = 'update'),
+      SELECT before.group_names AS was, after.group_names AS will,
+        (before.description IS NOT NULL AND after.description IS NULL)::INT + (before.mail IS NOT NULL AND after.mail IS NULL)::INT AS blanked
+      FROM change_sides WHERE action = 'update'),
     lost AS (
-      SELECT count(*) AS n FROM (SELECT kind, name, unnest(was) AS g FROM updated) w
-      ANTI JOIN (SELECT kind, name, unnest(will) AS g FROM updated) d USING (kind, name, g))
+      SELECT coalesce(sum(len(was) - len(list_intersect(was, will))), 0)::BIGINT AS n FROM updated)
     SELECT m.measure, k.of, (SELECT count(*) FROM changes c WHERE c.kind = k.kind AND c.action = m.action) AS amount,
       (SELECT count(*) FROM base b WHERE b.kind = k.kind) AS base
     FROM (VALUES ('deletes', 'delete'), ('updates', 'update'), ('creates', 'create')) m(measure, action),

@@ -93,24 +93,24 @@ export async function freeze(
  */
 export async function combine(connection: Connection): Promise<Frozen> {
   await connection.run(`
-    CREATE OR REPLACE TEMP TABLE managed AS
+    CREATE OR REPLACE TABLE desired AS
     SELECT s.kind, s.name, s.display_name, s.description, s.mail, s.group_names
     FROM assembled s ANTI JOIN frozen f USING (kind, name) ANTI JOIN held_back h USING (kind, name)
     WHERE NOT is_protected(s.kind, s.name);
-    UPDATE managed SET
-      display_name = CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), managed.display_name) ELSE managed.display_name END,
-      description = CASE WHEN ${isKept("description")} THEN a.description ELSE managed.description END,
-      mail = CASE WHEN ${isKept("mail")} THEN a.mail ELSE managed.mail END
+    UPDATE desired SET
+      display_name = CASE WHEN ${isKept("displayName")} THEN coalesce(nullif(a.display_name, ''), desired.display_name) ELSE desired.display_name END,
+      description = CASE WHEN ${isKept("description")} THEN a.description ELSE desired.description END,
+      mail = CASE WHEN ${isKept("mail")} THEN a.mail ELSE desired.mail END
     FROM assembled s JOIN actual a USING (kind, name)
-    WHERE s.kept > 0 AND s.kind = managed.kind AND s.name = managed.name;
+    WHERE s.kept > 0 AND s.kind = desired.kind AND s.name = desired.name;
     CREATE OR REPLACE TEMP TABLE remaining_group AS
-    SELECT name FROM managed WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}`);
+    SELECT name FROM desired WHERE kind = 'group' UNION SELECT name FROM frozen WHERE kind = 'group' UNION ${foreignGroups}`);
   await leaveOutEmpty(connection);
   await keepByHand(connection);
   await keepMembershipsOfFrozenGroups(connection);
+  await refuseUnknownGroups(connection);
   await connection.run(`
-    CREATE OR REPLACE TABLE desired AS
-    SELECT kind, name, display_name, description, mail, group_names FROM managed;
+    CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired;
     INSERT INTO desired
     WITH carried AS (SELECT a.* FROM actual a SEMI JOIN frozen f USING (kind, name)),
     kept AS (
@@ -119,7 +119,6 @@ export async function combine(connection: Connection): Promise<Frozen> {
       SEMI JOIN remaining_group r ON r.name = m.g GROUP BY kind, name)
     SELECT c.kind, c.name, c.display_name, c.description, c.mail, coalesce(k.group_names, [])
     FROM carried c LEFT JOIN kept k USING (kind, name)`);
-  await refuseUnknownGroups(connection);
   const [counts] = await connection.rows<Record<keyof Frozen, bigint>>(`
     SELECT
       count(*) FILTER (reason = 'protected') AS protected,
@@ -152,7 +151,7 @@ function isKept(attribute: keyof typeof keptBits): string {
   return `(s.kept & ${keptBits[attribute]}) > 0`;
 }
 
-/** In `managed`: adds memberships in frozen groups, and drops new ones in protected groups. */
+/** In `desired`: adds memberships in frozen groups, and drops new ones in protected groups. */
 async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE kept_membership AS
@@ -170,13 +169,13 @@ async function keepMembershipsOfFrozenGroups(connection: Connection): Promise<vo
     UNION SELECT name FROM held_back WHERE kind = 'group';
     CREATE OR REPLACE TEMP TABLE dropped_membership AS
     SELECT m.kind, m.name, list(m.g) AS dropped
-    FROM (SELECT kind, name, unnest(group_names) AS g FROM managed) m
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM desired) m
     SEMI JOIN protected_group p ON p.name = m.g
     GROUP BY m.kind, m.name;
-    UPDATE managed SET group_names = list_filter(managed.group_names, lambda g: NOT list_contains(d.dropped, g))
-    FROM dropped_membership d WHERE d.kind = managed.kind AND d.name = managed.name;
-    UPDATE managed SET group_names = list_sort(list_distinct(managed.group_names || k.kept))
-    FROM kept_membership k WHERE k.kind = managed.kind AND k.name = managed.name`);
+    UPDATE desired SET group_names = list_filter(desired.group_names, lambda g: NOT list_contains(d.dropped, g))
+    FROM dropped_membership d WHERE d.kind = desired.kind AND d.name = desired.name;
+    UPDATE desired SET group_names = list_sort(list_distinct(desired.group_names || k.kept))
+    FROM kept_membership k WHERE k.kind = desired.kind AND k.name = desired.name`);
 }
 
 async function refuseUnknownGroups(connection: Connection): Promise<void> {
@@ -188,7 +187,7 @@ async function refuseUnknownGroups(connection: Connection): Promise<void> {
     others: bigint;
   }>(`
     SELECT m.g AS group_name, any_value(m.kind) AS kind, min(m.name) AS name, any_value(s.origin) AS origin, count(*) - 1 AS others
-    FROM (SELECT kind, name, unnest(group_names) AS g FROM managed) m
+    FROM (SELECT kind, name, unnest(group_names) AS g FROM desired) m
     ANTI JOIN remaining_group r ON r.name = m.g
     JOIN assembled s ON s.kind = m.kind AND s.name = m.name
     GROUP BY m.g ORDER BY m.g LIMIT 20`);

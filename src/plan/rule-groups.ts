@@ -67,13 +67,13 @@ export async function keepOccupied(connection: Connection): Promise<void> {
     DELETE FROM doomed WHERE kind = 'group' AND name IN (SELECT name FROM occupied)`);
 }
 
-/** Takes groups out of `managed` that rules would make, and nobody would be in. Runs in `combine`. */
+/** Takes groups out of `desired` that rules would make, and nobody would be in. Runs in `combine`. */
 export async function leaveOutEmpty(connection: Connection): Promise<void> {
   const created = `
     SELECT name FROM assembled WHERE ${isRuleGroup} AND name NOT IN (SELECT name FROM actual WHERE kind = 'group')`;
   const [any] = await connection.rows(`${created} LIMIT 1`);
   if (any === undefined) return;
   await connection.run(`
-    DELETE FROM managed WHERE kind = 'group' AND name IN (${created})
-      AND name NOT IN (SELECT unnest(group_names) FROM managed)`);
+    DELETE FROM desired WHERE kind = 'group' AND name IN (${created})
+      AND name NOT IN (SELECT unnest(group_names) FROM desired)`);
 }

@@ -82,8 +82,6 @@ export const tables = {
   /** Those that stay. Made by `combine`, read by notes, `explain` and the ledger. */
   kept_by_hand: `${identity}, grp VARCHAR`,
 
-  /** What the sync decides on. Made by `combine`, read by it, selection and the ledger. */
-  managed: principalDdl,
   /** The names of the groups that there will be. `combine` only. */
   remaining_group: "name VARCHAR",
   /** Memberships in frozen groups, which stay. `combine` only. */
@@ -94,10 +92,14 @@ export const tables = {
   dropped_membership: `${identity}, dropped VARCHAR[]`,
   /** The target as it will be: the list that is sent. Made by `combine`, narrowed by `withhold` and `narrow`. */
   desired: principalDdl,
+  /** What of it the sync decides on. Made by `combine`, narrowed with `desired`, read by the ledger. */
+  managed: identity,
 
-  /** Who differs between `actual` and `desired`. Made by `createPlan`, read by limits and selection. */
+  /** Who differs between `actual` and `desired`, with both sides; NULL where there is none. `createPlan` only. */
+  change_pair: `${change}, before ${side}, after ${side}`,
+  /** Who differs. Made by `createPlan`, read by limits and selection. */
   changes: change,
-  /** The same with both sides; NULL where there is none. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
+  /** The same with both sides and causes. A view, made by `createPlan` or `openStored`, read by `Plan.changes`. */
   change_sides: `${change}, before ${side}, after ${side}, causes VARCHAR[]`,
   /** The ids of the causes of each change. Made by `createPlan`, filled by `findCauses`. */
   change_cause: `${identity}, causes VARCHAR[]`,

@@ -26,6 +26,8 @@ export async function prepareList(
     const answer = workbench.file(applyChanges ? "applied.json" : "preview.json");
     const deleteOthers = !applyChanges || counts.users.delete + counts.groups.delete > 0;
     const watched = applyChanges ? { sending } : {};
+    // The target is often a service in this process.
+    await workbench.makeRoom();
     await sync.target.sync({ principals, applyChanges, deleteOthers, defaultPassword, ...watched }, answer, signal);
     return answer;
   };
@@ -43,6 +45,7 @@ export async function verify(
   signal: AbortSignal,
 ): Promise<void> {
   const { connection } = workbench;
+  await workbench.makeRoom();
   await listTarget(target, workbench, "arrived", signal);
   await createChanges(connection, { actual: "arrived", desired: "desired", into: "missing" });
   const missing = await connection.rows<{ action: string; kind: string; name: string }>(

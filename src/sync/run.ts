@@ -289,7 +289,8 @@ async function leavesBaseline(connection: Connection, sync: Sync, known: Baselin
 async function givesMore(connection: Connection, { keepManual }: Sync): Promise<boolean> {
   if (keepManual.length === 0) return false;
   const rows = await connection.rows(`
-    SELECT true FROM managed m LEFT JOIN baseline_target b ON b.kind = m.kind AND b.name = m.name
+    SELECT true FROM (FROM desired SEMI JOIN managed USING (kind, name)) m
+    LEFT JOIN baseline_target b ON b.kind = m.kind AND b.name = m.name
     WHERE b.name IS NULL OR NOT list_has_all(b.group_names, m.group_names) LIMIT 1`);
   return rows.length > 0;
 }

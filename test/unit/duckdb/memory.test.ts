@@ -1,0 +1,39 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openWorkbench } from "#duckdb/workbench.ts";
+
+const mebibyte = 2 ** 20;
+
+test("a workbench moves its tables to disk for what needs the memory, and they come back as they are read", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const { connection, makeRoom, close } = await openWorkbench({ folder, memory: 1024 * mebibyte });
+  onTestFinished(close);
+  const read = async <Row extends object>(sql: string): Promise<Row | undefined> =>
+    (await connection.rows<Row>(sql))[0];
+  const used = async (): Promise<number> =>
+    (await read<{ used: number }>("SELECT sum(memory_usage_bytes)::DOUBLE AS used FROM duckdb_memory()"))?.used ?? 0;
+  const limit = (): Promise<object | undefined> => read("SELECT current_setting('memory_limit') AS memory");
+
+  await connection.run("CREATE TEMP TABLE few AS SELECT range AS n FROM range(1000)");
+  const before = await used();
+  await makeRoom();
+  expect(await used()).toBe(before);
+
+  const limited = await limit();
+  await connection.run(
+    "CREATE TEMP TABLE many AS SELECT range AS n, hash(range) AS h, hash(range + 1) AS g FROM range(8_000_000)",
+  );
+  expect(await used()).toBeGreaterThan(150 * mebibyte);
+  await makeRoom();
+  expect(await used()).toBeLessThan(50 * mebibyte);
+  expect(await limit()).toEqual(limited);
+  expect(
+    await read("SELECT count(*)::INTEGER AS rows, bool_and(h = hash(n) AND g = hash(n + 1)) AS same FROM many"),
+  ).toEqual({
+    rows: 8_000_000,
+    same: true,
+  });
+});
