@@ -4,7 +4,8 @@ import { parseArgs } from "node:util";
 import { ldifEntry } from "../support/ldap/ldif.ts";
 import { base, type OpenLdap, reader, startOpenLdap } from "../support/ldap/openldap.ts";
 import type { LdapReadRequest, LdapReadTiming } from "./ldap-read.ts";
-import { machine, median, runApart, table } from "./measure.ts";
+import { peerNames, peersOf } from "./ldap-peers.ts";
+import { cpuTimes, machine, median, runApart, table } from "./measure.ts";
 import type { Figure } from "./results.ts";
 
 const people = `ou=people,${base}`;
@@ -18,10 +19,11 @@ interface Size {
 }
 
 /**
- * `npm run bench -- ldap [--users 100000] [--groups 2000] [--memberships 200000] [--rounds 5] [--memory 256]`: reading a
- * directory from OpenLDAP, and reading it to finished principals, beside `ldapsearch`, which reads the same entries and
- * attributes in pages of the same size and throws them away. Every measurement is a process of its own; they take
- * turns on one server, so that noise meets all. Linux only.
+ * `npm run bench -- ldap [--users 100000] [--groups 2000] [--memberships 200000] [--rounds 5] [--memory 256]
+ * [--peers ldapts,ldap3,python-ldap]`: reading a directory from OpenLDAP, and reading it to finished principals, beside
+ * `ldapsearch`, which reads the same entries and attributes in pages of the same size and throws them away, and beside
+ * libraries that do no more either, once. Every measurement is a process of its own; they take turns on one server, so
+ * that noise meets all. Linux only.
  */
 export async function ldap(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -32,11 +34,12 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
       memberships: { type: "string", default: "200000" },
       rounds: { type: "string", default: "5" },
       memory: { type: "string", default: "256" },
+      peers: { type: "string", default: peerNames.join(",") },
     },
   });
   const size = { users: Number(values.users), groups: Number(values.groups), memberships: Number(values.memberships) };
   await using server = await startOpenLdap({ ldif: directory(size) });
-  const alone: number[] = [];
+  const alone: Timing[] = [];
   const read: LdapReadTiming[] = [];
   const assembled: LdapReadTiming[] = [];
   const memory = Number(values.memory) * 1024 ** 2;
@@ -46,10 +49,19 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
     alone.push(await ldapsearch(server));
     read.push(expected(size, await connector(server, "read", memory)));
     assembled.push(expected(size, await connector(server, "assemble", memory)));
-    const times = [alone.at(-1), read.at(-1)?.milliseconds, assembled.at(-1)?.milliseconds];
+    const times = [alone.at(-1)?.milliseconds, read.at(-1)?.milliseconds, assembled.at(-1)?.milliseconds];
     console.error(`round ${round}: ldapsearch, read, to principals: ${times.map((each) => seconds(each)).join(", ")}`);
   }
-  const limit = median(alone);
+  const peers: (Timing & { readonly name: string })[] = [];
+  for (const { name, read } of await peersOf(server, values.peers.split(","), pageSize)) {
+    const timing = await timed(async () => {
+      const count = await read();
+      if (count !== size.users + size.groups) throw new Error(`${name} has read ${count} entries`);
+    });
+    peers.push({ name, ...timing });
+    console.error(`${name}: ${seconds(timing.milliseconds)}`);
+  }
+  const limit = median(alone.map(({ milliseconds }) => milliseconds));
   const { users, groups: groupCount, memberships } = size;
   console.log(`${machine()}; OpenLDAP on the same machine, pages of ${pageSize}: ${users.toLocaleString("en")} users,`);
   console.log(`${groupCount.toLocaleString("en")} groups, ${memberships.toLocaleString("en")} memberships.\n`);
@@ -57,14 +69,32 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
     table(
       ["what", "", "time", "ratio", "processor", "peak memory", "event loop max"],
       [
-        ["`ldapsearch`", "its output thrown away", seconds(limit), "", "", "", ""],
+        [
+          "`ldapsearch`",
+          "its output thrown away",
+          seconds(limit),
+          "",
+          seconds(median(alone.map(({ cpu }) => cpu))),
+          "",
+          "",
+        ],
         ["Rollcall", "the connector reads", ...cells(read, limit)],
         ["Rollcall", "to finished principals", ...cells(assembled, limit)],
+        ...peers.map(({ name, milliseconds, cpu }) => [
+          name,
+          "counts the entries",
+          seconds(milliseconds),
+          (milliseconds / limit).toFixed(2),
+          seconds(cpu),
+          "",
+          "",
+        ]),
       ],
     ),
   );
+  const title = (what: string): string => `${users.toLocaleString("en")} users from OpenLDAP: ${what}`;
   const figure = (what: string, timings: readonly LdapReadTiming[], goal: number): Figure => ({
-    what: `${users.toLocaleString("en")} users from OpenLDAP: ${what}`,
+    what: title(what),
     value: median(timings.map(({ milliseconds }) => milliseconds)),
     unit: "ms",
     limit: { by: "ldapsearch", value: limit },
@@ -72,7 +102,14 @@ export async function ldap(args: readonly string[]): Promise<Figure[]> {
     cpu: median(timings.map(({ cpu }) => cpu)),
     memory: Math.max(...timings.map(({ memory }) => memory)),
   });
-  return [figure("read", read, 1.3), figure("to finished principals", assembled, 1.8)];
+  const ofPeers = peers.map(({ name, milliseconds, cpu }): Figure => ({
+    what: title(`${name}, which counts the entries`),
+    value: milliseconds,
+    unit: "ms",
+    limit: { by: "ldapsearch", value: limit },
+    cpu,
+  }));
+  return [figure("read", read, 1.3), figure("to finished principals", assembled, 1.8), ...ofPeers];
 }
 
 function* directory(size: Size): Generator<string> {
@@ -100,21 +137,35 @@ function* directory(size: Size): Generator<string> {
   }
 }
 
-/** Milliseconds from the start of the program to its end, for users and groups. */
-async function ldapsearch(server: OpenLdap): Promise<number> {
+/** In milliseconds, from the start of programs to their end. */
+interface Timing {
+  readonly milliseconds: number;
+  readonly cpu: number;
+}
+
+/** @param work starts programs and waits for their end */
+async function timed(work: () => Promise<void>): Promise<Timing> {
+  const [started, before] = [performance.now(), await cpuTimes("self")];
+  await work();
+  const milliseconds = performance.now() - started;
+  return { milliseconds, cpu: (await cpuTimes("self")).ended - before.ended };
+}
+
+/** Users and groups. */
+async function ldapsearch(server: OpenLdap): Promise<Timing> {
   const login = ["-LLL", "-x", "-H", server.url, "-D", reader.dn, "-w", reader.password];
   const paged = ["-E", `pr=${pageSize}/noprompt`];
-  const started = performance.now();
-  for (const search of [
-    ["-b", people, "(objectClass=inetOrgPerson)", "entryUUID", "uid", "cn", "mail"],
-    ["-b", groups, "(objectClass=groupOfNames)", "entryUUID", "cn", "description", "member"],
-  ]) {
-    const { path, env } = server.packages;
-    const child = spawn(path("/usr/bin/ldapsearch"), [...login, ...paged, ...search], { stdio: "ignore", env });
-    const [code] = (await once(child, "exit")) as [number | null];
-    if (code !== 0) throw new Error(`ldapsearch ended with ${code}`);
-  }
-  return performance.now() - started;
+  const { path, env } = server.packages;
+  return timed(async () => {
+    for (const search of [
+      ["-b", people, "(objectClass=inetOrgPerson)", "entryUUID", "uid", "cn", "mail"],
+      ["-b", groups, "(objectClass=groupOfNames)", "entryUUID", "cn", "description", "member"],
+    ]) {
+      const child = spawn(path("/usr/bin/ldapsearch"), [...login, ...paged, ...search], { stdio: "ignore", env });
+      const [code] = (await once(child, "exit")) as [number | null];
+      if (code !== 0) throw new Error(`ldapsearch ended with ${code}`);
+    }
+  });
 }
 
 function connector(server: OpenLdap, work: LdapReadRequest["work"], memory: number): Promise<LdapReadTiming> {
