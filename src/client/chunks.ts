@@ -96,9 +96,14 @@ function range(name: string, path: string, begin: number, end: number): FileData
         const size = Math.min(blockSize, end - begin);
         let [block, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)];
         for (let at = begin; at < end; [block, other] = [other, block]) {
-          const length = await readAt(file, name, block, at, end);
-          if (length === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
-          at += length;
+          let length = 0;
+          // Only for a whole block does whoever sends it wait before the next.
+          while (length < size && at < end) {
+            const read = await readAt(file, name, block.subarray(length), at, end);
+            if (read === 0) throw new InputError(`${name} has become shorter while it was being loaded`);
+            length += read;
+            at += read;
+          }
           yield block.subarray(0, length);
         }
       } finally {
