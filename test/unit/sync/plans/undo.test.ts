@@ -36,7 +36,7 @@ const sorted = (principals: readonly Principal[]): Principal[] =>
 async function changesTo(actual: readonly Principal[], desired: readonly Principal[]): Promise<Change[]> {
   await fill(connection(), "actual", actual);
   await fill(connection(), "desired", desired);
-  await fill(connection(), "managed", desired);
+  await connection().run("CREATE OR REPLACE TEMP TABLE managed AS SELECT kind, name FROM desired");
   return Array.fromAsync((await createPlan(connection())).changes());
 }
 
