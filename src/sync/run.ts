@@ -139,13 +139,13 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       warnings.push(message);
       options.warn(message);
     };
-    progress?.("read");
     const news =
       options.apply && isOrdinary(options)
         ? await findNews(sync, ledger.kept, { now, signal: watching.signal() })
         : undefined;
     if (news?.none !== undefined) {
       const { planned, warnings: before } = news.none;
+      progress?.("read");
       for (const each of before) warn(each);
       await options.report?.(reportOf(sync, planned));
       const { digest, counts } = planned.plan;
@@ -191,11 +191,12 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
         progress?.("verify");
         await verify(sync.target, workbench, differences, watching.signal());
       }
-      const isSame = !changed && (await leavesBaseline(connection, sync, baseline));
-      const keep = isSame ? news?.documentOf(planned, warnings) : undefined;
+      const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
+      const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
+      const keep = !changed && !gains && isKnown ? news?.documentOf(planned, warnings) : undefined;
       await ledger.settle({ now, ...planned, run: options.id, keep });
       const isOlder = planned.quarantined === undefined;
-      await storeState(sync, connection, { changed, known: baseline, isOlder, ...options, now });
+      await storeState(sync, connection, { changed: changed || gains, known: baseline, isOlder, ...options, now });
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
@@ -208,23 +209,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
 }
 
 function reportOf({ name, target }: Sync, planned: Planned): Report {
-  const { plan, checks, waiting, notes, subjects, causes, drift, expectations, departures, quarantined, sources } =
-    planned;
-  const about = { sync: name, target: target.name };
-  return {
-    ...about,
-    plan,
-    limits: checks,
-    waiting,
-    notes,
-    subjects,
-    causes,
-    drift,
-    expectations,
-    departures,
-    quarantined,
-    sources,
-  };
+  return { sync: name, target: target.name, limits: planned.checks, ...planned };
 }
 
 /** Whether a run is for everybody, from the sources, and nobody has said what it may do. */
@@ -248,6 +233,7 @@ async function storeState(
     saved,
     warn,
   }: Pick<RunOptions, "id" | "undoes" | "for" | "folder" | "saved" | "warn"> & {
+    /** The target, or what the sync gives of what is in it. */
     readonly changed: boolean;
     readonly known: Baseline | undefined;
     /** The plan was stored, or is an undo: no sources were read. */
@@ -261,7 +247,7 @@ async function storeState(
   const settings = isPart ? (known?.settings ?? {}) : sync.settings;
   const baseline = { run: id, at: new Date(now).toISOString(), settings };
   try {
-    if (changed || known === undefined || (await givesMore(connection, sync)))
+    if (changed || known === undefined)
       await storeBaseline(connection, folder, sync.name, baseline, {
         undone: undoes,
         isOlder: isOlder && known !== undefined && sync.keepManual.length > 0,
@@ -275,14 +261,6 @@ async function storeState(
     await forgetBaseline(folder, sync.name).catch(() => undefined);
     await saved?.("baseline").catch(() => undefined);
   }
-}
-
-/** Whether a run without changes leaves what the next plan finds its causes with as it is. */
-async function leavesBaseline(connection: Connection, sync: Sync, known: Baseline | undefined): Promise<boolean> {
-  if (!sync.causes) return true;
-  return (
-    known !== undefined && isDeepStrictEqual(known.settings, sync.settings) && !(await givesMore(connection, sync))
-  );
 }
 
 /** Whether the sync gives, or keeps, memberships that the baseline does not have: in a target that had them already. */
