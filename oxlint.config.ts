@@ -10,7 +10,7 @@ const leaves: Record<string, readonly string[]> = {
   errors: [],
   text: [],
   queue: [],
-  times: ["commands"],
+  times: ["commands", "text"],
   values: ["text"],
 };
 

@@ -1,9 +1,10 @@
 import { connectors, loadConnector, readTable } from "#connectors/index.ts";
 import { trialArgument } from "./cli/composition.ts";
-import type { Composition } from "./cli/composition.ts";
+import type { Composition, RunningService, ServiceStart } from "./cli/composition.ts";
 import { runProgram } from "./cli/program.ts";
-import { loadPinboards } from "./config/pinboards.ts";
+import type { Configuration } from "./config/configuration.ts";
 import { keepFilesPrivate } from "./files/private.ts";
+import type { Forked } from "./service/worker/fork.ts";
 
 import description from "../package.json" with { type: "json" };
 
@@ -18,24 +19,41 @@ const composition: Composition = {
     const { readTarget } = await import("./postgres/options.ts");
     await copyToPostgres({ data, memory, postgres: readTarget({ postgres: url, sslrootcert }), ...rest });
   },
-  startService: async (configuration, { private: alone, ...rest }) => {
-    if (configuration.service === undefined) throw new Error("the configuration has no service");
-    // Only when it is needed: a command beside a running service has no use for a server.
-    const { startService } = await import("./service/service.ts");
-    const { tls, pinboards, ...service } = configuration.service;
-    const { data, memory } = configuration;
-    if (alone) return startService({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, ...rest });
-    return startService({
-      ...service,
-      ...(tls === undefined ? {} : { tls }),
-      // The service knows nothing of files and YAML: it is handed what reads them, now and at every reload.
-      ...(pinboards === undefined ? {} : { pinboards: () => loadPinboards(pinboards) }),
-      data,
-      memory,
-      ...rest,
-    });
+  startService,
+  beginService: async () => {
+    const { forkWorker } = await import("./service/worker/fork.ts");
+    const databases = forkWorker();
+    return {
+      start: (configuration, options) => startService(configuration, options, databases),
+      abandon: () => databases.child.kill("SIGKILL"),
+    };
   },
 };
+
+async function startService(
+  configuration: Configuration,
+  { private: alone, ...rest }: ServiceStart,
+  databases?: Forked,
+): Promise<RunningService> {
+  if (configuration.service === undefined) throw new Error("the configuration has no service");
+  // Only when it is needed: a command beside a running service has no use for a server.
+  const { startService: start } = await import("./service/service.ts");
+  const { tls, pinboards, ...service } = configuration.service;
+  const { data, memory } = configuration;
+  if (alone) return start({ ...service, listen: { host: "127.0.0.1", port: 0 }, data, memory, ...rest });
+  return start({
+    ...service,
+    ...(tls === undefined ? {} : { tls }),
+    // The service knows nothing of files and YAML: it is handed what reads them, now and at every reload.
+    ...(pinboards === undefined
+      ? {}
+      : { pinboards: async () => (await import("./config/pinboards.ts")).loadPinboards(pinboards) }),
+    data,
+    memory,
+    databases,
+    ...rest,
+  });
+}
 
 /** Runs the command line `argv`, which begins with the runtime and the program. Returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {

@@ -107,10 +107,13 @@ export function csvField(text: string): string {
 
 /* Numbers */
 
-const english = new Intl.NumberFormat("en");
+/** Made when it is first needed: what Node knows of languages takes as long to load as a library. */
+let english: Intl.NumberFormat | undefined;
 
 /** `1,234` */
 export function formatNumber(value: number): string {
+  if (Number.isInteger(value) && value >= 0 && value < 1000) return String(value);
+  english ??= new Intl.NumberFormat("en");
   return english.format(value);
 }
 

@@ -1,4 +1,5 @@
 import { asCalled } from "./commands.ts";
+import { formatNumber, pluralize } from "./text.ts";
 
 let isLocal = false;
 
@@ -28,22 +29,19 @@ export function forCaller(text: string): string {
 }
 
 const units = [
-  ["day", 86_400_000],
-  ["hour", 3_600_000],
-  ["minute", 60_000],
-  ["second", 1000],
+  { long: "day", narrow: "d", size: 86_400_000 },
+  { long: "hour", narrow: "h", size: 3_600_000 },
+  { long: "minute", narrow: "min", size: 60_000 },
+  { long: "second", narrow: "s", size: 1000 },
 ] as const;
-
-const words = {
-  long: new Intl.RelativeTimeFormat("en", { style: "long" }),
-  narrow: new Intl.RelativeTimeFormat("en", { style: "narrow" }),
-};
 
 /** The distance to a moment: `5 minutes ago`, `in 23 hours`; narrow: `5min ago`. */
 export function relatively(iso: string, now: number, style: "long" | "narrow" = "long"): string {
   const distance = Date.parse(iso) - now;
-  const [unit, size] = units.find(([, size]) => Math.abs(distance) >= size) ?? ["second", 1000];
-  return words[style].format(Math.trunc(distance / size), unit);
+  const { size, ...words } = units.find(({ size }) => Math.abs(distance) >= size) ?? units[3];
+  const count = Math.floor(Math.abs(distance) / size);
+  const amount = style === "long" ? pluralize(count, words.long) : `${formatNumber(count)}${words.narrow}`;
+  return distance < 0 ? `${amount} ago` : `in ${amount}`;
 }
 
 /** A duration: `0.4 s`, `3 min 5 s`, `2 h 3 min`. */

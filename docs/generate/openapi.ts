@@ -6,7 +6,8 @@ import {
   submittedPrincipal,
   syncResult,
 } from "#wire/administration.ts";
-import { dataTexts, errorBody, serviceHeaders } from "#wire/errors.ts";
+import { errorBody, serviceHeaders } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import { chunkHeaders, loadParameters, loadStarted, loadStatus } from "#wire/loads.ts";
 import { compactData, fullData, headerParameters, pinboardParameters, visualizationHeader } from "#wire/pinboards.ts";
 import {

@@ -8,7 +8,7 @@ import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { progressOf } from "./plan.ts";
 import { approvalQuestion, confirmed, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
-import { chosenRun, knownRuns } from "./stored-runs.ts";
+import { chosenRun, knownRuns } from "./known-runs.ts";
 
 export interface ApproveOptions {
   readonly limit?: number | undefined;

@@ -30,7 +30,6 @@ import type { InitOptions } from "#cli/init/init.ts";
 import { addLoadOptions } from "#cli/load/options.ts";
 import type { LoadOptions } from "#cli/load/options.ts";
 import type { LogOptions } from "./log.ts";
-import { addCompletion } from "./completion.ts";
 import type { EngineCopyOptions } from "./engine-copy.ts";
 import type { StateCopyOptions } from "./state-copy.ts";
 import type { DrillOptions } from "./drill.ts";
@@ -72,7 +71,7 @@ export interface Runner {
  * Declares every command. The code of each is imported when it is called: a process needs nothing of the others, least
  * of all one that stays.
  */
-export function addCommands(program: Command, runner: Runner): void {
+export async function addCommands(program: Command, runner: Runner): Promise<void> {
   addStart(program, runner);
   addRuns(program, runner);
   addDecisions(program, runner);
@@ -81,6 +80,9 @@ export function addCommands(program: Command, runner: Runner): void {
   addChecks(program, runner);
   addInit(program, runner);
   addVersion(program, runner);
+  // What was called by its name needs no list of the others, and does not complete them.
+  if (program.commands.some((command) => command.name() === runner.argv[2])) return;
+  const { addCompletion } = await import("./completion.ts");
   addCompletion(program, runner.argv, runner.configurationFile);
 }
 

@@ -2,7 +2,6 @@ import { userInfo } from "node:os";
 import type { Logger } from "pino";
 import type { ClientOptions } from "#client/client.ts";
 import type { Configuration } from "#config/configuration.ts";
-import { loadConfiguration } from "#config/load.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Actor } from "#sync/record.ts";
@@ -47,6 +46,8 @@ export async function load(
   { log, output }: Sinks,
   known: readonly string[] = [],
 ): Promise<Configuration> {
+  // A command without a configuration needs none of the libraries that read one.
+  const { loadConfiguration } = await import("#config/load.ts");
   const configuration = await loadConfiguration(file, {
     connectors: composition.connectors,
     load: (path, folder) => composition.loadConnector(path, folder),

@@ -4,15 +4,15 @@ import { pluralize, formatNumber, formatName, visible } from "#text.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
 import type { Context } from "./context.ts";
-import { openStoredChanges } from "./stored-runs.ts";
-import type { StoredChanges } from "./stored-runs.ts";
+import { openStoredChanges } from "./stored-changes.ts";
+import type { StoredChanges } from "./stored-changes.ts";
 import { exactly, relatively } from "#times.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { historyOf, isApplied, momentOf } from "#sync/history.ts";
 import type { HistoryEntry } from "#sync/history.ts";
 import { causeOf, decisionWords, stateOf, toneStyles, tones } from "#sync/run-text.ts";
-import { knownRuns } from "./stored-runs.ts";
+import { knownRuns } from "./known-runs.ts";
 
 /**
  * `rollcall history NAME [--sync S]`: everything that happened to a user or group, newest first: from the stored changes,

@@ -12,7 +12,7 @@ import type { NotifierOptions } from "#sync/notify/notifier.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
 import { daemonFolder } from "./data-folder.ts";
-import { readableStore } from "./stored-runs.ts";
+import { readableStore } from "./stored-changes.ts";
 import type { Context } from "./context.ts";
 
 /** Sends notifications and heartbeats about runs. */

@@ -38,7 +38,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
       else output.say(`rollcall: ${describeError(error)}`);
     }
   };
-  addCommands(program, {
+  await addCommands(program, {
     composition,
     argv,
     configurationFile,

@@ -3,7 +3,7 @@ import type { Context } from "./context.ts";
 import { withCoordinator } from "./coordinator.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
-import { chosenRun } from "./stored-runs.ts";
+import { chosenRun } from "./known-runs.ts";
 
 /** `rollcall reject RUN`: what it has planned is not applied; the next run of its sync plans again. */
 export async function reject(context: Context, id: string, reason: string | undefined): Promise<ExitCode> {

@@ -23,7 +23,7 @@ import { forCaller } from "#times.ts";
 import { describeFailure, exitCodeOf, exitCodes } from "./output.ts";
 import type { ExitCode, Output } from "./output.ts";
 import { selectionWords } from "#sync/run-text.ts";
-import { openStoredChanges } from "./stored-runs.ts";
+import { openStoredChanges } from "./stored-changes.ts";
 
 /** How a run ended, as a command shows it. */
 interface Ending {

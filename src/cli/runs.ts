@@ -7,7 +7,7 @@ import type { ExitCode } from "./output.ts";
 import { painter } from "#plan/render/text.ts";
 import type { RunRecord, RunState } from "#sync/record.ts";
 import { formatPrincipals, pluralize } from "#text.ts";
-import { knownRuns } from "./stored-runs.ts";
+import { knownRuns } from "./known-runs.ts";
 import { causeOf, shortCounts, stateOf, tones, toneStyles, tookOf } from "#sync/run-text.ts";
 
 export interface RunsOptions {

@@ -17,8 +17,9 @@ import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { filterWords, nothingShown, possibilities, renderReport } from "#sync/report.ts";
 import type { PlanFormat } from "#plan/render/shared.ts";
-import { chosenRun, knownRuns, openStoredChanges } from "./stored-runs.ts";
-import type { StoredChanges } from "./stored-runs.ts";
+import { chosenRun, knownRuns } from "./known-runs.ts";
+import { openStoredChanges } from "./stored-changes.ts";
+import type { StoredChanges } from "./stored-changes.ts";
 
 export interface ShowOptions {
   readonly kind?: Filter["kind"];

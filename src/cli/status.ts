@@ -23,7 +23,7 @@ import { exactly, forCaller, relatively } from "#times.ts";
 import { describeError, exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { stateOf, tones, toneStyles } from "#sync/run-text.ts";
-import { knownRuns } from "./stored-runs.ts";
+import { knownRuns } from "./known-runs.ts";
 
 /**
  * `rollcall status`: on one screen whether the service and the daemon run, how each sync stands, and what waits for a

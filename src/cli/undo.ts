@@ -5,7 +5,7 @@ import { withCoordinator } from "./coordinator.ts";
 import type { ExitCode } from "./output.ts";
 import { progressOf } from "./plan.ts";
 import { approvalQuestion, confirmed, showEnd, showRun, showStoredPlan, withRunDocument } from "./run-output.ts";
-import { chosenRun, knownRuns } from "./stored-runs.ts";
+import { chosenRun, knownRuns } from "./known-runs.ts";
 
 /** `rollcall undo RUN`: plans how to reverse the changes of a run. The plan waits for approval; at a terminal it asks. */
 export async function undo(

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { chunkHeaders, loadStarted } from "#wire/loads.ts";
 import type { LoadRequest, LoadStarted } from "#wire/loads.ts";
 import { loadRoutes, ofCycle } from "#wire/routes.ts";
-import { dataTexts } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import type { Operation, Use } from "./request.ts";
 import { jsonBody, textOf } from "#http/client.ts";
 import type { Answer } from "#http/client.ts";

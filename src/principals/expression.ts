@@ -164,14 +164,14 @@ function createEnvironment(variables: Readonly<Record<string, string>>): Environ
   return environment;
 }
 
-const environments: Readonly<Record<Subject, Environment>> = {
-  entry: createEnvironment(vocabularies.entry),
-  value: createEnvironment(vocabularies.value),
-  users: createEnvironment(vocabularies.users),
-  groups: createEnvironment(vocabularies.groups),
-  counts: createEnvironment(vocabularies.counts),
-  naming: createEnvironment(vocabularies.naming),
-};
+/** Made when an expression is about that: each takes milliseconds, and few configurations need all. */
+const environments = new Map<Subject, Environment>();
+
+function environmentOf(subject: Subject): Environment {
+  const made = environments.get(subject) ?? createEnvironment(vocabularies[subject]);
+  environments.set(subject, made);
+  return made;
+}
 
 /**
  * Compiles an expression, once for all entries; or says what is wrong with it.
@@ -185,7 +185,7 @@ export function compileExpression(
   tables?: LookupTables,
   over: Subject = "entry",
 ): Expression | Fault {
-  const environment = environments[over];
+  const environment = environmentOf(over);
   if (Buffer.byteLength(source) > longest)
     return { message: "a rule has at most 16 KiB; a list of names is better a group or an attribute of the source" };
   const text = nfc(source);
@@ -252,7 +252,7 @@ export function compileNaming(source: string): Naming | Fault {
   if (Buffer.byteLength(source) > longest) return { message: "a rule has at most 16 KiB" };
   const text = nfc(source);
   try {
-    const parsed = environments.naming.parse(text);
+    const parsed = environmentOf("naming").parse(text);
     const checked = parsed.check();
     if (!checked.valid) return fault(checked.error, { ast: parsed.ast, text, over: "naming" });
     const nodes = [...nodesOf(parsed.ast)];
@@ -452,16 +452,17 @@ function plain(summary: string, node?: ASTNode, text = ""): string {
 const optionalFunctions = new Set(["bind", "hasValue", "none", "of", "or", "orValue", "value"]);
 
 /** By name: whether it is called as a function, `f(x)`, as a method, `x.f()`, or both. */
-const knownFunctions = new Map<string, { isFunction: boolean; isMethod: boolean }>([
-  ["now", { isFunction: true, isMethod: false }],
-]);
-for (const { name, receiverType } of environments.entry.getDefinitions().functions) {
-  if (!/^[a-z]/.test(name) || optionalFunctions.has(name)) continue;
-  const known = knownFunctions.get(name) ?? { isFunction: false, isMethod: false };
-  knownFunctions.set(name, {
-    isFunction: known.isFunction || receiverType === null,
-    isMethod: known.isMethod || receiverType !== null,
-  });
+function knownFunctions(): ReadonlyMap<string, { readonly isFunction: boolean; readonly isMethod: boolean }> {
+  const functions = new Map([["now", { isFunction: true, isMethod: false }]]);
+  for (const { name, receiverType } of environmentOf("entry").getDefinitions().functions) {
+    if (!/^[a-z]/.test(name) || optionalFunctions.has(name)) continue;
+    const known = functions.get(name) ?? { isFunction: false, isMethod: false };
+    functions.set(name, {
+      isFunction: known.isFunction || receiverType === null,
+      isMethod: known.isMethod || receiverType !== null,
+    });
+  }
+  return functions;
 }
 
 /** What other languages call them. */
@@ -483,8 +484,9 @@ const otherNames: Readonly<Record<string, string>> = {
 /** @param call the function with the types of its arguments: `lowr(dyn)`, `null.contains(string)` */
 function wrongCall(call: string, node: ASTNode | undefined, text: string): string {
   const name = /([A-Za-z_]\w*)\([^()]*\)$/.exec(call)?.[1] ?? call;
-  const known = knownFunctions.has(name);
-  const meant = known ? name : (otherNames[name.toLowerCase()] ?? nearest(name, [...knownFunctions.keys()]));
+  const functions = knownFunctions();
+  const known = functions.has(name);
+  const meant = known ? name : (otherNames[name.toLowerCase()] ?? nearest(name, [...functions.keys()]));
   const said = known ? `cannot call ${call}` : `unknown function \`${name}\``;
   if (meant === undefined) return said;
   const instead = calledDifferently(meant, node, text);
@@ -494,12 +496,12 @@ function wrongCall(call: string, node: ASTNode | undefined, text: string): strin
 }
 
 function isMethodOnly(name: string): boolean {
-  return knownFunctions.get(name)?.isFunction === false;
+  return knownFunctions().get(name)?.isFunction === false;
 }
 
 /** The call in the form that the function has: `entry.a.lower()` as `lower(entry.a)`, `endsWith(entry.a, "b")` as a method. */
 function calledDifferently(name: string, node: ASTNode | undefined, text: string): string | undefined {
-  const { isFunction = false, isMethod = false } = knownFunctions.get(name) ?? {};
+  const { isFunction = false, isMethod = false } = knownFunctions().get(name) ?? {};
   const written = ({ start, end }: ASTNode): string => text.slice(start, end).trim();
   if (node?.op === "rcall" && isFunction && !isMethod) {
     const [, receiver, rest] = node.args;

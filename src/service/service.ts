@@ -25,6 +25,7 @@ import { addLocalRoutes } from "#service/server/sql-route.ts";
 import { createLogin } from "#service/session/login.ts";
 import { openSessions } from "#service/session/sessions.ts";
 import { openKnownAddresses } from "#service/session/known-addresses.ts";
+import type { Forked } from "#service/worker/fork.ts";
 import { openWorker } from "#service/worker/worker.ts";
 import type { Worker } from "#service/worker/worker.ts";
 import type { AddRoutes, Figures, Observer, Probe } from "./observer.ts";
@@ -42,6 +43,8 @@ export interface ServiceOptions extends ServiceSettings {
   /** Reads all pinboards, at the start and at every `reload`. Absent: there are none. */
   readonly pinboards?: () => Promise<readonly Pinboard[]>;
   readonly observe?: Observer;
+  /** A process for the databases that was started beforehand, and is the service's from then on. */
+  readonly databases?: Forked | undefined;
   /** Further readiness checks. */
   readonly probes?: readonly Probe[];
   readonly routes?: AddRoutes;
@@ -98,6 +101,7 @@ async function open(options: ServiceOptions): Promise<Service> {
     memory: options.memory,
     files: [loadFolder],
     log,
+    forked: options.databases,
   });
   opening.defer(() =>
     starting.then(

@@ -7,9 +7,7 @@ import { firstLineOf, InputError } from "#errors.ts";
 import { makeFolder } from "#files/disk.ts";
 import { writeDurably } from "#files/durable.ts";
 import { createQueue } from "#queue.ts";
-import { syncsInLedgers } from "#sync/ledger/ledger.ts";
 import type { SyncEvent } from "#sync/coordinator/coordinator.ts";
-import { setPlansAside } from "#sync/plans/stored.ts";
 import { lastReads, runStates } from "./record.ts";
 import type { RunRecord, SyncState } from "./record.ts";
 
@@ -225,6 +223,10 @@ class DamagedJournal extends InputError {
   }
 }
 
+/*
+ * Whoever only reads the journal needs no database, so what looks into one is loaded where a journal is damaged.
+ */
+
 /** The damaged file stays in place, too, until the new journal replaces it. */
 async function putAside(folder: string, error: unknown): Promise<Damage> {
   if (!(error instanceof DamagedJournal)) throw error;
@@ -232,6 +234,7 @@ async function putAside(folder: string, error: unknown): Promise<Damage> {
   const suffix = `damaged-${at.replaceAll(/[-:]/g, "")}`;
   const keptAs = `journal.${suffix}.json`;
   await link(fileOf(folder), join(folder, keptAs));
+  const { setPlansAside } = await import("#sync/plans/stored.ts");
   await setPlansAside(folder, suffix);
   return { at, keptAs, problem: error.problem };
 }
@@ -239,6 +242,7 @@ async function putAside(folder: string, error: unknown): Promise<Damage> {
 async function startOver(folder: string, damaged: Damage): Promise<JournalDocument> {
   const cautious = cautiousAfter(damaged);
   try {
+    const { syncsInLedgers } = await import("#sync/ledger/ledger.ts");
     const syncs = await syncsInLedgers(folder);
     return { ...empty, damaged, syncs: Object.fromEntries(syncs.map((sync) => [sync, cautious])) };
   } catch {

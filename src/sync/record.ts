@@ -201,6 +201,28 @@ export function hasReadAll({ counts, for: people, undoes, sources = [] }: RunRec
   return counts !== undefined && people === undefined && undoes === undefined && !isOld;
 }
 
+/** The record of a run whose process ended before it sent anything. A run that was being approved waits again. */
+export function unsent(run: RunRecord, at: string): RunRecord {
+  const stage = run.stages.at(-1)?.stage;
+  const recovery = `its process was killed${stage === undefined ? "" : ` after the stage ${stage}`}, or could not write any more: nothing was applied`;
+  if (run.expiresAt !== undefined) return { ...run, state: run.heldBy === "limits" ? "held" : "pending", recovery };
+  return withError({ ...run, state: "failed", endedAt: at, recovery });
+}
+
+/** The record of a run as it is known while nobody has recovered it, although its process has ended. */
+export function lostRecord(run: RunRecord): RunRecord {
+  const endedAt = run.stages.at(-1)?.startedAt ?? run.startedAt;
+  if (run.sentAt === undefined) return unsent(run, endedAt);
+  const recovery = "its process was killed while it was applying; the next run of the sync finds out what has arrived";
+  return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
+}
+
+/** A failed run says why. */
+export function withError(run: RunRecord): RunRecord {
+  if (run.state !== "failed" || run.error !== undefined) return run;
+  return { ...run, error: { message: run.recovery ?? "its process ended", problems: [], advice: "retry" } };
+}
+
 /** Of each sync, the last run that has read all records of its sources: what it had in doubt is in doubt now. */
 export function lastReads(runs: readonly RunRecord[]): ReadonlySet<RunRecord> {
   const last = new Map<string, RunRecord>();

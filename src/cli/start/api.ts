@@ -13,7 +13,7 @@ import { exists } from "#files/disk.ts";
 import type { Actor } from "#sync/record.ts";
 import { quarantinedRecords } from "#sync/plans/quarantined.ts";
 import { daemonFolder, readableState } from "#cli/data-folder.ts";
-import { readableStore } from "#cli/stored-runs.ts";
+import { readableStore } from "#cli/stored-changes.ts";
 import type { Embedded } from "#cli/embedded.ts";
 import { verifyAccount } from "#cli/wiring.ts";
 import type { ConsoleOptions } from "#console/console.ts";

@@ -2,7 +2,7 @@ import type { Configuration } from "#config/configuration.ts";
 import { filesOf } from "#cli/history.ts";
 import { daemonFolder, explainState, planState, readableState } from "#cli/data-folder.ts";
 import type { Embedded } from "#cli/embedded.ts";
-import { openStoredChanges } from "#cli/stored-runs.ts";
+import { openStoredChanges } from "#cli/stored-changes.ts";
 import { openConfiguredTarget, openSync, placeOf, syncOf } from "#cli/wiring.ts";
 import type { People } from "#console/context.ts";
 import { errorDocument, UnavailableError } from "#errors.ts";

@@ -1,11 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
-import type { Composition, RunningService, ServiceStart } from "#cli/composition.ts";
+import type { BegunService, Composition, RunningService, ServiceStart } from "#cli/composition.ts";
 import { exitAfter, load, localActor, passwordNotice } from "#cli/context.ts";
 import type { Sinks } from "#cli/context.ts";
-import { createDaemonApi } from "./api.ts";
 import type { AddRoutes, DaemonApi } from "./api.ts";
-import { startDaemon } from "./daemon.ts";
 import type { Daemon } from "./daemon.ts";
 import { createReload } from "./reload.ts";
 import { announce, dataFolderInUse, holdLock, refuseForeignFolder, withdraw } from "#cli/data-folder.ts";
@@ -13,7 +11,6 @@ import type { Lock } from "#cli/data-folder.ts";
 import { openEmbedded } from "#cli/embedded.ts";
 import { exitCodes } from "#cli/output.ts";
 import type { ExitCode } from "#cli/output.ts";
-import { openRecords } from "#cli/records.ts";
 import type { Records } from "#cli/records.ts";
 import { command } from "#commands.ts";
 import type { Configuration } from "#config/configuration.ts";
@@ -43,6 +40,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
   });
   const { output } = sinks;
   const log = sinks.log.logger;
+  let begun: BegunService | undefined;
   let lock: Lock | undefined;
   let records: Records | undefined;
   let service: RunningService | undefined;
@@ -58,15 +56,18 @@ export async function start(file: string, composition: Composition, sinks: Sinks
   const embedded = openEmbedded(configuration, composition, { log, mayStart: false, announcePassword: () => {} });
   const hasConsole = only !== "service" && configuration.console !== false;
   try {
+    if (only !== "daemon" && configuration.service !== undefined) begun = await composition.beginService();
     if (only !== "service") {
       lock = await holdLock(configuration);
+      const { openRecords } = await import("#cli/records.ts");
       records = await openRecords(configuration, log);
       await records.audit.append({ event: "started", by: localActor(), process: process.pid });
       const { version } = composition;
+      const { createDaemonApi } = await import("./api.ts");
       api = await createDaemonApi({ configuration, version, log, embedded, besides: addMetrics, probes });
     }
-    if (only !== "daemon" && configuration.service !== undefined) {
-      service = await startService(configuration, composition, sinks, metrics, {
+    if (begun !== undefined) {
+      service = await startService(configuration, begun, sinks, metrics, {
         routes: (app, host) => {
           addMetrics(app, host);
           api?.routes(app, host);
@@ -82,6 +83,8 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     }
     if (records !== undefined) {
       const base = { configuration, embedded, log, output, observe: metrics.client };
+      // The service answers before what runs the syncs is loaded.
+      const { startDaemon } = await import("./daemon.ts");
       daemon = await startDaemon(base, records, metrics);
     }
     let current = configuration;
@@ -132,6 +135,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     await api?.stop();
     await withdraw(configuration.data);
     await service?.stop();
+    begun?.abandon();
     await records?.close();
     lock?.release();
   }
@@ -145,15 +149,15 @@ async function openMetrics(version: string): Promise<Metrics> {
 
 async function startService(
   configuration: Configuration,
-  composition: Composition,
+  begun: BegunService,
   { log: { logger: log } }: Sinks,
   metrics: Metrics,
   hooks: Pick<ServiceStart, "routes" | "probes">,
 ): Promise<RunningService> {
   await refuseForeignFolder(configuration.data);
   const { data } = configuration;
-  const service = await composition
-    .startService(configuration, {
+  const service = await begun
+    .start(configuration, {
       log,
       private: false,
       observe: metrics,

@@ -3,12 +3,12 @@ import { InputError, messageOf, RollcallError } from "#errors.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Engine, Stage, Table, Writing } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
-import { dataTexts } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import { writeError } from "./capacity.ts";
 import type { Outcome, WrittenLoad } from "./cycle.ts";
 import { parse } from "./parse.ts";
 import type { LoadInput, Parsed } from "./parse.ts";
-import { formatOf, maxErrorsOf, targetOf } from "./start-request.ts";
+import { formatOf, maxErrorsOf, targetOf } from "./load-format.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 
 /** What has to be loaded. */

@@ -1,6 +1,6 @@
 import { literal } from "#duckdb/database.ts";
 import type { Column } from "#service/engine/engine.ts";
-import type { LoadFormat } from "./start-request.ts";
+import type { LoadFormat } from "./load-format.ts";
 import { parseTime } from "./strptime.ts";
 
 /** How the fields of one column become its values. All are SQL expressions. */

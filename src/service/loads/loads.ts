@@ -32,7 +32,7 @@ import type {
 import { openEndedCycles } from "./ended.ts";
 import type { EndedCycles } from "./ended.ts";
 import type { Nodes, PlacedCycle } from "./nodes.ts";
-import { targetOf } from "./start-request.ts";
+import { targetOf } from "./load-format.ts";
 
 export interface LoadOptions extends Limits {
   /** For the cycles that have ended. */

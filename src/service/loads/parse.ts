@@ -9,7 +9,7 @@ import { blocks, findSections } from "./sections.ts";
 import type { Section } from "./sections.ts";
 import { createSplitter } from "./split.ts";
 import type { Splitter } from "./split.ts";
-import type { LoadFormat } from "./start-request.ts";
+import type { LoadFormat } from "./load-format.ts";
 
 /**
  * Parses, converts and checks the rows of a load into the stage's table `parsed`: one row each, in the order they were

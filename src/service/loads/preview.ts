@@ -1,10 +1,10 @@
 import { rm } from "node:fs/promises";
 import { InputError } from "#errors.ts";
 import type { Engine } from "#service/engine/engine.ts";
-import { dataTexts } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { parse } from "./parse.ts";
-import { formatOf, targetOf } from "./start-request.ts";
+import { formatOf, targetOf } from "./load-format.ts";
 
 /** The beginning of a file that may be loaded. */
 export interface PreviewJob {

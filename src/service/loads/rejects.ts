@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
-import type { LoadFormat } from "./start-request.ts";
+import type { LoadFormat } from "./load-format.ts";
 import { blocks } from "./sections.ts";
 import type { Section } from "./sections.ts";
 import { createSplitter } from "./split.ts";

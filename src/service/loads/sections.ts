@@ -1,5 +1,5 @@
 import { open } from "node:fs/promises";
-import type { LoadFormat } from "./start-request.ts";
+import type { LoadFormat } from "./load-format.ts";
 import { createSplitter } from "./split.ts";
 
 /** The rows of one chunk: its bytes without a byte order mark and without the header (A.7). */

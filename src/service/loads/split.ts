@@ -1,4 +1,4 @@
-import type { LoadFormat } from "./start-request.ts";
+import type { LoadFormat } from "./load-format.ts";
 
 /** A longer row is rejected: DuckDB holds a row in memory, several times. In bytes. */
 const longestRow = 64 * 1024 * 1024;

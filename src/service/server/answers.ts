@@ -2,7 +2,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { InputError, messageOf, UnavailableError } from "#errors.ts";
 import { obstacleOf } from "#files/disk.ts";
 import type { Obstacle } from "#files/disk.ts";
-import { dataTexts, errorCodes } from "#wire/errors.ts";
+import { errorCodes } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import type { ErrorBody } from "#wire/errors.ts";
 
 export const json = "application/json";

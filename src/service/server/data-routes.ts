@@ -12,7 +12,7 @@ import type { Loads } from "#service/loads/loads.ts";
 import { readStartRequest } from "#service/loads/start-request.ts";
 import type { Credentials } from "#service/session/login.ts";
 import { loginParameters, loginRequest } from "#wire/administration.ts";
-import { dataTexts } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import { chunkHeaders } from "#wire/loads.ts";
 import type { LoadStarted } from "#wire/loads.ts";
 import { dataRoutes, familyA, loadRoutes } from "#wire/routes.ts";

@@ -14,7 +14,7 @@ import { checkFormats } from "#service/loads/start-request.ts";
 import type { Callers } from "./callers.ts";
 import type { Forward } from "./forward.ts";
 import type { Worker } from "#service/worker/worker.ts";
-import { dataTexts } from "#wire/errors.ts";
+import { dataTexts } from "#wire/texts.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters, LoadRequest } from "#wire/loads.ts";
 

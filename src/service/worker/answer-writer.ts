@@ -2,8 +2,8 @@ import { open, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { UnavailableError } from "#errors.ts";
 import type { RowSink } from "#service/engine/engine.ts";
-import { rowEncoder } from "#service/pinboards/request.ts";
-import type { Format } from "#service/pinboards/request.ts";
+import { rowEncoder } from "#service/pinboards/rows.ts";
+import type { Format } from "#service/pinboards/rows.ts";
 import type { WrittenRows } from "./messages.ts";
 
 /** Writes the rows of an answer as JSON: few stay in memory, more go to a file. */

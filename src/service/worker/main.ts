@@ -1,9 +1,11 @@
+// Every engine reads with it: it is loaded before the service says which.
+import "@duckdb/node-api";
 import { setTimeout as delay } from "node:timers/promises";
 import { lockHolder } from "#duckdb/database.ts";
 import type { Engine, RowSink } from "#service/engine/engine.ts";
 import { load } from "#service/loads/commit.ts";
 import { preview } from "#service/loads/preview.ts";
-import type { Format } from "#service/pinboards/request.ts";
+import type { Format } from "#service/pinboards/rows.ts";
 import { createAnswerWriter } from "./answer-writer.ts";
 import { received, sent } from "./messages.ts";
 import type { FromWorker, Results, Task, ToWorker, WorkerSettings, WrittenRows } from "./messages.ts";

@@ -4,7 +4,7 @@ import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
-import type { Format } from "#service/pinboards/request.ts";
+import type { Format } from "#service/pinboards/rows.ts";
 
 /** What the service asks of its worker. `file` is where rows go that are too many for a message. */
 export type Task =

@@ -1,15 +1,16 @@
-import { fork } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { getCompileCacheDir } from "node:module";
-import { fileURLToPath } from "node:url";
 import { UnavailableError } from "#errors.ts";
+import { forkWorker } from "./fork.ts";
+import type { Ending, Forked } from "./fork.ts";
 import { received, sent } from "./messages.ts";
 import type { FromWorker, Results, Task, ToWorker, WorkerSettings } from "./messages.ts";
 
 export interface ProcessOptions {
   readonly settings: WorkerSettings;
+  /** The first process, where it was started beforehand. */
+  readonly forked?: Forked | undefined;
   /** How much memory of its own the process may hold, in bytes. Beyond it, it is killed. */
   readonly limit: number;
   /** How long it stays without a task, in milliseconds. */
@@ -77,15 +78,6 @@ const restartShare = 0.75;
 /** How long the process may take to close the databases, and to stop what is still under way then, in milliseconds. */
 const longestClose = { idle: 5_000, busy: 2_000 };
 
-/** How much of the end of what it writes to standard error is kept, in characters. */
-const keptOutput = 2_000;
-
-/** What it gets of the environment, which may hold the service's secrets. */
-const environment = ["PATH", "HOME", "TMPDIR", "TZ", "LANG", "LC_ALL", "LD_LIBRARY_PATH"];
-
-/** Its DuckDB calls must not wait for each other: there are up to three queries, two loads, and their files. */
-const threads = "12";
-
 export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
   const { idle, limit, onLost } = options;
   let current: Promise<Running> | undefined;
@@ -93,19 +85,22 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
   let ending: Promise<void> = Promise.resolve();
   let active = 0;
   let lastId = 0;
+  let { forked } = options;
   let rest: NodeJS.Timeout | undefined;
   let isClosed = false;
 
   async function start(): Promise<Running> {
     if (isClosed) throw new UnavailableError("the service is stopping");
     if (current === undefined) {
-      const starting = ending.then(() =>
-        spawn(options.settings, (lost) => {
+      const starting = ending.then(() => {
+        const first = forked;
+        forked = undefined;
+        return open(first ?? forkWorker(), options.settings, (lost) => {
           if (current !== starting) return;
           current = undefined;
           onLost(lost);
-        }),
-      );
+        });
+      });
       current = starting;
       watch(starting).catch(() => {
         if (current === starting) current = undefined;
@@ -159,6 +154,7 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
     },
     close: () => {
       isClosed = true;
+      forked?.child.kill("SIGKILL");
       return stop();
     },
   };
@@ -168,42 +164,23 @@ export function createWorkerProcess(options: ProcessOptions): WorkerProcess {
  * @param onEnded is called when it has ended, before those who wait for it know
  * @throws {InputError} when a database cannot be opened
  */
-async function spawn(settings: WorkerSettings, onEnded: (lost: LostError) => void): Promise<Running> {
-  const kept = Object.fromEntries(environment.map((name) => [name, process.env[name]]));
-  const child = fork(fileURLToPath(new URL("main.ts", import.meta.url)), [], {
-    env: {
-      ...kept,
-      NODE_COMPILE_CACHE: getCompileCacheDir() ?? process.env["NODE_COMPILE_CACHE"],
-      UV_THREADPOOL_SIZE: threads,
-      // With an arena for each thread, the allocator keeps twice as much of what large results took.
-      MALLOC_ARENA_MAX: "2",
-    },
-    // DuckDB gives memory of results free when JavaScript collects its garbage, of which there is little.
-    execArgv: ["--expose-gc"],
-    serialization: "advanced",
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
-  });
-  let output = "";
+async function open(
+  { child, ended }: Forked,
+  settings: WorkerSettings,
+  onEnded: (lost: LostError) => void,
+): Promise<Running> {
   let isOpen = false;
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    output = (output + text).slice(-keptOutput);
-  });
   const over = Promise.withResolvers<void>();
   const opened = Promise.withResolvers<void>();
   const running: Running = { child, pending: new Map(), lost: undefined, ended: over.promise };
-  const finish = (how: string, cause?: unknown): void => {
+  const finish = ({ how, cause }: Ending): void => {
     running.lost ??= new LostError(`the process of the databases ended: ${how}`, "crash", tasksOf(running), cause);
     if (isOpen) onEnded(running.lost);
     opened.reject(running.lost);
     for (const { outcome } of running.pending.values()) outcome.reject(running.lost);
     over.resolve();
   };
-  child.once("error", (error) => {
-    finish(error.message, error);
-  });
-  child.once("close", (code, signal) => {
-    finish([signal ?? `code ${String(code)}`, output.trim()].filter((part) => part !== "").join(", "));
-  });
+  void ended.then(finish);
   child.on("message", (message: FromWorker) => {
     if (message.type === "opened") {
       isOpen = true;

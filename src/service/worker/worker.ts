@@ -13,7 +13,8 @@ import type { LoadJob } from "#service/loads/commit.ts";
 import type { Outcome } from "#service/loads/cycle.ts";
 import type { Preview, PreviewJob } from "#service/loads/preview.ts";
 import type { ServiceSettings } from "#service/options.ts";
-import type { Format } from "#service/pinboards/request.ts";
+import type { Format } from "#service/pinboards/rows.ts";
+import type { Forked } from "./fork.ts";
 import type { Task, WrittenRows } from "./messages.ts";
 import { createWorkerProcess, LostError } from "./process.ts";
 import type { RunOptions } from "./process.ts";
@@ -31,6 +32,8 @@ export interface WorkerOptions {
   /** The folders that loads read and write. */
   readonly files: readonly string[];
   readonly log: Logger;
+  /** A process for them that was started beforehand. */
+  readonly forked?: Forked | undefined;
   /** How long the process stays without work, in milliseconds. Default: a minute. */
   readonly idle?: number | undefined;
 }
@@ -92,10 +95,11 @@ function processLimit(memory: number): number {
  * @throws {InputError} naming a file that cannot be opened; {UnavailableError} when PostgreSQL does not answer
  */
 export async function openWorker(options: WorkerOptions): Promise<Worker> {
-  const { engine = "duckdb", folder, answers, memory, files, log, idle = 60_000 } = options;
+  const { engine = "duckdb", folder, answers, memory, files, log, forked, idle = 60_000 } = options;
   const limit = processLimit(memory);
   const worker = createWorkerProcess({
     settings: { engine, folder, memory, files },
+    forked,
     limit,
     idle,
     onLost: ({ message, reason }) => {

@@ -11,7 +11,7 @@ import { openLedger } from "#sync/ledger/ledger.ts";
 import { forgetBaseline } from "#sync/planning/baseline.ts";
 import { listTarget } from "#sync/planning/desired.ts";
 import { carryOver, partOf } from "#sync/plans/stored.ts";
-import { isOpen, isUnfinished, without } from "#sync/record.ts";
+import { isOpen, isUnfinished, unsent, withError, without } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { passwordOf } from "#sync/sync.ts";
@@ -105,27 +105,6 @@ async function finishUnsent(context: Context, run: RunRecord): Promise<void> {
 
 function recovered({ by, sync, id: run, state: result, digest, recovery: finding = "" }: RunRecord): AuditEntry {
   return { event: "recovered", by, sync, run, result, finding, digest };
-}
-
-/** The record of a run whose process ended before it sent anything. A run that was being approved waits again. */
-function unsent(run: RunRecord, at: string): RunRecord {
-  const stage = run.stages.at(-1)?.stage;
-  const recovery = `its process was killed${stage === undefined ? "" : ` after the stage ${stage}`}, or could not write any more: nothing was applied`;
-  if (run.expiresAt !== undefined) return { ...run, state: run.heldBy === "limits" ? "held" : "pending", recovery };
-  return withError({ ...run, state: "failed", endedAt: at, recovery });
-}
-
-/** The record of a run as it is known while nobody has recovered it, although its process has ended. */
-export function lostRecord(run: RunRecord): RunRecord {
-  const endedAt = run.stages.at(-1)?.startedAt ?? run.startedAt;
-  if (run.sentAt === undefined) return unsent(run, endedAt);
-  const recovery = "its process was killed while it was applying; the next run of the sync finds out what has arrived";
-  return withError({ ...run, state: "failed", endedAt, endUnknown: true, recovery });
-}
-
-function withError(run: RunRecord): RunRecord {
-  if (run.state !== "failed" || run.error !== undefined) return run;
-  return { ...run, error: { message: run.recovery ?? "its process ended", problems: [], advice: "retry" } };
 }
 
 /**

@@ -14,7 +14,7 @@ import type { LoadSource } from "#client/chunks.ts";
 import { createHttpClient, textOf } from "#http/client.ts";
 import { findSections } from "#service/loads/sections.ts";
 import { createSplitter } from "#service/loads/split.ts";
-import { formatOf } from "#service/loads/start-request.ts";
+import { formatOf } from "#service/loads/load-format.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { cases } from "../../support/random.ts";

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createRowEnds } from "#client/row-ends.ts";
 import { createSplitter } from "#service/loads/split.ts";
-import { formatOf } from "#service/loads/start-request.ts";
+import { formatOf } from "#service/loads/load-format.ts";
 import { loadParameters } from "#wire/loads.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { cases } from "../../support/random.ts";

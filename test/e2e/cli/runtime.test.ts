@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { runTool } from "../../support/process.ts";
 import { rollcall } from "../../support/rollcall/command.ts";
+import { makeCompany } from "../../support/rollcall/company.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 
@@ -28,6 +29,43 @@ test("--version says which Rollcall, on which Node.js; also through a link", asy
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await symlink(join(root, "bin", "rollcall.js"), join(folder, "rollcall"));
   expect(await runTool(process.execPath, [join(folder, "rollcall"), "--version"], "", process.env)).toContain(version);
+});
+
+/** Says at the end, in a line of its own, which of our dependencies were loaded. */
+const watching = `
+import { registerHooks } from "node:module";
+import { writeSync } from "node:fs";
+const loaded = new Set();
+registerHooks({
+  load(url, context, next) {
+    loaded.add(/.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)/.exec(url)?.[1]);
+    return next(url, context);
+  },
+});
+process.on("exit", () => writeSync(1, JSON.stringify([...loaded]) + "\\n"));`;
+
+test.each([
+  { command: "version", libraries: "commander deep-diff fastest-levenshtein pino zod" },
+  {
+    command: "runs",
+    libraries:
+      "@marcbachmann/cel-js any-ascii commander cron-parser csv-parse deep-diff fastest-levenshtein lowdb pino re2js yaml zod",
+  },
+])("`rollcall $command` loads no library that it does not need", async ({ command, libraries }) => {
+  const company = await makeCompany();
+  onTestFinished(company.remove);
+  const { dependencies } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { dependencies: object };
+  const program = [
+    "--import",
+    `data:text/javascript,${encodeURIComponent(watching)}`,
+    join(root, "bin", "rollcall.js"),
+  ];
+  const said = await runTool(process.execPath, [...program, command], "", {
+    ...process.env,
+    ROLLCALL_CONFIG: company.config,
+  });
+  const loaded = JSON.parse(said.trim().split("\n").at(-1) ?? "") as string[];
+  expect(loaded.filter((name) => name in dependencies).toSorted()).toEqual(libraries.split(" "));
 });
 
 test.skipIf(process.getuid?.() !== 0)("root leaves nothing in another account's data folder", async () => {

@@ -7,7 +7,7 @@ import { parseAspects, parseMoment, parseStates } from "#cli/arguments.ts";
 import { decisionWords, stateOf, tookOf } from "#sync/run-text.ts";
 import { writeReport } from "#cli/show.ts";
 import { factsOf, possibilities } from "#sync/report.ts";
-import { chosenRun } from "#cli/stored-runs.ts";
+import { chosenRun } from "#cli/known-runs.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { runOf, trippedLimit } from "../../support/runs.ts";
 

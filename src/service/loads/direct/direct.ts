@@ -2,7 +2,7 @@ import { identifier, literal } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
 import { conversionOf, moment } from "#service/loads/convert.ts";
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 import type { LoadInput, Parsed } from "#service/loads/parse.ts";
 import { blocks, findSections } from "#service/loads/sections.ts";
 import type { Section } from "#service/loads/sections.ts";

@@ -1,4 +1,4 @@
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 
 /** Bits for the kinds of bytes in the fields of a column. Fields that stand for null do not count. */
 export const digits = 1;

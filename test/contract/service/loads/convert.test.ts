@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 import { useParsing } from "./parsing.ts";
 
 const { load } = useParsing();

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 import { useParsing } from "./parsing.ts";
 import { cases } from "../../../support/random.ts";
 

@@ -6,7 +6,7 @@ import { openDatabase } from "#duckdb/database.ts";
 import type { Connection, Database } from "#duckdb/database.ts";
 import type { Column, ColumnType } from "#service/engine/engine.ts";
 import { readDirectly } from "#service/loads/direct/direct.ts";
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 import { parse } from "#service/loads/parse.ts";
 import type { LoadInput } from "#service/loads/parse.ts";
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 import { cases } from "../../../support/random.ts";
 import { defaults, useParsing } from "./parsing.ts";
 

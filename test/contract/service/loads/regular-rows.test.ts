@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { isPlain, readingTyped, regularRows } from "#service/loads/direct/direct.ts";
 import { rewritten } from "#service/loads/parse.ts";
 import { findSections } from "#service/loads/sections.ts";
-import type { LoadFormat } from "#service/loads/start-request.ts";
+import type { LoadFormat } from "#service/loads/load-format.ts";
 import { cases } from "../../../support/random.ts";
 import { defaults, useParsing } from "./parsing.ts";
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { formatOf, readStartRequest } from "#service/loads/start-request.ts";
+import { readStartRequest } from "#service/loads/start-request.ts";
+import { formatOf } from "#service/loads/load-format.ts";
 import { createSplitter } from "#service/loads/split.ts";
 import { cases } from "../../../support/random.ts";
 

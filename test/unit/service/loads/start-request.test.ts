@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { formatOf, maxErrorsOf, readStartRequest, targetOf } from "#service/loads/start-request.ts";
+import { readStartRequest } from "#service/loads/start-request.ts";
+import { formatOf, maxErrorsOf, targetOf } from "#service/loads/load-format.ts";
 import type { LoadParameters } from "#wire/loads.ts";
 import { defaultParameters } from "../../../fixtures/load-parameters.ts";
 

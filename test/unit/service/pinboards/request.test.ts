@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { InputError } from "#errors.ts";
-import { rowEncoder, readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
-import type { Format } from "#service/pinboards/request.ts";
+import { readDataRequest, readHeaderRequest } from "#service/pinboards/request.ts";
+import { rowEncoder } from "#service/pinboards/rows.ts";
+import type { Format } from "#service/pinboards/rows.ts";
 
 const id = "6f1c2a52-0d8e-4a57-9f0b-6d2d2b8a7c11";
 const [one, two] = ["11111111-1111-1111-1111-11111111111a", "22222222-2222-2222-2222-22222222222b"];

@@ -1,0 +1,60 @@
+import { command } from "#commands.ts";
+import { InputError } from "#errors.ts";
+import { readJournal } from "#sync/journal.ts";
+import { lostRecord } from "#sync/record.ts";
+import type { RunRecord } from "#sync/record.ts";
+import { formatName } from "#text.ts";
+import type { Context } from "./context.ts";
+import { isLocked, readableState } from "./data-folder.ts";
+
+/**
+ * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and
+ * leaves it to the next run to find out more, and to write it down.
+ */
+export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
+  const folder = await readableState(configuration, { journal: true });
+  let { runs } = await readJournal(folder);
+  if (configuration.shared === undefined && runs.some(isRunning) && !isLocked(configuration)) {
+    // Whatever was running has ended; it may have said how meanwhile.
+    runs = (await readJournal(folder)).runs.map((run) => (isRunning(run) ? lostRecord(run) : run));
+  }
+  return runs.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+}
+
+function isRunning({ state }: RunRecord): boolean {
+  return state === "running";
+}
+
+/**
+ * Finds a run by the beginning of its id, or of the part after the time, if that is unique; or by `latest`,
+ * `latest:SYNC` or `pending`.
+ * @param runs newest first
+ * @throws {InputError} when none or several match
+ */
+export function chosenRun(runs: readonly RunRecord[], wanted: string): RunRecord {
+  const found = candidates(runs, wanted);
+  const [run, another] = found;
+  if (run === undefined) throw new InputError(`${missing(runs, wanted)}: \`${command("runs")}\` lists the known runs`);
+  if (another === undefined) return run;
+  const names = found.slice(0, 5).map(({ id, sync }) => `${id} (${sync})`);
+  const rest = found.length > names.length ? ` and ${found.length - names.length} more` : "";
+  throw new InputError(`${formatName(wanted)} matches several runs: ${names.join(", ")}${rest}`);
+}
+
+function candidates(runs: readonly RunRecord[], wanted: string): readonly RunRecord[] {
+  if (wanted === "pending") return runs.filter(({ state }) => state === "pending");
+  if (wanted === "latest") return runs.slice(0, 1);
+  if (wanted.startsWith("latest:")) return runs.filter(({ sync }) => `latest:${sync}` === wanted).slice(0, 1);
+  if (wanted === "") return [];
+  const exact = runs.filter(({ id }) => id === wanted);
+  if (exact.length > 0) return exact;
+  const byStart = runs.filter(({ id }) => id.startsWith(wanted));
+  return byStart.length > 0 ? byStart : runs.filter(({ id }) => (id.split("-", 3)[2] ?? "").startsWith(wanted));
+}
+
+function missing(runs: readonly RunRecord[], wanted: string): string {
+  if (runs.length === 0) return "there has been no run yet";
+  if (wanted === "pending") return "no run waits for approval";
+  if (wanted.startsWith("latest:")) return `there is no run of a sync called ${formatName(wanted.slice(7))}`;
+  return `there is no run ${formatName(wanted)}`;
+}
