@@ -49,6 +49,10 @@ export interface Journal {
     state?: { readonly sync: string; readonly change: Change },
     events?: readonly SyncEvent[],
   ): Promise<void>;
+  /**
+   * Replaces a run that is under way, for whoever looks at it: it gets into the file with the next write, or within a second.
+   */
+  note(run: RunRecord): void;
   remove(id: string): Promise<void>;
   state(sync: string): SyncState;
   change(sync: string, change: Change): Promise<void>;
@@ -59,6 +63,9 @@ export interface Journal {
 }
 
 type Change = (state: SyncState) => SyncState;
+
+/** How long what was only noted may wait for a write, in milliseconds: the stages of most runs take less. */
+const noteDelay = 1000;
 
 const empty: JournalDocument = { version: 1, runs: [], syncs: {} };
 
@@ -121,8 +128,12 @@ export async function openJournal(folder: string, retention: Retention): Promise
   const writing = createQueue();
   /** The write that has not begun yet: it takes everything that changes until it does. */
   let next: Promise<void> | undefined;
+  /** What was noted has no write yet. */
+  let noted: NodeJS.Timeout | undefined;
   /** In order: a write never replaces a newer one. */
   const write = (): Promise<void> => {
+    clearTimeout(noted);
+    noted = undefined;
     next ??= writing(() => {
       next = undefined;
       return database.write();
@@ -133,6 +144,14 @@ export async function openJournal(folder: string, retention: Retention): Promise
     database.data = { ...database.data, ...change };
   };
   const state = (sync: string): SyncState => database.data.syncs[sync] ?? initialState(database.data);
+  const setRuns = (changed: readonly RunRecord[]): void => {
+    let { runs } = database.data;
+    for (const run of changed) {
+      const at = runs.findIndex(({ id }) => id === run.id);
+      runs = at === -1 ? [...runs, run] : runs.with(at, run);
+    }
+    set({ runs });
+  };
   const remember = (sync: string, change: Change): void => {
     set({ syncs: { ...database.data.syncs, [sync]: change(state(sync)) } });
   };
@@ -144,14 +163,13 @@ export async function openJournal(folder: string, retention: Retention): Promise
     },
     find: (id) => database.data.runs.find((run) => run.id === id),
     put: (changed, of) => {
-      let { runs } = database.data;
-      for (const run of [changed].flat()) {
-        const at = runs.findIndex(({ id }) => id === run.id);
-        runs = at === -1 ? [...runs, run] : runs.with(at, run);
-      }
-      set({ runs });
+      setRuns([changed].flat());
       if (of !== undefined) remember(of.sync, of.change);
       return write();
+    },
+    note: (run) => {
+      setRuns([run]);
+      noted ??= setTimeout(() => void write().catch(() => undefined), noteDelay).unref();
     },
     remove: (id) => {
       set({ runs: database.data.runs.filter((run) => run.id !== id) });

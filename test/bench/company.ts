@@ -23,16 +23,18 @@ export async function writeCompany(folder: string, { users, groups, memberships 
 /**
  * Writes the configuration of a sync without limits, from these files into a service of its own.
  * @param settings further keys of the sync
+ * @param others further keys of the configuration
  * @returns its path
  */
 export async function configureCompany(
   folder: string,
   settings: Readonly<Record<string, unknown>> = {},
+  others: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
   const file = join(folder, "rollcall.yaml");
   const service = { listen: "127.0.0.1:0", data: "data", administrator };
   // JSON is YAML.
-  await writeFile(file, JSON.stringify({ service, ...companySync(settings) }));
+  await writeFile(file, JSON.stringify({ service, ...companySync(settings), ...others }));
   return file;
 }
 

@@ -73,14 +73,23 @@ export async function openDirectory({
   const listQueue = createQueue();
   const syncQueue = createQueue();
 
+  let [underWay, untilTrim] = [0, callsUntilTrim];
+
   function withConnection<Result>(what: string, work: (connection: Connection) => Promise<Result>): Promise<Result> {
     return progress.watch(what, patience, async (moved) => {
       const connection = await database.connect();
+      underWay++;
+      untilTrim--;
       try {
         await useThreads(connection);
         return await work(reporting(connection, moved));
       } finally {
         connection.close();
+        underWay--;
+        if (untilTrim <= 0 && underWay === 0) {
+          untilTrim = callsUntilTrim;
+          await database.trim();
+        }
       }
     });
   }
@@ -171,6 +180,9 @@ async function setUp(store: DirectoryStore, { name, password }: Administrator): 
   const isCreated = await store.setUp(name, first);
   return isCreated ? generated : undefined;
 }
+
+/** After so many calls the database is trimmed: each leaves some forty buffers to remember, and reading the tables anew takes time. */
+const callsUntilTrim = 100;
 
 /** How long one statement may take, in milliseconds: those on a million principals take less than a minute. */
 const patience = 10 * 60_000;

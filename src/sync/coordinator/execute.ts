@@ -128,7 +128,7 @@ async function execute(
       progress: (stage, records) => {
         stages.progress(stage, records);
         update({});
-        if (records === undefined) journal.put(run).catch(() => undefined);
+        if (records === undefined) journal.note(run);
         emit({ type: "stage", id: run.id, sync: run.sync, stage, records });
         watcher.progress?.(stage, records);
       },

@@ -156,6 +156,7 @@ export async function openSharedJournal(postgres: Postgres, node: Node, retentio
     },
     find: (id) => runs.get(id),
     put: (changed, of, events) => write({ runs: [changed].flat(), of, events }),
+    note: (run) => void write({ runs: [run] }).catch(() => undefined),
     remove: (id) => write({ gone: [id] }),
     state: (sync) => states.get(sync) ?? unknown,
     change: (sync, change) => write({ of: { sync, change } }),

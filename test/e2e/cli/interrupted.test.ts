@@ -57,10 +57,13 @@ test("a run whose process was killed is shown as such by commands that only read
   await applying.wrote("the read has begun");
   const running = await command("runs", "--json");
   expect(JSON.parse(running.stdout).runs).toMatchObject([{ state: "running" }]);
+  // The journal has a stage a moment after it has begun.
+  const journal = (): Promise<string> => readFile(join(company.folder, "data", "daemon", "journal.json"), "utf8");
+  await expect.poll(journal, { timeout: 20_000 }).toContain('"stage": "read"');
   applying.process.kill("SIGKILL");
   await applying.ended;
   const message = "its process was killed after the stage read, or could not write any more: nothing was applied";
-  const before = await readFile(join(company.folder, "data", "daemon", "journal.json"), "utf8");
+  const before = await journal();
   const { runs } = JSON.parse((await command("runs", "--json")).stdout);
   expect(runs).toMatchObject([{ state: "failed", error: { message, advice: "retry" } }]);
   expect((await command("runs")).stdout).toMatch(/ failed .* its process was killed/);
@@ -68,5 +71,5 @@ test("a run whose process was killed is shown as such by commands that only read
   const shown = await command("show", "latest");
   expect(shown.stdout).toMatch(/state +failed\n/);
   expect(shown.stdout).toContain(message);
-  expect(await readFile(join(company.folder, "data", "daemon", "journal.json"), "utf8")).toBe(before);
+  expect(await journal()).toBe(before);
 });

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { openDatabase } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 
 const mebibyte = 2 ** 20;
@@ -36,4 +37,42 @@ test("a workbench moves its tables to disk for what needs the memory, and they c
     rows: 8_000_000,
     same: true,
   });
+});
+
+test("a database that is trimmed has nothing of its file in memory, and goes on as before", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-trim-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const spill = join(folder, "spill");
+  const database = await openDatabase({ path: join(folder, "file.duckdb"), memory: 256 * mebibyte, spill });
+  onTestFinished(() => {
+    database.close();
+  });
+  const connection = await database.connect();
+  onTestFinished(() => {
+    connection.close();
+  });
+  const used = async (tag: string): Promise<number> => {
+    const [row] = await connection.rows<{ used: number }>(
+      "SELECT memory_usage_bytes::DOUBLE AS used FROM duckdb_memory() WHERE tag = ?",
+      [tag],
+    );
+    return row?.used ?? 0;
+  };
+  const limit = (): Promise<object[]> => connection.rows("SELECT current_setting('memory_limit') AS memory");
+  const limited = await limit();
+  const many = "SELECT hash(range) AS h FROM range(500_000)";
+  await connection.run(`CREATE TABLE stored AS ${many}; CHECKPOINT; CREATE TEMP TABLE made AS ${many}`);
+  const sums = "SELECT (SELECT sum(h) FROM stored) AS stored, (SELECT sum(h) FROM made) AS made";
+  const before = await connection.rows(sums);
+  expect(await used("BASE_TABLE")).toBeGreaterThan(3 * mebibyte);
+
+  const rows = connection.batches("SELECT h FROM stored JOIN made USING (h)")[Symbol.asyncIterator]();
+  await rows.next();
+  await database.trim();
+  // But for what a statement is reading.
+  expect(await used("BASE_TABLE")).toBeLessThan(mebibyte);
+  expect(await used("IN_MEMORY_TABLE")).toBeLessThan(mebibyte);
+  await rows.return?.();
+  expect(await limit()).toEqual(limited);
+  expect(await connection.rows(sums)).toEqual(before);
 });

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { idAfter, openJournal, readJournal, retain } from "#sync/journal.ts";
+import type { RunRecord } from "#sync/record.ts";
+import type { Stage } from "#sync/sync.ts";
 import { endedRun } from "../../support/runs.ts";
 
 const day = 86_400_000;
@@ -101,6 +103,28 @@ test("what was put is in the file when that resolves, however many are put at on
     return runs.some((run) => run.id === id);
   });
   expect(await Promise.all(found)).toEqual(ids.map(() => true));
+});
+
+test("what was noted is known at once, and in the file with the next write, or soon without one", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "rollcall-journal-"));
+  const journal = await openJournal(folder.path, most);
+  const stages = async (): Promise<string[][]> =>
+    (await readJournal(folder.path)).runs.map((run) => run.stages.map(({ stage }) => stage));
+  const run = endedRun({ id: "1", state: "running", stages: [] });
+  const at = (...names: Stage[]): RunRecord => ({
+    ...run,
+    stages: names.map((stage) => ({ stage, startedAt: ago(0) })),
+  });
+  await journal.put(run);
+  journal.note(at("read"));
+  journal.note(at("read", "plan"));
+  expect(journal.find("1")?.stages).toHaveLength(2);
+  expect(await stages()).toEqual([[]]);
+  await journal.put(endedRun({ id: "2", stages: [] }));
+  expect(await stages()).toEqual([["read", "plan"], []]);
+  journal.note(at("read", "plan", "preview"));
+  expect(await stages()).toEqual([["read", "plan"], []]);
+  await expect.poll(stages, { timeout: 20_000 }).toEqual([["read", "plan", "preview"], []]);
 });
 
 const later = Date.parse("2026-11-21T10:12:35.999Z");

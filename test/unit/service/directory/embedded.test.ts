@@ -16,12 +16,17 @@ let database: Database;
 let directory: OpenedDirectory;
 /** How often a user was looked up in the database. */
 let lookups: number;
+let trims: number;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rollcall-embedded-"));
   database = await openDatabase({ path: ":memory:", memory: 2 ** 28, spill: join(folder, "spill") });
   const counting: Database = {
     ...database,
+    trim: async () => {
+      trims++;
+      await database.trim();
+    },
     connect: async () => {
       const connection = await database.connect();
       const rows: typeof connection.rows = (sql, parameters) => {
@@ -33,8 +38,8 @@ beforeEach(async () => {
   };
   const store = await openEmbeddedStore(counting);
   const administrator = { name: "admin", password: "correct horse battery staple" };
-  directory = await openDirectory({ store, database, folder, administrator, progress: createProgress() });
-  lookups = 0;
+  directory = await openDirectory({ store, database: counting, folder, administrator, progress: createProgress() });
+  [lookups, trims] = [0, 0];
 });
 afterEach(async () => {
   await directory.close();
@@ -99,4 +104,17 @@ test("0.5 whoever asks while users change is told nothing old once that is done"
 test("names that nobody has are not remembered", async () => {
   for (let time = 0; time < 3; time++) expect(await directory.account("nobody")).toBeUndefined();
   expect(lookups).toBe(3);
+});
+
+test("now and then the database is trimmed, while no call is under way", async () => {
+  const list = async (): Promise<void> => void (await text(await directory.list(new AbortController().signal)));
+  await apply({ ada: "a" });
+  for (let call = 2; call < 100; call++) await list();
+  expect(trims).toBe(0);
+  // The second of these begins before the first, which is the hundredth, has ended.
+  await Promise.all([list(), apply({ ada: "b" }, false)]);
+  expect(trims).toBe(1);
+  await list();
+  expect(trims).toBe(1);
+  expect(await groupsOf("ada")).toEqual(["a"]);
 });
