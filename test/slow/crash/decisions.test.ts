@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { useCrashes } from "./crashes.ts";
-import { everyOther } from "../../support/random.ts";
+import { everyThird } from "../../support/random.ts";
 import { by } from "../../support/rollcall/installation.ts";
 
-/** Processes that are killed while they do what a person has decided. */
+/** Processes that are killed while they do what a person has decided, at every third point of it, as the seed chooses. */
 
 const { installation, next, settle, crash, goOn, waiting } = useCrashes({
   partners: { approval: "required" },
@@ -14,7 +14,7 @@ const { installation, next, settle, crash, goOn, waiting } = useCrashes({
 describe("a plan that a person approves", () => {
   beforeAll(() => settle("partners"));
   test.each(
-    everyOther([
+    everyThird([
       "audit approved:before",
       "audit approved:after",
       "journal running:after",
@@ -35,7 +35,7 @@ describe("a plan that a person approves", () => {
   });
 
   test.each(
-    everyOther([
+    everyThird([
       "file:^runs/.*.part.partial/assembled.parquet",
       "file:^runs/.*.part$",
       "journal running sent:before",
@@ -59,37 +59,35 @@ describe("a plan that a person approves", () => {
     expect(await installation().directory("partners")).toEqual(sides.after);
   });
 
-  test.each(["audit rejected:before", "audit rejected:after", "journal rejected:before", "journal rejected:after"])(
-    "rejected: %s",
-    async (point) => {
-      const sides = await next("partners");
-      const { id } = await waiting("partners");
-      const run = await crash("partners", { action: { do: "reject", run: id }, point }, sides);
-      expect(run?.state).toBe(point === "journal rejected:after" ? "rejected" : "pending");
-      expect(await goOn("partners", run)).toEqual(sides.after);
-    },
-  );
+  test.each(
+    everyThird(["audit rejected:before", "audit rejected:after", "journal rejected:before", "journal rejected:after"]),
+  )("rejected: %s", async (point) => {
+    const sides = await next("partners");
+    const { id } = await waiting("partners");
+    const run = await crash("partners", { action: { do: "reject", run: id }, point }, sides);
+    expect(run?.state).toBe(point === "journal rejected:after" ? "rejected" : "pending");
+    expect(await goOn("partners", run)).toEqual(sides.after);
+  });
 });
 
 describe("a held run that a person lets pass", () => {
   beforeAll(() => settle("guarded"));
-  test.each(["audit approved:after", "journal running sent:after", "request bodySent", "audit ended:before"])(
-    "%s",
-    async (point) => {
-      const sides = await next("guarded");
-      const { id } = await waiting("guarded");
-      const action = { do: "approve", run: id, overrides: ["creates"] } as const;
-      const run = await crash("guarded", { action, point }, sides);
-      if (run?.sentAt === undefined) expect(run).toMatchObject({ state: "held", heldBy: "limits" });
-      expect(await goOn("guarded", run)).toEqual(sides.after);
-    },
-  );
+  test.each(
+    everyThird(["audit approved:after", "journal running sent:after", "request bodySent", "audit ended:before"]),
+  )("%s", async (point) => {
+    const sides = await next("guarded");
+    const { id } = await waiting("guarded");
+    const action = { do: "approve", run: id, overrides: ["creates"] } as const;
+    const run = await crash("guarded", { action, point }, sides);
+    if (run?.sentAt === undefined) expect(run).toMatchObject({ state: "held", heldBy: "limits" });
+    expect(await goOn("guarded", run)).toEqual(sides.after);
+  });
 });
 
 describe("a run that is undone", () => {
   beforeAll(() => settle("undone"));
 
-  test.each(["audit undone:after", "stage plan:before", "journal pending:before", "journal pending:after"])(
+  test.each(everyThird(["audit undone:after", "stage plan:before", "journal pending:before", "journal pending:after"]))(
     "its undo is planned: %s",
     async (point) => {
       const { after } = await next("undone");
@@ -100,13 +98,15 @@ describe("a run that is undone", () => {
     },
   );
 
-  test.each([
-    "journal running sent:after",
-    "request bodySent",
-    "apply:after",
-    "audit ended:after",
-    "journal applied:after",
-  ])("its undo is applied: %s", async (point) => {
+  test.each(
+    everyThird([
+      "journal running sent:after",
+      "request bodySent",
+      "apply:after",
+      "audit ended:after",
+      "journal applied:after",
+    ]),
+  )("its undo is applied: %s", async (point) => {
     const { before, after } = await next("undone");
     const [applied] = await installation().converge("undone");
     const undoing = await installation().work(
