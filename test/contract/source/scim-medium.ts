@@ -122,7 +122,7 @@ export interface FilesFormat {
 export function scimFilesMedium(
   format: FilesFormat,
   faults: Medium<ScimFilesProvision>["faults"],
-  large: Medium["large"],
+  large?: NonNullable<Medium["large"]>,
 ): Medium<ScimFilesProvision> {
   return {
     name: format.name,
@@ -130,7 +130,7 @@ export function scimFilesMedium(
     attributes,
     faults,
     versions: true,
-    large,
+    ...(large === undefined ? {} : { large }),
     describes: format.describes,
     async provision(company) {
       const folder = await realpath(await mkdtemp(join(tmpdir(), "rollcall-scim-")));
