@@ -241,14 +241,13 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
       expect(batches).toBeGreaterThan(0);
     });
 
-    const { large } = medium;
-    if (large !== undefined)
-      test("reads more than memory holds", { timeout: 300_000 }, async () => {
-        const content = largeCompany(large.users);
-        const { options, folder } = await provide(content);
-        const counts = await readElsewhere({ module: medium.module, options, folder }, large.heap);
-        expect(counts).toMatchObject({ user: content.users.length, group: content.groups.length });
-      });
+    const larges = medium.large === undefined ? [] : [medium.large];
+    test.each(larges)("reads more than memory holds", { timeout: 300_000 }, async ({ users, heap }) => {
+      const content = largeCompany(users);
+      const { options, folder } = await provide(content);
+      const counts = await readElsewhere({ module: medium.module, options, folder }, heap);
+      expect(counts).toMatchObject({ user: content.users.length, group: content.groups.length });
+    });
   });
 }
 
