@@ -1,3 +1,4 @@
+import { flushCompileCache } from "node:module";
 import { setTimeout as delay } from "node:timers/promises";
 import { isatty } from "node:tty";
 import type { BegunService, Composition, RunningService, ServiceStart } from "#cli/composition.ts";
@@ -107,6 +108,8 @@ export async function start(file: string, composition: Composition, sinks: Sinks
       else daemon.trigger(signaller);
     });
     greeting.whenQuiet(() => daemon?.isBusy() === true);
+    // Otherwise Node writes what it has compiled when the process ends by itself, and one that is killed leaves nothing to the next.
+    flushCompileCache();
     const signal = await signals.stopped;
     log.info(`stopping on ${signal}`);
     exitAfter(shutdownLimit, (message) => {
