@@ -84,7 +84,7 @@ export async function start(file: string, composition: Composition, sinks: Sinks
     }
     if (records !== undefined) {
       const base = { configuration, embedded, log, output, observe: metrics.client };
-      // The service answers before what runs the syncs is loaded.
+      // A service alone needs none of what runs syncs.
       const { startDaemon } = await import("./daemon.ts");
       daemon = await startDaemon(base, records, metrics);
     }
