@@ -32,8 +32,8 @@ export interface Database {
   /**
    * Frees what DuckDB remembers of buffers that are gone, and what it has in memory of its files. Of each kind of buffer
    * it lists some 30,000 as candidates for eviction before it looks which of them still exist, and until then keeps a
-   * piece of memory for each: in a process that lives long, these pieces lie scattered among everything else. Statements
-   * that run meanwhile may spill to disk.
+   * piece of memory for each: in a process that lives long, these pieces lie scattered among everything else. Tables that
+   * are in memory only move to disk until they are read. Does nothing while the disk has little room.
    */
   trim(): Promise<void>;
   /** Closes the file once all its connections are closed. */
@@ -76,7 +76,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const beforeCommit = isWritten ? delayCheckpoints(attached) : undefined;
   return {
     connect: async () => connection(await instance.connect(), readRows, beforeCommit),
-    trim: () => trim(instance, memoryLimit),
+    trim: async () => {
+      // What is in memory only moves to the disk.
+      if (await hasRoom(attached())) await trim(instance, memoryLimit);
+    },
     close: () => {
       instance.closeSync();
     },
