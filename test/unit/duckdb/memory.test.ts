@@ -39,7 +39,7 @@ test("a workbench moves its tables to disk for what needs the memory, and they c
   });
 });
 
-test("a database that is trimmed has nothing of its file in memory, and goes on as before", async () => {
+test("a database that is trimmed has next to nothing in memory, and goes on as before", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rollcall-trim-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const spill = join(folder, "spill");
@@ -66,13 +66,10 @@ test("a database that is trimmed has nothing of its file in memory, and goes on 
   const before = await connection.rows(sums);
   expect(await used("BASE_TABLE")).toBeGreaterThan(3 * mebibyte);
 
-  const rows = connection.batches("SELECT h FROM stored JOIN made USING (h)")[Symbol.asyncIterator]();
-  await rows.next();
   await database.trim();
-  // But for what a statement is reading.
-  expect(await used("BASE_TABLE")).toBeLessThan(mebibyte);
-  expect(await used("IN_MEMORY_TABLE")).toBeLessThan(mebibyte);
-  await rows.return?.();
+  // Tiny buffers are never moved.
+  expect(await used("BASE_TABLE")).toBeLessThan(mebibyte / 16);
+  expect(await used("IN_MEMORY_TABLE")).toBeLessThan(mebibyte / 16);
   expect(await limit()).toEqual(limited);
   expect(await connection.rows(sums)).toEqual(before);
 });
