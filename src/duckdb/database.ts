@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
 import type { DuckDBConnection, DuckDBInstance, DuckDBResult, DuckDBValue } from "@duckdb/node-api";
 import { messageOf } from "#errors.ts";
+import { isDiskFull } from "#files/disk.ts";
 import { createWhole } from "#files/durable.ts";
 import type { readRows } from "./chunk.ts";
 
@@ -21,6 +22,8 @@ export interface Connection {
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Stops the statement that is running: it fails with an error that says `interrupted`. */
   interrupt(): void;
+  /** Gives back to the system what DuckDB no longer uses, at once: by itself that takes some ten seconds. */
+  returnMemory(): Promise<void>;
   close(): void;
   /** The library's own connection, for bulk inserts and results with their own types. */
   readonly raw: DuckDBConnection;
@@ -65,6 +68,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const memoryLimit = `${Math.floor(options.memory / 1024)}KiB`;
   const instance = await DuckDBInstance.create(options.path, {
     memory_limit: memoryLimit,
+    // Otherwise a process keeps whatever a statement has taken once, until it ends.
+    allocator_background_threads: "true",
     temp_directory: options.spill,
     access_mode: options.readOnly === true ? "READ_ONLY" : "AUTOMATIC",
     autoinstall_known_extensions: "false",
@@ -75,7 +80,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const isWritten = options.attached !== undefined || (path !== ":memory:" && options.readOnly !== true);
   const beforeCommit = isWritten ? delayCheckpoints(attached) : undefined;
   return {
-    connect: async () => connection(await instance.connect(), readRows, beforeCommit),
+    connect: async () => connection(await instance.connect(), { read: readRows, memoryLimit, beforeCommit }),
     trim: async () => {
       // What is in memory only moves to the disk.
       if (await hasRoom(attached())) await trim(instance, memoryLimit);
@@ -126,6 +131,11 @@ export function lockHolder(error: unknown): { readonly pid?: number } | undefine
   return error instanceof Error && error.cause !== undefined ? lockHolder(error.cause) : undefined;
 }
 
+/** Whether a statement needs more memory than the limit. DuckDB's own message, with addresses of its manual, is for the log only. */
+export function isOutOfMemory(error: unknown): boolean {
+  return !isDiskFull(error) && /\bOut of Memory Error\b/.test(messageOf(error));
+}
+
 /** `create` takes neither setting: the binding only passes strings, and the list has to come before the lock. */
 async function confine(instance: DuckDBInstance, folders: readonly string[]): Promise<void> {
   const connection = await instance.connect();
@@ -136,15 +146,22 @@ async function confine(instance: DuckDBInstance, folders: readonly string[]): Pr
 
 function connection(
   raw: DuckDBConnection,
-  read: typeof readRows,
-  beforeCommit: BeforeCommit = async () => {},
+  {
+    read,
+    memoryLimit,
+    beforeCommit = async () => {},
+  }: {
+    readonly read: typeof readRows;
+    readonly memoryLimit: string;
+    readonly beforeCommit?: BeforeCommit | undefined;
+  },
 ): Connection {
   async function* batchesOf<Row extends object>(result: DuckDBResult): AsyncGenerator<Row[]> {
     const [names, types] = [result.deduplicatedColumnNames(), result.columnTypes()];
     for await (const chunk of result) yield read(chunk, names, types) as Row[];
   }
 
-  const self: Connection = {
+  return {
     raw,
     run: async (sql, parameters) => {
       await beforeCommit(raw, false);
@@ -175,11 +192,14 @@ function connection(
     interrupt: () => {
       raw.interrupt();
     },
+    returnMemory: async () => {
+      // DuckDB does so whenever its limit is set.
+      await raw.run(`SET memory_limit = '${memoryLimit}'`);
+    },
     close: () => {
       raw.closeSync();
     },
   };
-  return self;
 }
 
 /** A string as an SQL literal, for what cannot be a parameter (file names, DDL). */

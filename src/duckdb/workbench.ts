@@ -19,23 +19,23 @@ export interface Workbench {
   close(): Promise<void>;
 }
 
+/** Enough for the first sync of a million users, in bytes. */
+const leastMemory = 336 * 1024 ** 2;
+
 /**
  * Opens a workbench in a new folder below `folder`, and removes those that killed processes have left there. It uses one
  * thread until `useThreads`.
- * @param options.memory DuckDB's memory limit in bytes
+ * @param options.memory the configured limit in bytes. DuckDB takes a third of it here, or `leastMemory`: the service often runs in
+ *   the same process, and with more a run is no faster
  */
 export async function openWorkbench(options: { folder: string; memory: number }): Promise<Workbench> {
   await makeFolder(options.folder, "the folder of the workbenches");
   await removeAbandoned(options.folder);
   const place = join(options.folder, `${process.pid}-${randomUUID()}`);
   await mkdir(place, { mode: 0o700 });
-  const { memory } = options;
+  const memory = Math.min(options.memory, Math.max(options.memory / 3, leastMemory));
   const database = await openDatabase({ path: ":memory:", memory, spill: join(place, "spill") });
   const connection = await database.connect();
-  // Return freed memory to the system after each statement, not only from 128 MiB on: a plan takes dozens of statements.
-  await connection.run(
-    "SET allocator_flush_threshold = '1MiB'; SET allocator_bulk_deallocation_flush_threshold = '1MiB'",
-  );
   await useThreads(connection);
   return {
     connection,
@@ -58,7 +58,7 @@ async function makeRoom(connection: Connection, memory: number): Promise<void> {
   const [row] = await connection.rows<{ used: number }>(
     "SELECT sum(memory_usage_bytes)::DOUBLE AS used FROM duckdb_memory()",
   );
-  if ((row?.used ?? 0) < muchMemory) return;
+  if ((row?.used ?? 0) < muchMemory) return connection.returnMemory();
   const limit = (bytes: number): Promise<void> => connection.run(`SET memory_limit = '${Math.floor(bytes / 1024)}KiB'`);
   try {
     await limit(muchMemory / 8);

@@ -268,6 +268,7 @@ export async function readPrincipals(connection: Connection, file: string, table
       DROP TABLE read_elements;
       CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM read_principals WHERE kind <> '';
       DROP TABLE read_principals;`);
+    await connection.returnMemory();
   } catch (error) {
     throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });
   }
@@ -289,6 +290,10 @@ function isSet(list: string): string {
   return `coalesce(list_bool_and(list_transform(range(1, len(${list})), lambda i: coalesce(${list}[i] < ${list}[i + 1], false))), len(${list}) < 2 AND ${list}[1] IS NOT NULL)`;
 }
 
+/** How DuckDB's COPY writes one column of JSON texts as an array. JSON escapes line ends, so no text has one. */
+export const jsonArray =
+  "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', PREFIX '[', SUFFIX ']', NEW_LINE ',\n')";
+
 /**
  * Writes `desired` to a file as a JSON array of principal objects (2.7): users first, each kind by name, then principals of
  * other types, as the target listed them. Users and groups keep the target's own fields. The same principals always give
@@ -307,8 +312,7 @@ export async function writePrincipals(connection: Connection, file: string): Pro
         UNION ALL
         SELECT NULL, name, json FROM actual_foreign)
       ORDER BY is_group NULLS LAST, name, line
-    ) TO ${literal(file)}
-    (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', PREFIX '[', SUFFIX ']', NEW_LINE ',\n')`);
+    ) TO ${literal(file)} ${jsonArray}`);
 }
 
 /**

@@ -97,6 +97,7 @@ export async function assemble(
   try {
     signal.throwIfAborted();
     const staged = await stage(connection, sources, rules, options);
+    await connection.returnMemory();
     await options.staged?.();
     await refuseRepeated(
       connection,
@@ -116,6 +117,7 @@ export async function assemble(
   } finally {
     signal.removeEventListener("abort", interrupt);
     await drop(connection, { ...stagedTables, ...assemblyTables });
+    await connection.returnMemory();
   }
 }
 

@@ -10,10 +10,10 @@ export const statedReferences = `
       SELECT source, grp, unnest(from_json(members, '[{"kind": "VARCHAR", "key": "VARCHAR"}]')) AS reference
       FROM staged_members),
     reference AS (
-      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin,
-        'member' AS told_by FROM listed
-      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, 'group' FROM listing
-      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, 'pair' FROM staged_pair)`;
+      SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin, NULL AS file,
+        NULL AS line, 'member' AS told_by FROM listed
+      UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, NULL, NULL, 'group' FROM listing
+      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, file, line, 'pair' FROM staged_pair)`;
 
 /**
  * Makes `link` from what members, groups and records of their own say about memberships.
@@ -26,7 +26,7 @@ export async function createLinks(connection: Connection, keepLinks: boolean): P
     CREATE OR REPLACE TEMP TABLE link AS
     WITH ${statedReferences},
     meant AS (
-      SELECT r.told_by, r.source, r.origin, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
+      SELECT r.told_by, r.source, r.origin, r.file, r.line, r.member, r.member_key, r.grp, r.group_key, g.group_state, g.group_seq,
         coalesce(r.given_kind, CASE WHEN m.user_state IS NOT NULL THEN 'user'
           WHEN m.group_state IS NOT NULL THEN 'group' END) AS member_kind,
         CASE member_kind WHEN 'user' THEN m.user_state ELSE m.group_state END AS member_state,
@@ -39,7 +39,8 @@ export async function createLinks(connection: Connection, keepLinks: boolean): P
         group_key IS NOT NULL AND group_state IS DISTINCT FROM 'one' AS group_lost,
         member_key IS NOT NULL AND member_state IS DISTINCT FROM 'one' AS member_lost
       FROM meant)
-    SELECT source, ${keepLinks ? "origin" : "CASE WHEN group_lost OR member_lost THEN origin END AS origin"}, told_by,
+    SELECT source, CASE WHEN ${keepLinks ? "true" : "group_lost OR member_lost"}
+        THEN coalesce(origin, (SELECT list(name ORDER BY file) FROM staged_file)[file] || ':' || line) END AS origin, told_by,
       CASE WHEN member_key IS NULL THEN member WHEN NOT member_lost THEN member_seq END AS member,
       CASE WHEN group_key IS NULL THEN grp WHEN NOT group_lost THEN group_seq END AS grp,
       CASE WHEN group_lost THEN group_key WHEN member_lost THEN member_key END AS lost_key,
@@ -50,6 +51,7 @@ export async function createLinks(connection: Connection, keepLinks: boolean): P
   await connection.run(
     "DROP TABLE key_owner; DROP TABLE staged_member_of; DROP TABLE staged_members; DROP TABLE staged_pair",
   );
+  await connection.returnMemory();
 }
 
 /** What has a key, of one kind: nothing (NULL), only excluded entries, one entry, or several. */

@@ -216,6 +216,16 @@ function createStager(
     return true;
   };
 
+  const files = new Map<string, number>();
+  const numberOf = (file: string): number => {
+    const number = files.get(file) ?? files.size + 1;
+    if (number > files.size) {
+      files.set(file, number);
+      rows.append("staged_file", number, nfc(file));
+    }
+    return number;
+  };
+
   /** Entries that may be joined are judged after everything has been read. */
   const addRaw = (entry: Entry, { key, reason }: JoinKey): void => {
     const [id, origin] = [nfc(entry.id), nfc(entry.origin)];
@@ -256,12 +266,12 @@ function createStager(
         addEntry(record);
       } else if (takesReferences) {
         const { group, member, origin } = record;
-        rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
+        rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin), null, null);
       }
     },
     addLines: ({ text, delimiter, group, member, kind = null, file, line }) => {
       if (!takesReferences) return;
-      rows.execute(pairsOfLines, text, delimiter, source, group + 1, kind, member + 1, nfc(file), line - 1);
+      rows.execute(pairsOfLines, text, delimiter, source, group + 1, kind, member + 1, numberOf(file), line - 1);
     },
     forget: () => {
       ({ excluded } = begun);
@@ -295,7 +305,7 @@ function createStager(
 /** Splitting is faster in columns of lines than in one expression over the text, where all is a constant. */
 const pairsOfLines = `
   INSERT INTO staged_pair
-  SELECT $3::INTEGER, fields[$4::INTEGER], $5::VARCHAR, fields[$6::INTEGER], $7 || ':' || ($8::INTEGER + place)
+  SELECT $3::INTEGER, fields[$4::INTEGER], $5::VARCHAR, fields[$6::INTEGER], NULL, $7::INTEGER, $8::INTEGER + place
   FROM (
     SELECT string_split(line, $2) AS fields, place
     FROM (

@@ -60,8 +60,14 @@ export const stagedTables = {
   staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
   /** The members that a group says it has. Made by `stage`, read by `createLinks`. */
   staged_members: "source INTEGER, grp INTEGER, members VARCHAR",
-  /** Memberships that are records of their own. Made by `stage`, read by `createLinks`. */
-  staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
+  /**
+   * Memberships that are records of their own; one with a `line` is in a file, which is its `origin` in `staged_file`. Made by `stage`,
+   * read by `createLinks`.
+   */
+  staged_pair:
+    "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR, file INTEGER, line INTEGER",
+  /** The files that memberships were read from. Made by `stage`, read by `createLinks`. */
+  staged_file: "file INTEGER, name VARCHAR",
 } as const;
 export type StagedTable = keyof typeof stagedTables;
 

@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { openWorkbench } from "#duckdb/workbench.ts";
+import { isOutOfMemory } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
-import { HeldError, messageOf } from "#errors.ts";
+import { HeldError, InputError, messageOf } from "#errors.ts";
 import { naming } from "#files/disk.ts";
 import type { Cause } from "#plan/causes.ts";
 import { changes } from "#plan/change.ts";
@@ -200,12 +201,22 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
-    throw naming(`the folder ${options.folder}`, watching.explain(error));
+    const explained = watching.explain(error);
+    throw isOutOfMemory(explained)
+      ? outOfMemory(options.memory, explained)
+      : naming(`the folder ${options.folder}`, explained);
   } finally {
     watching.end();
     await ledger?.close().catch(() => undefined);
     await workbench.close();
   }
+}
+
+function outOfMemory(limit: number, cause: unknown): InputError {
+  return new InputError(
+    `the run needs more memory than it may take: raise memory in the configuration, of the service or of the daemon; it is ${Math.round(limit / 2 ** 20)}MiB now`,
+    { cause },
+  );
 }
 
 function reportOf({ name, target }: Sync, planned: Planned): Report {

@@ -6,6 +6,7 @@ import { useThreads } from "#duckdb/database.ts";
 import type { Connection, Database, Parameter } from "#duckdb/database.ts";
 import { createQueue } from "#queue.ts";
 import type { Progress } from "#service/progress.ts";
+import { jsonArray } from "#plan/lists.ts";
 import { listAnswer, openAnswers } from "./list.ts";
 import { hashPassword, verifyPassword } from "./passwords.ts";
 import { DirectoryChangedError } from "./store.ts";
@@ -81,7 +82,6 @@ export async function openDirectory({
       underWay++;
       untilTrim--;
       try {
-        await useThreads(connection);
         return await work(reporting(connection, moved));
       } finally {
         connection.close();
@@ -99,9 +99,10 @@ export async function openDirectory({
     for (let attempt = 1; ; attempt++) {
       try {
         return await withConnection("a call of user/sync", (connection) =>
-          interruptible(connection, signal, () =>
-            sync(connection, request, { store, administrator: administrator.name, answers, signal, say }),
-          ),
+          interruptible(connection, signal, async () => {
+            await useThreads(connection);
+            return sync(connection, request, { store, administrator: administrator.name, answers, signal, say });
+          }),
         );
       } catch (error) {
         if (!(error instanceof DirectoryChangedError) || attempt === attempts) throw error;
@@ -120,9 +121,11 @@ export async function openDirectory({
         () =>
           withConnection("a call of user/list", (connection) =>
             interruptible(connection, signal, async () => {
+              // Sorting a million principals with two threads takes twice the memory, and as long.
+              await connection.run("SET threads = 1");
               await store.read(connection);
               signal.throwIfAborted();
-              return answers.compute(connection, listAnswer);
+              return answers.compute(connection, listAnswer, jsonArray);
             }),
           ),
         signal,

@@ -14,10 +14,10 @@ import { principalTypes } from "#wire/administration.ts";
  */
 export interface Answers {
   /**
-   * Computes an answer: `query` gives one column of text, its rows are the lines.
+   * Computes an answer: `query` gives one column of text, whose rows COPY writes in this form (`lines`, unless it says otherwise).
    * The file is already unlinked when this returns; its space is freed when the stream is closed.
    */
-  compute(connection: Connection, query: string): Promise<Readable>;
+  compute(connection: Connection, query: string, form?: string): Promise<Readable>;
 }
 
 /**
@@ -33,10 +33,11 @@ export async function openAnswers(folder: string): Promise<Answers> {
   await rm(folder, { recursive: true, force: true });
   await makeFolders(folder, 0o700);
   return {
-    compute: async (connection, query) => {
+    compute: async (connection, query, form = lines) => {
       const path = join(folder, randomUUID());
       try {
-        await connection.run(`COPY (${query}) TO ${literal(path)} ${lines}`);
+        await connection.run(`COPY (${query}) TO ${literal(path)} ${form}`);
+        await connection.returnMemory();
         const file = await open(path, "r");
         return file.createReadStream({ highWaterMark: chunk });
       } finally {
@@ -63,20 +64,17 @@ function element(type: string, hasMail: boolean): string {
 }
 
 /**
- * The answer of `user/list` (B.9), as a query of lines over `actual_users` and `actual_groups`: users first, then groups,
- * each by name.
- * The first line is always a user: the administrator exists (0.7).
+ * The answer of `user/list` (B.9), as a query of elements over `actual_users` and `actual_groups`: users first, then groups,
+ * each by name. Rows are sorted before they are JSON: that takes half the memory.
  */
 export const listAnswer = `
-  SELECT mark || line FROM (
-    SELECT 1 AS part, name, ${element(principalTypes.user, true)} AS line,
-      CASE WHEN name = (SELECT min(name) FROM actual_users) THEN '[' ELSE ',' END AS mark
-    FROM actual_users
-    UNION ALL
-    SELECT 2, name, ${element(principalTypes.group, false)}, ',' FROM actual_groups
-    UNION ALL
-    SELECT 3, '', ']', ''
-  ) ORDER BY part, name`;
+  (SELECT ${element(principalTypes.user, true)} FROM (SELECT ${listed("mail, ")} FROM actual_users ORDER BY name))
+  UNION ALL
+  (SELECT ${element(principalTypes.group, false)} FROM (SELECT ${listed("")} FROM actual_groups ORDER BY name))`;
+
+function listed(mail: string): string {
+  return `name, display_name, description, ${mail}group_names, created, modified`;
+}
 
 /** The answer of `user/sync` (specification 2.8), as a query of lines; the names sorted by code point (B.8). */
 export function syncAnswer(changes: string): string {

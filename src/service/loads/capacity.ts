@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
-import { InputError, UnavailableError, messageOf } from "#errors.ts";
+import { isOutOfMemory } from "#duckdb/database.ts";
+import { InputError, UnavailableError } from "#errors.ts";
 import { isDiskFull, obstacleOf } from "#files/disk.ts";
 
 /** The limits on uploads, in bytes. */
@@ -73,11 +74,6 @@ function outOfHandles(cause: unknown): UnavailableError {
       "have its limit on open files raised.",
     { cause },
   );
-}
-
-/** DuckDB's own message, with addresses of its manual, is for the log only. */
-export function isOutOfMemory(error: unknown): boolean {
-  return !isDiskFull(error) && /\bOut of Memory Error\b/.test(messageOf(error));
 }
 
 export function outOfMemory(cause: unknown): UnavailableError {

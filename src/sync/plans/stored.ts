@@ -32,12 +32,7 @@ import { formatName, visible } from "#text.ts";
 const tables = {
   changes: `
     SELECT action, kind, name, before, after, causes, fields, sources
-    FROM change_sides LEFT JOIN actual_extra USING (kind, name) LEFT JOIN (
-      SELECT kind, name, list_sort(list(DISTINCT source)) AS sources FROM (
-        SELECT kind, name, source FROM assembled
-        UNION ALL SELECT kind, name, source FROM contributor
-        UNION ALL SELECT kind, name, source FROM ledger)
-      SEMI JOIN changes USING (kind, name) GROUP BY kind, name) USING (kind, name)`,
+    FROM change_sides LEFT JOIN actual_extra USING (kind, name) LEFT JOIN change_source USING (kind, name)`,
   owned: "SELECT kind, name, source, source_id FROM ledger",
   assembled: "SELECT kind, name, source, source_id FROM assembled",
   contributor: "SELECT kind, name, source, source_id FROM contributor",
@@ -54,6 +49,24 @@ const tables = {
   kept_by_hand: "FROM kept_by_hand",
   quarantined: "SELECT kind, name, source, source_id, origin, reason FROM quarantined",
 } as const;
+
+/** How many principals' sources are gathered at a time: DuckDB cannot spill the lists that it is making. */
+const slice = 100_000;
+
+/** Makes `change_source`: the sources whose records make the principal of each change, or made it. */
+async function createSources(connection: Connection): Promise<void> {
+  const [row] = await connection.rows<{ count: number }>("SELECT count(*)::INTEGER AS count FROM changes");
+  const slices = Math.max(1, Math.ceil((row?.count ?? 0) / slice));
+  await connection.run(`CREATE OR REPLACE TEMP TABLE change_source (kind VARCHAR, name VARCHAR, sources VARCHAR[])`);
+  for (let nth = 0; nth < slices; nth++)
+    await connection.run(`
+      INSERT INTO change_source
+      SELECT kind, name, list_sort(list(DISTINCT source)) FROM (
+        SELECT kind, name, source FROM assembled
+        UNION ALL SELECT kind, name, source FROM contributor
+        UNION ALL SELECT kind, name, source FROM ledger)
+      SEMI JOIN (FROM changes WHERE hash(name) % ${slices} = ${nth}) USING (kind, name) GROUP BY kind, name`);
+}
 
 /** The tables needed to apply the plan later, besides its changes. `actual` and the ledger are read again then. */
 const applied = ["assembled", "contributor", "managed", "gone", "frozen"] as const;
@@ -131,6 +144,7 @@ export function openStore(daemonFolder: string): Store {
     await rm(partial, { recursive: true, force: true });
     await makeFolder(partial, "the folder of a run");
     try {
+      if (some.includes("changes")) await createSources(connection);
       for (const table of some) {
         const path = join(partial, `${table}.parquet`);
         await connection.run(`COPY (${tables[table]}) TO ${literal(path)} (FORMAT parquet, COMPRESSION zstd)`);

@@ -37,3 +37,11 @@ test("what was listed meanwhile is compared with what was read", async () => {
   expect(await runIt(syncOf())).toMatchObject({ outcome: "no change" });
   expect(await users()).toEqual(expect.arrayContaining(["ada", "grace"]));
 });
+
+test("a run that needs more memory than it may take says which setting to raise, and changes nothing", async () => {
+  await people(...Array.from({ length: 20_000 }, (_, i) => `somebody-${i}`));
+  await expect(runIt(syncOf(), true, { memory: 8 * 2 ** 20 })).rejects.toThrow(
+    "the run needs more memory than it may take: raise memory in the configuration, of the service or of the daemon; it is 8MiB now",
+  );
+  expect(await users()).not.toContain("somebody-1");
+});

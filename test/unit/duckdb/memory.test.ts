@@ -73,3 +73,22 @@ test("a database that is trimmed has next to nothing in memory, and goes on as b
   expect(await limit()).toEqual(limited);
   expect(await connection.rows(sums)).toEqual(before);
 });
+
+test("what a database no longer uses goes back to the system", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rollcall-workbench-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const { connection, close } = await openWorkbench({ folder, memory: 1024 * mebibyte });
+  onTestFinished(close);
+  const used = (): number => process.memoryUsage.rss();
+  await connection.returnMemory();
+  const before = used();
+  await connection.run("CREATE TEMP TABLE many AS SELECT range AS n, hash(range) AS h FROM range(10_000_000)");
+  expect(used() - before).toBeGreaterThan(100 * mebibyte);
+  await connection.run("DROP TABLE many");
+  await connection.returnMemory();
+  expect(used() - before).toBeLessThan(50 * mebibyte);
+  const [setting] = await connection.rows<{ by: boolean }>(
+    "SELECT current_setting('allocator_background_threads') AS by",
+  );
+  expect(setting).toEqual({ by: true });
+});

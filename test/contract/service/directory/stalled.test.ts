@@ -1,8 +1,10 @@
 import { execFile } from "node:child_process";
+import { constants } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openDatabase } from "#duckdb/database.ts";
@@ -38,8 +40,16 @@ test("a call of user/sync whose list cannot be read to its end is known as one t
   expect(progress.stalled()).toBeUndefined();
   time = 11 * 60_000;
   expect(progress.stalled()).toMatch(/^a call of user\/sync has not moved for 11 min: /);
-  await writeFile(list, "[]");
-  await answer.then(text, () => undefined);
+  const over = answer.then(text).then(
+    () => true,
+    () => true,
+  );
+  // Two read it, and each waits until it is written to while it has the pipe open.
+  const write = async (): Promise<boolean> => {
+    await writeFile(list, "[]", { flag: constants.O_WRONLY | constants.O_NONBLOCK }).catch(() => undefined);
+    return sleep(20, false);
+  };
+  while (!(await Promise.race([over, write()])));
   await directory.close();
   expect(progress.stalled()).toBeUndefined();
   database.close();
