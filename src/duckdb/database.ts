@@ -202,6 +202,34 @@ function connection(
   };
 }
 
+/**
+ * Runs `work` on a connection until the signal stops it. What has ended by then has ended: a commit, for example.
+ * @throws the signal's reason once it is aborted, whatever error DuckDB reports
+ */
+export async function interruptible<Result>(
+  connection: Pick<Connection, "interrupt">,
+  signal: AbortSignal,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  signal.throwIfAborted();
+  let again: NodeJS.Timeout | undefined;
+  const stop = (): void => {
+    connection.interrupt();
+    // An interrupt between two statements is lost, and the next statement would run to its end.
+    again = setInterval(connection.interrupt, 20);
+  };
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await work();
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+    clearInterval(again);
+  }
+}
+
 /** A string as an SQL literal, for what cannot be a parameter (file names, DDL). */
 export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;

@@ -7,7 +7,7 @@ import { InputError, RefusedError, UnavailableError, messageOf } from "#errors.t
 import type { Connection } from "#duckdb/database.ts";
 import { codeOf, isFolder, naming, unwritable } from "#files/disk.ts";
 import { readPrincipals } from "#plan/lists.ts";
-import { useThreads } from "#duckdb/database.ts";
+import { interruptible, useThreads } from "#duckdb/database.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import { writeForLoad, writeForPeople } from "./csv.ts";
 import type { FileStyle } from "./csv.ts";
@@ -164,25 +164,22 @@ async function withRelations<Result>(
   signal.throwIfAborted();
   const workbench = await openWorkbench(options);
   const { connection } = workbench;
-  const interrupt = (): void => {
-    connection.interrupt();
-  };
-  signal.addEventListener("abort", interrupt);
   try {
-    options.progress?.("listing users and groups");
-    const list = workbench.file("principals.json");
-    await options.list(list, signal);
-    options.progress?.("finding out who is in which group");
-    await readPrincipals(connection, list, "principals");
-    await rm(list);
-    await useThreads(connection);
-    await createRelations(connection, "principals", signal);
-    return await work(connection, workbench.file);
+    return await interruptible(connection, signal, async () => {
+      options.progress?.("listing users and groups");
+      const list = workbench.file("principals.json");
+      await options.list(list, signal);
+      options.progress?.("finding out who is in which group");
+      await readPrincipals(connection, list, "principals");
+      await rm(list);
+      await useThreads(connection);
+      await createRelations(connection, "principals", signal);
+      return work(connection, workbench.file);
+    });
   } catch (error) {
     signal.throwIfAborted();
     throw naming(`the folder ${options.folder}`, error);
   } finally {
-    signal.removeEventListener("abort", interrupt);
     await workbench.close();
   }
 }

@@ -1,4 +1,4 @@
-import { literal } from "#duckdb/database.ts";
+import { interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { IncompleteReadError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
@@ -90,32 +90,28 @@ export async function assemble(
   options: AssemblyOptions,
 ): Promise<Assembly> {
   const { signal } = options;
-  const interrupt = (): void => {
-    connection.interrupt();
-  };
-  signal.addEventListener("abort", interrupt);
   try {
-    signal.throwIfAborted();
-    const staged = await stage(connection, sources, rules, options);
-    await connection.returnMemory();
-    await options.staged?.();
-    await refuseRepeated(
-      connection,
-      sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),
-    );
-    const numbered =
-      Object.keys(rules.namings).length === 0
-        ? undefined
-        : await giveNames(connection, rules.namings, options.known ?? noNames, createYielder(signal));
-    const resolution = await resolve(connection, rules, options);
-    await options.observer?.assembled(connection);
-    signal.throwIfAborted();
-    return { ...staged, ...resolution, ...(numbered === undefined ? {} : { numbered }) };
+    return await interruptible(connection, signal, async () => {
+      const staged = await stage(connection, sources, rules, options);
+      await connection.returnMemory();
+      await options.staged?.();
+      await refuseRepeated(
+        connection,
+        sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),
+      );
+      const numbered =
+        Object.keys(rules.namings).length === 0
+          ? undefined
+          : await giveNames(connection, rules.namings, options.known ?? noNames, createYielder(signal));
+      const resolution = await resolve(connection, rules, options);
+      await options.observer?.assembled(connection);
+      signal.throwIfAborted();
+      return { ...staged, ...resolution, ...(numbered === undefined ? {} : { numbered }) };
+    });
   } catch (error) {
     await drop(connection, assembledTables);
-    throw signal.aborted ? signal.reason : error;
+    throw error;
   } finally {
-    signal.removeEventListener("abort", interrupt);
     await drop(connection, { ...stagedTables, ...assemblyTables });
     await connection.returnMemory();
   }

@@ -40,12 +40,13 @@ export async function openStorage(data: string, memory: number): Promise<Storage
   const folder = join(data, "service");
   const uploads = join(folder, "uploads");
   await makeFolder(folder, "the service's folder");
+  const spill = join(folder, "spill");
   const path = join(folder, "service.duckdb");
-  const database = await openDatabase({ path, memory, spill: join(folder, "spill") }).catch((cause: unknown) => {
+  const database = await openDatabase({ path, memory, spill }).catch((cause: unknown) => {
     const holder = lockHolder(cause);
     throw holder === undefined ? unusable(path, cause) : inUse(data, holder.pid, cause);
   });
-  await rm(uploads, { recursive: true, force: true });
+  for (const left of [uploads, spill]) await rm(left, { recursive: true, force: true });
   await mkdir(uploads, { mode: 0o700 });
   const opened = await stat(path);
   const isInPlace = (): Promise<boolean> =>

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { useThreads } from "#duckdb/database.ts";
+import { interruptible, useThreads } from "#duckdb/database.ts";
 import type { Connection, Database, Parameter } from "#duckdb/database.ts";
 import { createQueue } from "#queue.ts";
 import type { Progress } from "#service/progress.ts";
@@ -140,26 +140,6 @@ export async function openDirectory({
       await store.close();
     },
   };
-}
-
-/** Whoever has gone must not keep others waiting. */
-async function interruptible<Result>(
-  connection: Connection,
-  signal: AbortSignal,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const interrupt = (): void => {
-    connection.interrupt();
-  };
-  signal.addEventListener("abort", interrupt);
-  try {
-    return await work();
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", interrupt);
-  }
 }
 
 /** How often a call of `user/sync` begins when the directory is changed meanwhile, in spite of its turn. */

@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { identifier } from "#duckdb/database.ts";
+import { identifier, interruptible } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
 import { createKeyedQueue, createQueue } from "#queue.ts";
@@ -9,7 +9,7 @@ import { ledgerName, openDatabases } from "./databases.ts";
 import { inTime } from "./engine.ts";
 import type { Engine, Table } from "./engine.ts";
 import { execute, refuseUnplaced } from "./execute.ts";
-import { interruptible, meaningOf, readPage, soleStatement } from "./query.ts";
+import { meaningOf, readPage, soleStatement } from "./query.ts";
 import { define, findTable, listTables } from "./tables.ts";
 import { writeTable } from "./write.ts";
 

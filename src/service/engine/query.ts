@@ -149,36 +149,6 @@ function shortest(value: number): number | null {
   return Number(value.toPrecision(9));
 }
 
-/**
- * Runs `work` on a connection until the signal stops it.
- * @throws the signal's reason once it is aborted, whatever error the engine reports
- */
-export async function interruptible<Result>(
-  connection: Connection,
-  signal: AbortSignal,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  signal.throwIfAborted();
-  let again: NodeJS.Timeout | undefined;
-  const stop = (): void => {
-    connection.interrupt();
-    // An interrupt between two statements is lost, and the next statement would run to its end.
-    again = setInterval(connection.interrupt, 20);
-  };
-  signal.addEventListener("abort", stop, { once: true });
-  try {
-    const result = await work();
-    signal.throwIfAborted();
-    return result;
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", stop);
-    clearInterval(again);
-  }
-}
-
 const wrong =
   /^(?:Constraint|Conversion|Binder|Catalog|Parser|Not implemented|Out of Range|Invalid Input|Permission|Syntax) Error/;
 const busy = /^(?:TransactionContext|Transaction|Out of Memory) Error/;

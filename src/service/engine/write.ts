@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { InputError } from "#errors.ts";
-import { identifier } from "#duckdb/database.ts";
+import { identifier, interruptible } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { TableChangedError } from "./engine.ts";
 import type { Table, Writing } from "./engine.ts";
-import { interruptible } from "./query.ts";
 import { ledgerName } from "./databases.ts";
 import { nameAt, splitStatements } from "./statements.ts";
 import { latest } from "./stage.ts";
@@ -37,6 +36,7 @@ export async function writeTable(
       const expected = await rows?.();
       if (expected !== undefined && count !== expected) throw new Error(`${count} rows instead of ${expected}`);
       await connection.run(`INSERT INTO ${ledger} VALUES ($1, now()::TIMESTAMP)`, [load]);
+      signal.throwIfAborted();
     });
     // From here on the load is committed, whatever the signal says.
   });

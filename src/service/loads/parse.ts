@@ -1,5 +1,5 @@
 import { open, rm } from "node:fs/promises";
-import { identifier, literal } from "#duckdb/database.ts";
+import { identifier, interruptible, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { rowNumberOf } from "#service/engine/engine.ts";
 import type { Column, Stage } from "#service/engine/engine.ts";
@@ -19,25 +19,15 @@ import type { LoadFormat } from "./load-format.ts";
  */
 export async function parse({ connection }: Stage, input: LoadInput, signal: AbortSignal): Promise<Parsed> {
   const { format, columns, chunks } = input;
-  const interrupt = () => {
-    connection.interrupt();
-  };
-  signal.throwIfAborted();
-  signal.addEventListener("abort", interrupt, { once: true });
-  try {
+  return interruptible(connection, signal, async () => {
     const names = columns.map((column) => column.name);
     await createParsed(connection, columns, format);
     const sections = await findSections(chunks, format, names, signal);
     for (const section of sections) await insertRewritten(connection, input, section, signal);
-    return await outcome(connection, input, async (rejected) => {
+    return outcome(connection, input, async (rejected) => {
       await writeRejects(input.badRecords, sections, format, names, rejected, signal);
     });
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", interrupt);
-  }
+  });
 }
 
 async function createParsed(connection: Connection, columns: readonly Column[], format: LoadFormat): Promise<void> {

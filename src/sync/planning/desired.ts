@@ -11,7 +11,7 @@ import { findByHand, keptByHand } from "#plan/by-hand.ts";
 import type { ByHandFound } from "#plan/by-hand.ts";
 import type { Found } from "#plan/renames.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
-import { useThreads } from "#duckdb/database.ts";
+import { interruptible, useThreads } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
@@ -149,14 +149,11 @@ function listBeside(
   const either = AbortSignal.any([signal, stopping.signal]);
   const list = async (): Promise<string | undefined> => {
     const connection = await workbench.connect();
-    const interrupt = (): void => {
-      connection.interrupt();
-    };
-    either.addEventListener("abort", interrupt);
     try {
-      return await listTarget(target, { ...workbench, connection }, "actual", either);
+      return await interruptible(connection, either, () =>
+        listTarget(target, { ...workbench, connection }, "actual", either),
+      );
     } finally {
-      either.removeEventListener("abort", interrupt);
       connection.close();
     }
   };

@@ -1,13 +1,13 @@
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
+import { interruptible } from "#duckdb/database.ts";
 import { identifier } from "#postgres/database.ts";
 import type { Postgres, Transaction } from "#postgres/database.ts";
 import { RefusedError } from "#errors.ts";
 import { inputError, isAway, isForeignAway, sqlState } from "#postgres/errors.ts";
 import { TableChangedError } from "#service/engine/engine.ts";
 import type { Column, Stage, Table, Writing } from "#service/engine/engine.ts";
-import { interruptible } from "#service/engine/query.ts";
 import { latest } from "#service/engine/stage.ts";
 import { copyOf } from "./copy.ts";
 import { qualified } from "./names.ts";
