@@ -12,7 +12,7 @@ export const data = values
 export const memory = values.memory
   .prefault("1GiB")
   .describe(
-    "DuckDB's memory limit; beyond it, DuckDB spills to disk. A run of a sync takes a third as much for itself, or 336 MiB if that is more and the limit allows it. Also the limit of all answers of pinboards together.",
+    "DuckDB's memory limit; beyond it, DuckDB spills to disk. A run of a sync takes half as much for itself, or 512 MiB if that is more and the limit allows it. Also the limit of all answers of pinboards together.",
   );
 
 /** What `service` holds. */
