@@ -40,7 +40,7 @@ export async function openWorkbench(options: { folder: string; memory: number })
   return {
     connection,
     connect: () => database.connect(),
-    makeRoom: () => makeRoom(connection, memory),
+    makeRoom: () => makeRoom(connection),
     file: (name) => join(place, name),
     close: async () => {
       connection.interrupt();
@@ -54,18 +54,18 @@ export async function openWorkbench(options: { folder: string; memory: number })
 /** How much the tables may take without being moved to disk for something else, in bytes. */
 const muchMemory = 128 * 1024 ** 2;
 
-async function makeRoom(connection: Connection, memory: number): Promise<void> {
+async function makeRoom(connection: Connection): Promise<void> {
   const [row] = await connection.rows<{ used: number }>(
     "SELECT sum(memory_usage_bytes)::DOUBLE AS used FROM duckdb_memory()",
   );
   if ((row?.used ?? 0) < muchMemory) return connection.returnMemory();
-  const limit = (bytes: number): Promise<void> => connection.run(`SET memory_limit = '${Math.floor(bytes / 1024)}KiB'`);
   try {
-    await limit(muchMemory / 8);
+    await connection.run(`SET memory_limit = '${muchMemory / 8 / 1024}KiB'`);
   } catch {
     // What could be moved was. The rest is in use.
   } finally {
-    await limit(memory);
+    // Sets the limit of before.
+    await connection.returnMemory();
   }
 }
 
