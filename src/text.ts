@@ -112,7 +112,7 @@ let english: Intl.NumberFormat | undefined;
 
 /** `1,234` */
 export function formatNumber(value: number): string {
-  if (Number.isInteger(value) && value >= 0 && value < 1000) return String(value);
+  if (Number.isSafeInteger(value) && value >= 0) return String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ",");
   english ??= new Intl.NumberFormat("en");
   return english.format(value);
 }

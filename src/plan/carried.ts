@@ -25,7 +25,7 @@ const ownFields: Record<Kind, readonly string[]> = { user: [...ownOfBoth, "mail"
 /** The tables of what is carried through, by the table of the list that it was in. */
 const carried = {
   actual: { foreign: "actual_foreign", extra: "actual_extra" },
-  arrived: { foreign: "arrived_foreign", extra: undefined },
+  arrived: { foreign: "arrived_foreign", extra: "arrived_extra" },
 } as const;
 
 /** An SQL condition on the element `json`: it has a type, whatever it is. */
@@ -52,7 +52,7 @@ export const takenNames = `(
   GROUP BY s.kind, s.name)`;
 
 /**
- * Keeps what is carried through of a list: makes `actual_foreign` and `actual_extra`, or `arrived_foreign`.
+ * Keeps what is carried through of a list: makes `actual_foreign` and `actual_extra`, or `arrived_foreign` and `arrived_extra`.
  * @param elements the table `(index, json)` of its elements, as the target wrote them
  * @param principals the table of what was made of them, with `index`; `kind` is empty for other types
  */
@@ -68,7 +68,6 @@ export async function keepCarried(
       SELECT json ->> '$.principalTypeEnum' AS type, name, group_names, translate(json::VARCHAR, chr(10) || chr(13), '  ') AS json
       FROM ${elements} JOIN (FROM ${principals} WHERE kind = '') USING (index))
     ORDER BY type, name, json`);
-  if (extra === undefined) return;
   // Taking fields out of a JSON value keeps everything but how fractions, exponents and -0 are written. Few texts have a
   // -0, which is found faster than by the pattern.
   await connection.run(`
@@ -91,7 +90,11 @@ export async function keepCarried(
 const batch = 2_000;
 
 /** Adds those fields to the table `extra` that only their own text has exactly. */
-async function keepExactly(connection: Connection, elements: string, extra: "actual_extra"): Promise<void> {
+async function keepExactly(
+  connection: Connection,
+  elements: string,
+  extra: "actual_extra" | "arrived_extra",
+): Promise<void> {
   const rows = await openRows(connection.raw, { [extra]: tables[extra] });
   try {
     for (let from = -1n; ;) {

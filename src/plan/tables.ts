@@ -149,6 +149,8 @@ export const tables = {
   arrived: principalDdl,
   /** Principals of other types in it. Made by `readPrincipals`, read by the verification. */
   arrived_foreign: foreign,
+  /** Its fields of its own. Made by `readPrincipals`, read by `storeLastList`. */
+  arrived_extra: `${identity}, fields VARCHAR`,
   /** What did not arrive. Made by `createChanges`, read by the verification. */
   missing: change,
 } as const satisfies Record<string, string>;

@@ -217,9 +217,11 @@ export function compileRules(
     groups: [...expressions.groups.map(([, rule]) => rule), ...others.groups],
   };
   const read = { users: attributesOf(readers.users), groups: attributesOf(readers.groups) };
-  const readForScope = {
-    users: attributesOf(expressions.users.filter(decidesScope).map(([, rule]) => rule)),
-    groups: attributesOf(expressions.groups.filter(decidesScope).map(([, rule]) => rule)),
+  const forScope = (of: "users" | "groups"): string[] | undefined =>
+    attributesOf(expressions[of].filter(decidesScope).map(([, rule]) => rule));
+  const members = {
+    all: { users: membersOf(read.users), groups: membersOf(read.groups) },
+    scope: { users: membersOf(forScope("users")), groups: membersOf(forScope("groups")) },
   };
   return {
     makesGroups: groups !== undefined,
@@ -265,14 +267,15 @@ export function compileRules(
       ),
     }),
     attributesRead: ({ kind, attributes }, by) => {
-      const names = (by === "all" ? read : readForScope)[kind === "user" ? "users" : "groups"];
-      if (names === undefined) return JSON.stringify(attributes);
-      // As JSON.stringify gives it of an object, which takes three times as long to make.
-      const members = names.flatMap((name) => {
+      const wanted = members[by][kind === "user" ? "users" : "groups"];
+      if (wanted === undefined) return JSON.stringify(attributes);
+      // As JSON.stringify gives it of an object, which takes several times as long to make.
+      let text = "";
+      for (const { name, key } of wanted) {
         const value = attributeOf(attributes, name);
-        return value === undefined ? [] : `${JSON.stringify(name)}:${JSON.stringify(value)}`;
-      });
-      return `{${members.join(",")}}`;
+        if (value !== undefined) text += `${text === "" ? "" : ","}${key}:${JSON.stringify(value)}`;
+      }
+      return `{${text}}`;
     },
     attributes: () => {
       const { users, groups } = read;
@@ -458,6 +461,11 @@ function joinKeyOf(
 
 function requiredOf(rules: readonly Expression[]): readonly string[] {
   return [...new Set(rules.flatMap(({ required }) => required))];
+}
+
+/** Names of attributes, each with its text as a key of a JSON object. */
+function membersOf(names: readonly string[] | undefined) {
+  return names?.map((name) => ({ name, key: JSON.stringify(name) }));
 }
 
 /** The attributes that any of the rules reads; undefined when one may read any. */

@@ -35,6 +35,7 @@ export async function prepareList(
 
 /**
  * Lists the target again: it must be what was desired.
+ * @returns the entity tag of that list; undefined where the target gives none
  * @param differences between the plan and what the service says it did
  * @throws {HeldError} when it is not
  */
@@ -43,10 +44,10 @@ export async function verify(
   workbench: Workbench,
   differences: readonly string[],
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | undefined> {
   const { connection } = workbench;
   await workbench.makeRoom();
-  await listTarget(target, workbench, "arrived", signal);
+  const tag = await listTarget(target, workbench, "arrived", signal);
   await createChanges(connection, { actual: "arrived", desired: "desired", into: "missing" });
   const missing = await connection.rows<{ action: string; kind: string; name: string }>(
     "SELECT action, kind, name FROM missing ORDER BY kind, name LIMIT 20",
@@ -58,7 +59,7 @@ export async function verify(
     ...missing.map(({ action, kind, name }) => `still to ${action}: ${kind} ${name}`),
     ...lost.map(({ type, name }) => `gone, although it was in the list: ${visible(type)} ${formatName(name)}`),
   ];
-  if (problems.length === 0) return;
+  if (problems.length === 0) return tag;
   throw new HeldError(
     `target ${target.name}: the list was applied, but the target is not what was planned. Somebody else may be changing it; plan again to see what is left`,
     problems,

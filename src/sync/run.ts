@@ -18,6 +18,8 @@ import type { Ledger } from "#sync/ledger/ledger.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
 import { forgetBaseline, loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
+import { agreeOnLastList, storeLastList } from "#sync/planning/last-list.ts";
+import type { Listed } from "#sync/planning/desired.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
 import { findNews } from "#sync/planning/repeat.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
@@ -163,9 +165,15 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     });
     const { plan, checks: limits, waiting } = planned;
     const changed = changes(plan.counts) > 0;
-    progress?.("preview");
-    const send = await prepareList(sync, workbench, plan, options.sending);
-    const disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
+    // Without changes, the list that is sent is the one that the target has: of that the service has spoken already.
+    const isAgreed = !changed && planned.listed?.last?.isAgreed === true;
+    let send: Awaited<ReturnType<typeof prepareList>> | undefined;
+    let disagreements: readonly string[] = [];
+    if (!isAgreed) {
+      progress?.("preview");
+      send = await prepareList(sync, workbench, plan, options.sending);
+      disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
+    }
     await options.report?.(reportOf(sync, planned));
     const beyond = beyondLimits(sync, planned);
     const isBeyond = beyond.length > 0;
@@ -185,12 +193,13 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     if (options.apply) {
       watching.enterApply();
       await ledger.claim();
-      if (changed) {
+      let arrived: string | undefined;
+      if (changed && send !== undefined) {
         await options.applying?.();
         progress?.("apply");
         const differences = await compareOpinions(connection, await send(true, watching.signal()), "did");
         progress?.("verify");
-        await verify(sync.target, workbench, differences, watching.signal());
+        arrived = await verify(sync.target, workbench, differences, watching.signal());
       }
       const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
       const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
@@ -198,6 +207,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       await ledger.settle({ now, ...planned, run: options.id, keep });
       const isOlder = planned.quarantined === undefined;
       await storeState(sync, connection, { changed: changed || gains, known: baseline, isOlder, ...options, now });
+      await keepList(sync, connection, { ...planned.listed, changed, arrived, isAgreed, ...options, now });
     }
     return { outcome: changed ? "applied" : "no change", ...result };
   } catch (error) {
@@ -271,6 +281,42 @@ async function storeState(
     if (sync.keepManual.length === 0) return;
     await forgetBaseline(folder, sync.name).catch(() => undefined);
     await saved?.("baseline").catch(() => undefined);
+  }
+}
+
+/**
+ * Stores the target's list as it was read last, so that the next run need not read it again if nothing has changed there.
+ * The run has succeeded whether that can be written or not.
+ */
+async function keepList(
+  sync: Sync,
+  connection: Connection,
+  {
+    tag,
+    last,
+    changed,
+    arrived,
+    isAgreed,
+    folder,
+    warn,
+    now,
+  }: Partial<Listed> & {
+    readonly changed: boolean;
+    /** The entity tag of the list after changes were applied. */
+    readonly arrived: string | undefined;
+    readonly isAgreed: boolean;
+    readonly now: number;
+  } & Pick<RunOptions, "folder" | "warn">,
+): Promise<void> {
+  try {
+    if (changed) {
+      if (arrived !== undefined)
+        await storeLastList(sync, connection, folder, { table: "arrived", tag: arrived, agreed: false, now });
+    } else if (last !== undefined && !isAgreed) await agreeOnLastList(folder, sync.name);
+    else if (last === undefined && tag !== undefined)
+      await storeLastList(sync, connection, folder, { table: "actual", tag, agreed: true, now });
+  } catch (error) {
+    warn(`the next run lists the target again: ${messageOf(naming(`the folder ${folder}`, error))}`);
   }
 }
 

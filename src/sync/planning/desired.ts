@@ -12,6 +12,7 @@ import type { ByHandFound } from "#plan/by-hand.ts";
 import type { Found } from "#plan/renames.ts";
 import { addRuleGroups } from "#plan/rule-groups.ts";
 import { interruptible, useThreads } from "#duckdb/database.ts";
+import type { Connection } from "#duckdb/database.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { assemble } from "#principals/assembly.ts";
 import type { Assembly } from "#principals/assembly.ts";
@@ -19,6 +20,8 @@ import type { KnownNames } from "#principals/names.ts";
 import type { Observer, OpenSource } from "#principals/stage.ts";
 import type { Target } from "#sync/ports.ts";
 import type { Baseline } from "./baseline.ts";
+import { loadLastList } from "./last-list.ts";
+import type { LastList } from "./last-list.ts";
 import { beginReading } from "./last-read.ts";
 import type { Stage, Sync, SyncSource } from "#sync/sync.ts";
 
@@ -43,6 +46,8 @@ export interface DesiredOptions {
   readonly baseline?: Baseline | undefined;
   /** Where the last full read is stored; `write`: store this one. Absent: always read the sources. */
   readonly reads?: { readonly folder: string; readonly write: boolean } | undefined;
+  /** The daemon's folder, for the list of the last run. Absent: always list the target. */
+  readonly lists?: string | undefined;
 }
 
 export interface Desired {
@@ -58,10 +63,18 @@ export interface Desired {
   readonly unchangedSince?: Date | undefined;
   /** What the sources counted. */
   readonly counts: readonly SourceCounts[];
-  /** The entity tag of the target's list; undefined where it gives none. */
-  readonly tag: string | undefined;
+  /** The target's list. */
+  readonly listed: Listed;
   /** Stores what was read, once it is known to be whole. */
   storeRead(): Promise<void>;
+}
+
+/** The list that a plan is made with. */
+export interface Listed {
+  /** Its entity tag; undefined where the target gives none. */
+  readonly tag: string | undefined;
+  /** That of the last run, which the target still has. Absent: the target was listed. */
+  readonly last?: LastList | undefined;
 }
 
 /**
@@ -72,10 +85,12 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const { signal, progress, warn, reads, overrides = [], now = Date.now() } = options;
   // Names that are taken in the target are not given.
   const isListedFirst = Object.keys(sync.rules.namings).length > 0;
-  let tag: string | undefined;
+  const list = (connection: Connection, signal: AbortSignal): Promise<Listed> =>
+    listOnce(sync, { ...workbench, connection }, options.lists, { now, signal });
+  let listed: Listed | undefined;
   if (isListedFirst) {
     progress?.("list");
-    tag = await listTarget(sync.target, workbench, "actual", signal);
+    listed = await list(workbench.connection, signal);
   }
   progress?.("read");
   const reading =
@@ -86,7 +101,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const known = options.mustRead === true ? undefined : reading?.known;
   const keepAttributes = options.keepAttributes === true || sync.expectations?.some(({ readsSource }) => readsSource);
   const names = isListedFirst ? knownNames : undefined;
-  const listing = isListedFirst ? undefined : listBeside(sync.target, workbench, signal);
+  const listing = isListedFirst ? undefined : beside(workbench, signal, list);
   let assembly: Assembly;
   try {
     assembly =
@@ -97,7 +112,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   }
   if (listing !== undefined) {
     progress?.("list");
-    tag = await listing.done;
+    listed = await listing.done;
   }
   await useThreads(workbench.connection);
   progress?.("plan");
@@ -118,7 +133,7 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
     byHand: { kept: await keptByHand(connection), undecided },
     unchangedSince: known?.since,
     counts: known?.counts ?? counts,
-    tag,
+    listed: listed ?? { tag: undefined },
     storeRead: async () => {
       if (reads?.write === true && known === undefined) await reading?.store(assembly, counts);
     },
@@ -137,27 +152,25 @@ function passing(rules: DepartureRules, overrides: readonly Overridable[]): Depa
 }
 
 /**
- * Lists the target into `actual` while something else uses the workbench's connection: neither waits for the other.
+ * Does something with a connection of its own while something else uses the workbench's: neither waits for the other.
  * `stop` ends it. An error shows in `done` alone.
  */
-function listBeside(
-  target: Target,
+function beside<Result>(
   workbench: Workbench,
   signal: AbortSignal,
-): { readonly done: Promise<string | undefined>; stop(): Promise<void> } {
+  work: (connection: Connection, signal: AbortSignal) => Promise<Result>,
+): { readonly done: Promise<Result>; stop(): Promise<void> } {
   const stopping = new AbortController();
   const either = AbortSignal.any([signal, stopping.signal]);
-  const list = async (): Promise<string | undefined> => {
+  const begin = async (): Promise<Result> => {
     const connection = await workbench.connect();
     try {
-      return await interruptible(connection, either, () =>
-        listTarget(target, { ...workbench, connection }, "actual", either),
-      );
+      return await interruptible(connection, either, () => work(connection, either));
     } finally {
       connection.close();
     }
   };
-  const done = list();
+  const done = begin();
   done.catch(() => undefined);
   return {
     done,
@@ -166,6 +179,19 @@ function listBeside(
       await done.catch(() => undefined);
     },
   };
+}
+
+/** Makes `actual`: of the list of the last run, if the target still has it; otherwise lists the target. */
+async function listOnce(
+  sync: Sync,
+  workbench: Workbench,
+  lists: string | undefined,
+  { now, signal }: { readonly now: number; readonly signal: AbortSignal },
+): Promise<Listed> {
+  const last = lists === undefined ? undefined : await loadLastList(sync, workbench.connection, lists, { now, signal });
+  return last === undefined
+    ? { tag: await listTarget(sync.target, workbench, "actual", signal) }
+    : { tag: last.tag, last };
 }
 
 /** Lists the target into a table. @returns the list's entity tag; undefined where the target gives none */

@@ -15,7 +15,7 @@ import type { NoteSubject, SourceRead } from "#sync/record.ts";
 import type { Sync } from "#sync/sync.ts";
 import { differingKeys } from "#values.ts";
 import { makeDesired } from "./desired.ts";
-import type { Desired, DesiredOptions } from "./desired.ts";
+import type { Desired, DesiredOptions, Listed } from "./desired.ts";
 import { findLeftOut, planWithinLimits, scopeOfSources, withExpectations } from "./limits.ts";
 import type { ExpectedPlan, Scope } from "./limits.ts";
 import { notesAbout, notesOf, withSubjects } from "./notes.ts";
@@ -40,8 +40,8 @@ export interface Planned extends ExpectedPlan {
   readonly quarantined?: number | undefined;
   /** What was found in each source. Absent for a stored plan. */
   readonly sources?: readonly SourceRead[] | undefined;
-  /** The entity tag of the target's list. Absent for a stored plan, and where the target gives none. */
-  readonly tag?: string | undefined;
+  /** The target's list that it was made with. Absent for a stored plan. */
+  readonly listed?: Listed | undefined;
 }
 
 /**
@@ -49,7 +49,7 @@ export interface Planned extends ExpectedPlan {
  */
 export type Planner = (sync: Sync, workbench: Workbench, options: PlanningOptions) => Promise<Planned>;
 
-export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "observer"> {
+export interface PlanningOptions extends Omit<DesiredOptions, "reads" | "lists" | "observer"> {
   /** The daemon's folder. */
   readonly folder: string;
   /** False: nothing is stored for the next run. */
@@ -82,6 +82,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
   const desired = await makeDesired(sync, workbench, {
     ...options,
     reads,
+    lists: options.folder,
     keepAttributes,
     observer: people?.observer,
     // Who is meant is found while records are read.
@@ -133,7 +134,7 @@ const planOnce: Planner = async (sync, workbench, options) => {
     counts: desired.counts.filter(({ source, digest }) => digest !== "" && !unread.includes(source)),
     quarantined: desired.assembly.quarantined.count,
     sources: sourceReads(sync, desired, scope),
-    tag: desired.tag,
+    listed: desired.listed,
   };
 };
 

@@ -17,7 +17,7 @@ interface Document {
   readonly tag: string;
   /** When the sources were read, ISO 8601. */
   readonly readAt: string;
-  readonly planned: Omit<Planned, "plan"> & { readonly plan: Pick<Plan, "digest" | "counts"> };
+  readonly planned: Omit<Planned, "plan" | "listed"> & { readonly plan: Pick<Plan, "digest" | "counts"> };
   /** The warnings of the sources. */
   readonly warnings: readonly string[];
 }
@@ -59,7 +59,8 @@ export async function findNews(
   if (versions === undefined) return { documentOf: () => undefined };
   const digest = digestOf(sync);
   const documentOf: News["documentOf"] = (planned, warnings) => {
-    const { plan, tag } = planned;
+    const { plan, listed, ...rest } = planned;
+    const tag = listed?.tag;
     if (tag === undefined || mayChangeByItself(planned)) return undefined;
     const read = planned.sources?.find(({ unchangedSince }) => unchangedSince !== undefined)?.unchangedSince;
     return JSON.stringify({
@@ -67,7 +68,7 @@ export async function findNews(
       versions,
       tag,
       readAt: read ?? new Date(now).toISOString(),
-      planned: { ...planned, plan: { digest: plan.digest, counts: plan.counts } },
+      planned: { ...rest, plan: { digest: plan.digest, counts: plan.counts } },
       warnings,
     } satisfies Document);
   };

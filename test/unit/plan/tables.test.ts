@@ -90,7 +90,7 @@ test("every relation of the pipeline has its declared columns", async () => {
     CREATE OR REPLACE TEMP TABLE ledger (${ledger}); CREATE OR REPLACE TEMP TABLE leaving_since (${leavingSince});
     INSERT INTO ledger VALUES ('user', 'eve', 'hr', 'ada'), ('user', 'zoe', 'hr', 'zoe');
     CREATE OR REPLACE TABLE actual (${actual}); CREATE OR REPLACE TABLE arrived (${arrived});
-    CREATE OR REPLACE TABLE actual_extra (${tables.actual_extra}); CREATE OR REPLACE TABLE arrived_foreign (${arrivedForeign});
+    CREATE OR REPLACE TABLE actual_extra (${tables.actual_extra}); CREATE OR REPLACE TABLE arrived_extra (${tables.arrived_extra}); CREATE OR REPLACE TABLE arrived_foreign (${arrivedForeign});
     INSERT INTO actual VALUES ('user', 'eve', 'Eve', NULL, NULL, []), ('user', 'zoe', 'Zoe', NULL, NULL, [])`);
   await addRuleGroups(connection(), { manage: "owned" }, true);
   await freeze(connection(), { manage: "owned", makesGroups: true, users: [], groups: [] });
