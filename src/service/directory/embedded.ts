@@ -171,9 +171,19 @@ async function findEffectiveGroups(connection: Connection, name: string): Promis
 
 const which = (action: string, kind: string): string => `c.action = '${action}' AND c.kind = '${kind}'`;
 
+/**
+ * DuckDB updates columns in place, unless one is a list: then it writes the whole row anew, and with it, to its log, the lists
+ * of up to 2,048 rows that came before. So the groups are only written where they differ.
+ */
 async function write(connection: Connection, signal: AbortSignal): Promise<void> {
   const now = Date.now();
-  const assigned = comparedColumns.map((column) => `${column} = d.${column}`).join(", ");
+  const update = (table: string, kind: string, groups: "same" | "other"): string => {
+    const assigned = comparedColumns.filter((column) => groups === "other" || column !== "group_names");
+    return `
+        UPDATE ${table} t SET ${assigned.map((column) => `${column} = d.${column}`).join(", ")}, modified = ${now}
+        FROM desired d JOIN changes c USING (kind, name)
+        WHERE t.name = d.name AND ${which("update", kind)} AND t.group_names ${groups === "same" ? "=" : "<>"} d.group_names;`;
+  };
   const values = principalColumns.map((column) => `d.${column}`).join(", ");
   await connection.transaction(async () => {
     for (const [table, kind] of [
@@ -182,8 +192,8 @@ async function write(connection: Connection, signal: AbortSignal): Promise<void>
     ] as const) {
       await connection.run(`
         DELETE FROM ${table} WHERE name IN (SELECT name FROM changes c WHERE ${which("delete", kind)});
-        UPDATE ${table} t SET ${assigned}, modified = ${now}
-        FROM desired d JOIN changes c USING (kind, name) WHERE t.name = d.name AND ${which("update", kind)};`);
+        ${update(table, kind, "same")}
+        ${update(table, kind, "other")}`);
     }
     await connection.run(`
       INSERT INTO directory.users BY NAME
