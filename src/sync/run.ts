@@ -18,7 +18,7 @@ import type { Ledger } from "#sync/ledger/ledger.ts";
 import { beyondLimits, holdBeyondLimits } from "#sync/planning/limits.ts";
 import { forgetBaseline, loadBaseline, renewSettings, storeBaseline } from "#sync/planning/baseline.ts";
 import type { Baseline } from "#sync/planning/baseline.ts";
-import { agreeOnLastList, storeLastList } from "#sync/planning/last-list.ts";
+import { agreeOnLastList, forgetLastList, storeLastList } from "#sync/planning/last-list.ts";
 import type { Listed } from "#sync/planning/desired.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
 import { findNews } from "#sync/planning/repeat.ts";
@@ -174,6 +174,8 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       send = await prepareList(sync, workbench, plan, options.sending);
       disagreements = await compareOpinions(connection, await send(false, watching.signal()), "would");
     }
+    // Where the target says that its list has not changed, and it has, the next run must not believe it again.
+    if (disagreements.length > 0 && options.apply) await forgetLastList(options.folder, sync.name);
     await options.report?.(reportOf(sync, planned));
     const beyond = beyondLimits(sync, planned);
     const isBeyond = beyond.length > 0;

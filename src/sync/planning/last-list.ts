@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Connection } from "#duckdb/database.ts";
 import type { Sync } from "#sync/sync.ts";
@@ -71,6 +72,11 @@ export function storeLastList(
     { actual: `FROM ${table}`, actual_foreign: `FROM ${table}_foreign`, actual_extra: `FROM ${table}_extra` },
     { place, tag, listedAt: new Date(now).toISOString(), agreed } satisfies Stored,
   );
+}
+
+/** The next run lists the target, whatever it says. */
+export async function forgetLastList(daemonFolder: string, sync: string): Promise<void> {
+  await rm(join(folderOf(daemonFolder), `${sync}.json`), { force: true });
 }
 
 /** Notes that the service has said of the stored list that nothing is to change. */

@@ -124,6 +124,15 @@ test("the target is listed once a day, and where what is stored cannot be used",
   expect(await next()).toBe("no change");
 });
 
+test("a target that says wrongly that its list has not changed is listed again after its preview differs", async () => {
+  const wrong: Sync = { ...listing, target: { ...listing.target, isStill: async () => true } };
+  await staff.create("local");
+  await expect(next(wrong)).rejects.toThrow("the service's preview is not what was planned");
+  expect(asked).toEqual(["preview"]);
+  expect(await next(wrong)).toBe("no change: list, preview");
+  expect(await next(wrong)).toBe("no change");
+});
+
 test("a dry run stores nothing, and a list that cannot be stored is read again", async () => {
   await rm(lists(), { recursive: true });
   expect(await next(listing, false)).toBe("no change: list, preview");
