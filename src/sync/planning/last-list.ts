@@ -23,8 +23,8 @@ export interface LastList {
   readonly isAgreed: boolean;
 }
 
-/** In milliseconds. Whatever the target says, it is listed once a day. */
-const day = 86_400_000;
+/** In milliseconds. Whatever sources and target say of what is new, everything is read once a day. */
+export const day = 86_400_000;
 
 const folderOf = (daemonFolder: string): string => join(daemonFolder, "lists");
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Plan } from "#plan/change.ts";
 import type { Sync } from "#sync/sync.ts";
+import { day } from "./last-list.ts";
 import { versionsOf } from "./last-read.ts";
 import type { Planned } from "./planning.ts";
 
@@ -32,9 +33,6 @@ export interface News {
    */
   documentOf(planned: Planned, warnings: readonly string[]): string | undefined;
 }
-
-/** In milliseconds. Even where nothing is new, everything is read once a day. */
-const day = 86_400_000;
 
 /**
  * Asks the sources and the target of a sync whether anything is new since the last run that had nothing to change. Sources
