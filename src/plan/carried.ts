@@ -53,20 +53,19 @@ export const takenNames = `(
 
 /**
  * Keeps what is carried through of a list: makes `actual_foreign` and `actual_extra`, or `arrived_foreign` and `arrived_extra`.
- * @param elements the table `(index, json)` of its elements, as the target wrote them
- * @param principals the table of what was made of them, with `index`; `kind` is empty for other types
+ * @param principals the table that `readList` has made of the list
  */
 export async function keepCarried(
   connection: Connection,
   table: keyof typeof carried,
-  { elements, principals }: { readonly elements: string; readonly principals: string },
+  principals: string,
 ): Promise<void> {
   const { foreign, extra } = carried[table];
   await connection.run(`
     CREATE OR REPLACE TABLE ${foreign} AS
     SELECT ${kindOfType} AS kind, name, type, group_names, json FROM (
       SELECT json ->> '$.principalTypeEnum' AS type, name, group_names, translate(json::VARCHAR, chr(10) || chr(13), '  ') AS json
-      FROM ${elements} JOIN (FROM ${principals} WHERE kind = '') USING (index))
+      FROM ${principals} WHERE kind = '')
     ORDER BY type, name, json`);
   // Taking fields out of a JSON value keeps everything but how fractions, exponents and -0 are written. Few texts have a
   // -0, which is found faster than by the pattern.
@@ -78,11 +77,13 @@ export async function keepCarried(
     FROM (
       SELECT index, kind, name, json,
         CASE kind WHEN 'user' THEN ${without("user")} ELSE ${without("group")} END AS fields
-      FROM ${elements} JOIN (SELECT index, kind, name FROM ${principals} WHERE kind <> '') USING (index))
+      FROM ${principals} WHERE kind <> '' AND json IS NOT NULL)
     WHERE fields <> '{}';
     CREATE OR REPLACE TABLE ${extra} AS
-    SELECT kind, name, fields[2:-2] AS fields FROM extra_field WHERE NOT is_inexact`);
-  await keepExactly(connection, elements, extra);
+    SELECT kind, name, '"visibility":' || visibility AS fields FROM ${principals} WHERE json IS NULL AND visibility IS NOT NULL
+    UNION ALL
+    SELECT kind, name, fields[2:-2] FROM extra_field WHERE NOT is_inexact`);
+  await keepExactly(connection, principals, extra);
   await connection.run("DROP TABLE extra_field");
 }
 
@@ -92,16 +93,16 @@ const batch = 2_000;
 /** Adds those fields to the table `extra` that only their own text has exactly. */
 async function keepExactly(
   connection: Connection,
-  elements: string,
+  principals: string,
   extra: "actual_extra" | "arrived_extra",
 ): Promise<void> {
   const rows = await openRows(connection.raw, { [extra]: tables[extra] });
   try {
     for (let from = -1n; ;) {
       const inexact = await connection.rows<{ index: bigint; kind: Kind; name: string; json: string }>(`
-        SELECT index, kind, name, json::VARCHAR AS json
-        FROM (FROM extra_field WHERE is_inexact AND index > ${from} ORDER BY index LIMIT ${batch})
-        JOIN ${elements} e USING (index) ORDER BY index`);
+        SELECT index, e.kind, e.name, p.json::VARCHAR AS json
+        FROM (FROM extra_field WHERE is_inexact AND index > ${from} ORDER BY index LIMIT ${batch}) e
+        JOIN ${principals} p USING (index) ORDER BY index`);
       for (const { kind, name, json } of inexact) rows.append(extra, kind, name, membersWithout(json, ownFields[kind]));
       await rows.flush();
       if (inexact.length < batch) break;

@@ -4,7 +4,6 @@ import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { hasType, keepCarried } from "./carried.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
-import { principalColumns } from "#principals/tables.ts";
 
 /** The six arrays in the answer of `user/sync` (2.8), each with the action and the kind that it stands for. */
 export const syncArrays = [
@@ -27,33 +26,27 @@ const usualElement = 16 * 1024 * 1024;
 const otherElements = [17, 23].map((mebibytes) => mebibytes * 1024 * 1024);
 
 /**
- * Reads a file that must hold a JSON array into the temporary table `into (index, json)`: one row for each element,
- * whatever it is, counted from 0. DuckDB's reader is as strict as `JSON.parse`, except for what `checkStrictly` refuses.
- * @param isVerbatim true: as it is written there, a null too; false: minified, and NULL for null
+ * Runs `load` with a DuckDB reader of a file that must hold a JSON array: one row `(json)` for each element, whatever it is,
+ * as it is written there. DuckDB's reader is as strict as `JSON.parse`, except for what `checkStrictly` refuses.
  * @throws {InputError} when the file is no JSON array. The message names the place and never quotes the list, which may
  *   hold passwords.
  */
-async function readElements(connection: Connection, file: string, into: string, isVerbatim: boolean): Promise<void> {
-  const reader = (longest: number): string =>
-    isVerbatim
-      ? `read_json_objects(${literal(file)}, format = 'array', maximum_object_size = ${longest})`
-      : `read_json(${literal(file)}, format = 'array', records = false, columns = {json: 'JSON'}, maximum_object_size = ${longest})`;
-  const load = (longest: number): Promise<void> =>
-    connection.run(`
-      CREATE OR REPLACE TEMP TABLE ${into} AS
-      SELECT row_number() OVER () - 1 AS index, json FROM ${reader(longest)}`);
-  const [loaded, checked] = await Promise.allSettled([load(usualElement), checkStrictly(file)]);
+async function readArray(file: string, load: (reader: string) => Promise<void>): Promise<void> {
+  const loadWith = (longest: number): Promise<void> =>
+    load(`read_json_objects(${literal(file)}, format = 'array', maximum_object_size = ${longest})`);
+  const [loaded, checked] = await Promise.allSettled([loadWith(usualElement), checkStrictly(file)]);
   if (checked.status === "rejected") throw checked.reason as Error;
   if (loaded.status === "fulfilled") return;
   let failure: unknown = loaded.reason;
   const isTooLong = messageOf(failure).includes('"maximum_object_size"');
-  if (!isTooLong && checked.value.bytes <= 2 * usualElement) throw notJson(failure);
+  const isMalformed = messageOf(failure).includes("Malformed JSON");
+  if (!isTooLong && !(isMalformed && checked.value.bytes > 2 * usualElement)) throw notJson(failure);
   // DuckDB 1.5 takes a list for malformed where one of its reads ends in white space before a comma: other reads end
   // elsewhere, and one of the whole file does not.
   const enough = checked.value.longest + 1024;
   for (const longest of [...otherElements, checked.value.bytes]) {
     try {
-      return await load(Math.max(longest, enough));
+      return await loadWith(Math.max(longest, enough));
     } catch (error) {
       failure = error;
     }
@@ -159,72 +152,95 @@ function notJson(error: unknown): unknown {
   return new InputError(`principals: not valid JSON at principals[${Number(record) - 2}]: ${reason}`);
 }
 
-/**
- * The elements of a list as principals, as a query: `index`, `principalColumns` and `password`. What is absent, null or
- * of another type is empty where it is required and NULL where it is optional; `kind` is empty when `principalTypeEnum`
- * is neither of its two values.
- *
- * - `is_typed`: it is an object, and every field of a principal has the type of specification 2.7, is null or absent
- * - `is_repeated`: it has a field of a principal twice
- * @param isLenient takes what has another type as text
- */
-function principalsOf(elements: string, isLenient: boolean): string {
-  const known = fields.map(literal).join(", ");
-  const paths = fields.map((field) => `'$.${field}'`).join(", ");
-  const types = JSON.stringify({
-    ...Object.fromEntries(textFields.map((field) => [field, "VARCHAR"])),
-    groupNames: ["VARCHAR"],
-  });
-  const typed = textFields.map(
-    (field) => `${field}: CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN json ->> '$.${field}' END`,
-  );
-  const areTexts = textFields
-    .map((_, index) => `coalesce(types[${index + 1}] IN ('VARCHAR', 'NULL'), true)`)
-    .join(" AND ");
-  const isUser = "principal.principalTypeEnum = 'LOCAL_USER'";
-  const names = "principal.groupNames";
-  return `
-    SELECT
-      index,
-      CASE principal.principalTypeEnum WHEN 'LOCAL_USER' THEN 'user' WHEN 'LOCAL_GROUP' THEN 'group' ELSE '' END AS kind,
-      coalesce(principal.name, '') AS name,
-      coalesce(principal.displayName, '') AS display_name,
-      nullif(principal.description, '') AS description,
-      CASE WHEN ${isUser} THEN nullif(principal.mail, '') END AS mail,
-      CASE WHEN ${isSet(names)} THEN ${names} ELSE list_sort(list_distinct(coalesce(${names}, []))) END AS group_names,
-      CASE WHEN ${isUser} THEN nullif(principal.password, '') END AS password,
-      is_typed,
-      is_repeated
-    FROM (
-      SELECT index, is_typed, is_repeated,
-        CASE WHEN ${isLenient ? "true" : "is_typed"} THEN from_json(json, '${types}')
-        ELSE {${typed.join(", ")}, groupNames: CASE WHEN ${areGroupNames} THEN json ->> '$.groupNames[*]' END} END AS principal
-      FROM (
-        SELECT index, json,
-          coalesce(
-            (len(keys) > 0 OR json = '{}')
-            AND ${areTexts}
-            AND coalesce(types[${fields.length}] IN ('ARRAY', 'NULL'), true)
-            AND len(list_filter(group_types, lambda type: type <> 'VARCHAR')) = 0, false) AS is_typed,
-          coalesce(len(list_filter(keys, lambda key: key IN (${known}))) > list_count(types), false) AS is_repeated
-        FROM (
-          SELECT index, json, json_keys(json) AS keys, json_type(json, [${paths}]) AS types,
-            json_type(json, '$.groupNames[*]') AS group_types
-          FROM ${elements})))`;
-}
+/** Fields that `user/list` gives beside them (B.9). Of these, `visibility` goes back with `user/sync`. */
+const listFields = ["visibility", "created", "modified"] as const;
 
 /** An SQL condition on the element `json`: its `groupNames` is an array of strings. */
 export const areGroupNames = `(
   json_type(json, '$.groupNames') = 'ARRAY'
   AND list_filter(json_type(json, '$.groupNames[*]'), lambda type: type <> 'VARCHAR') = [])`;
 
+/** SQL: the fields of a principal in the element `json`, of which those of another type than specification 2.7's are NULL. */
+const typedFields = `{
+  ${textFields
+    .map((field) => `${field}: CASE WHEN json_type(json, '$.${field}') = 'VARCHAR' THEN json ->> '$.${field}' END`)
+    .join(",\n")},
+  groupNames: CASE WHEN ${areGroupNames} THEN json ->> '$.groupNames[*]' END}`;
+
+/** SQL: what `isTyped` needs of the element `json`. */
+const typesFound = `
+  json_type(json, [${fields.map((field) => `'$.${field}'`).join(", ")}]) AS types,
+  json_type(json, '$.groupNames[*]') AS group_types`;
+
+/** An SQL condition on an element: it is an object whose fields of a principal have the types of 2.7, are null or absent. */
+const isTyped = `(
+  ${textFields.map((_, place) => `coalesce(types[${place + 1}] IN ('VARCHAR', 'NULL'), true)`).join(" AND ")}
+  AND coalesce(types[${fields.length}] IN ('ARRAY', 'NULL'), true)
+  AND len(list_filter(group_types, lambda type: type <> 'VARCHAR')) = 0
+  AND CASE WHEN keys = [] THEN json_type(json) = 'OBJECT' ELSE true END)`;
+
+/**
+ * A list as principals, as a query: `principalColumns`, `password`, `visibility` as JSON, and `index`, which counts from 0.
+ * What is absent, null or of another type is empty where it is required and NULL where it is optional; `kind` is empty when
+ * `principalTypeEnum` is neither of its two values.
+ *
+ * - `is_typed`: `isTyped`; always true where the list is read leniently
+ * - `is_repeated`: the element has a field of a principal twice
+ * - `json`: the element as it is written, unless these columns have all of it
+ * @param elements a relation `(json)`
+ * @param isLenient takes what has another type as text
+ */
+function principalsOf(elements: string, isLenient: boolean): string {
+  const read = [...fields, ...listFields];
+  const types = JSON.stringify({
+    ...Object.fromEntries(read.map((field) => [field, "VARCHAR"])),
+    groupNames: ["VARCHAR"],
+    visibility: "JSON",
+  });
+  const found = read.map((field) => `(given.${field} IS NOT NULL)::INTEGER`).join(" + ");
+  const knownKeys = `list_filter(keys, lambda key: key IN (${fields.map(literal).join(", ")}))`;
+  const names = "principal.groupNames";
+  return `
+    SELECT
+      CASE WHEN is_user THEN 'user' WHEN is_group THEN 'group' ELSE '' END AS kind,
+      coalesce(principal.name, '') AS name,
+      coalesce(principal.displayName, '') AS display_name,
+      nullif(principal.description, '') AS description,
+      CASE WHEN is_user THEN nullif(principal.mail, '') END AS mail,
+      CASE WHEN ${isSet(names)} THEN ${names} ELSE list_sort(list_distinct(coalesce(${names}, []))) END AS group_names,
+      CASE WHEN is_user THEN nullif(principal.password, '') END AS password,
+      visibility,
+      index,
+      is_typed,
+      is_repeated,
+      CASE WHEN ${isLenient ? "has_all AND (is_user OR (is_group AND principal.mail IS NULL))" : "is_typed AND NOT is_repeated"}
+        THEN NULL ELSE json END AS json
+    FROM (
+      SELECT *,
+        coalesce(principal.principalTypeEnum = 'LOCAL_USER', false) AS is_user,
+        coalesce(principal.principalTypeEnum = 'LOCAL_GROUP', false) AS is_group,
+        CASE WHEN has_all THEN false
+          ELSE coalesce(len(${knownKeys}) > len(list_distinct(${knownKeys})), false) END AS is_repeated
+      FROM (
+        SELECT index, json, keys, is_typed,
+          given.visibility::VARCHAR AS visibility,
+          -- A number goes back as it is written, so only its own text will do.
+          len(keys) = ${found} AND coalesce(starts_with(given.visibility::VARCHAR, '"'), true) AS has_all,
+          ${isLenient ? "given" : `CASE WHEN is_typed THEN {${fields.map((field) => `${field}: given.${field}`).join(", ")}} ELSE ${typedFields} END`} AS principal
+        FROM (
+          SELECT *, ${isLenient ? "true" : isTyped} AS is_typed
+          FROM (
+            SELECT row_number() OVER () - 1 AS index, json, json_keys(json) AS keys,
+              from_json(json, '${types}') AS given${isLenient ? "" : `,${typesFound}`}
+            FROM ${elements}))))`;
+}
+
 /** How a list is read. */
 export interface ListReading {
-  /** The temporary table for `(index, json)` of every element. */
-  readonly elements: string;
-  /** The temporary table for what `principalsOf` makes of them. */
+  /** The table for what `principalsOf` makes of it. */
   readonly into: string;
-  /** What a service lists: takes a value of another type as text, and keeps every element as it is written. */
+  readonly isTemporary: boolean;
+  /** What a service lists: takes a value of another type as text, and keeps what else an element has. */
   readonly isLenient: boolean;
 }
 
@@ -236,16 +252,19 @@ export interface ListReading {
 export async function readList(
   connection: Connection,
   file: string,
-  { elements, into, isLenient }: ListReading,
+  { into, isTemporary, isLenient }: ListReading,
 ): Promise<void> {
-  await readElements(connection, file, elements, isLenient);
+  await readArray(file, (reader) =>
+    connection.run(
+      `CREATE OR REPLACE ${isTemporary ? "TEMP " : ""}TABLE ${into} AS ${principalsOf(reader, isLenient)}`,
+    ),
+  );
   await useThreads(connection);
-  await connection.run(`CREATE OR REPLACE TEMP TABLE ${into} AS ${principalsOf(elements, isLenient)}`);
   // DuckDB takes the first of two fields with one name.
   const [twice] = await connection.rows<{ index: bigint; field: string }>(`
     SELECT index, field FROM (
       SELECT index, unnest([${fields.map(literal).join(", ")}]) AS field, json_keys(json) AS keys
-      FROM ${elements} SEMI JOIN (FROM ${into} WHERE is_repeated AND (kind <> '' OR NOT ${isLenient})) USING (index))
+      FROM ${into} WHERE is_repeated AND (kind <> '' OR NOT ${isLenient}))
     WHERE len(list_filter(keys, lambda key: key = field)) > 1 ORDER BY index LIMIT 1`);
   if (twice !== undefined) throw new InputError(`principals[${twice.index}].${twice.field}: is given twice`);
 }
@@ -258,16 +277,17 @@ export async function readList(
 export async function readPrincipals(connection: Connection, file: string, table: PrincipalTable): Promise<void> {
   let unknown: { readonly name: string } | undefined;
   try {
-    await readList(connection, file, { elements: "read_elements", into: "read_principals", isLenient: true });
-    [unknown] = await connection.rows<{ name: string }>(`
-      SELECT name FROM (FROM read_principals WHERE kind = '' OR name = '') JOIN read_elements USING (index)
-      WHERE name = '' OR NOT ${hasType} LIMIT 1`);
-    if (table === "actual" || table === "arrived")
-      await keepCarried(connection, table, { elements: "read_elements", principals: "read_principals" });
+    await readList(connection, file, { into: "read_principals", isTemporary: false, isLenient: true });
+    [unknown] = await connection.rows<{ name: string }>(
+      `SELECT name FROM read_principals WHERE name = '' OR (kind = '' AND NOT ${hasType}) LIMIT 1`,
+    );
+    if (table === "actual" || table === "arrived") await keepCarried(connection, table, "read_principals");
+    const others = ["password", "visibility", "index", "is_typed", "is_repeated", "json"];
     await connection.run(`
-      DROP TABLE read_elements;
-      CREATE OR REPLACE TABLE ${table} AS SELECT ${principalColumns.join(", ")} FROM read_principals WHERE kind <> '';
-      DROP TABLE read_principals;`);
+      DELETE FROM read_principals WHERE kind = '';
+      ${others.map((column) => `ALTER TABLE read_principals DROP COLUMN ${column};`).join("\n")}
+      DROP TABLE IF EXISTS ${table};
+      ALTER TABLE read_principals RENAME TO ${table};`);
     await connection.returnMemory();
   } catch (error) {
     throw new InputError(`the list of principals cannot be read: ${firstLineOf(error)}`, { cause: error });

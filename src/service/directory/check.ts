@@ -29,14 +29,14 @@ export interface Checks {
  * @throws {InputError} when it is no JSON array (B.5)
  */
 export async function loadList(connection: Connection, file: string): Promise<void> {
-  await readList(connection, file, { elements: "elements", into: "listed", isLenient: false });
+  await readList(connection, file, { into: "listed", isTemporary: true, isLenient: false });
   await connection.run(`
     CREATE TEMP TABLE wrong_types AS
       SELECT index, problem FROM (
-        SELECT index, unnest([${typeProblems.join(",\n")}]) AS problem
-        FROM elements SEMI JOIN (FROM listed WHERE NOT is_typed) USING (index))
+        SELECT index, unnest([${typeProblems.join(",\n")}]) AS problem FROM listed WHERE NOT is_typed)
       WHERE problem IS NOT NULL;
-    DROP TABLE elements;`);
+    ALTER TABLE listed DROP COLUMN json;
+    ALTER TABLE listed DROP COLUMN visibility;`);
 }
 
 const isOptionalText = (field: string): string =>

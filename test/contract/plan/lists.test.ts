@@ -10,7 +10,8 @@ import { openMemory } from "../../support/duckdb.ts";
 import type { Memory } from "../../support/duckdb.ts";
 import { cases } from "../../support/random.ts";
 
-const tables = { elements: "elements", into: "listed", isLenient: false };
+const sent = { into: "sent", isTemporary: true, isLenient: false };
+const listed = { into: "listed", isTemporary: true, isLenient: true };
 
 let folder: string;
 let file: string;
@@ -25,18 +26,24 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The elements of a list, or why it is refused. */
+/** The elements of a list that is sent, or why it is refused. A target's list keeps the text of elements that are no principals. */
 async function read(text: string | Buffer): Promise<unknown[] | string> {
   await writeFile(file, text);
   try {
-    await readList(memory.connection, file, tables);
+    await readList(memory.connection, file, sent);
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
     return error.message;
   }
-  const rows = await memory.connection.rows<{ index: bigint; json: string | null }>("FROM elements ORDER BY index");
+  await readList(memory.connection, file, listed);
+  const rows = await memory.connection.rows<{ index: bigint; json: string }>(
+    "SELECT index, json::VARCHAR AS json FROM listed ORDER BY index",
+  );
   expect(rows.map(({ index }) => Number(index))).toEqual(rows.map((_, place) => place));
-  return rows.map(({ json }) => JSON.parse(json ?? "null") as unknown);
+  expect(await memory.connection.rows("SELECT index FROM sent ORDER BY index")).toEqual(
+    rows.map(({ index }) => ({ index })),
+  );
+  return rows.map(({ json }) => JSON.parse(json) as unknown);
 }
 
 function parse(text: string): unknown[] | undefined {
@@ -165,9 +172,26 @@ test("B.5 the place is right however long the list is", async () => {
 test("B.5 depth is no matter", async () => {
   const deep = "[".repeat(100_000) + "]".repeat(100_000);
   await writeFile(file, `[{"x":${deep}},{"groupNames":${deep}},{"name":${deep}},${deep}]`);
-  await readList(memory.connection, file, tables);
-  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM listed`);
+  await readList(memory.connection, file, sent);
+  const rows = await memory.connection.rows(`SELECT kind, name, group_names FROM sent`);
   expect(rows).toEqual(Array.from({ length: 4 }, () => ({ kind: "", name: "", group_names: [] })));
+});
+
+test("B.9 of a target's list, the text of an element is kept only where it says more than the interface knows", async () => {
+  const user = '"name":"a","displayName":"A","mail":"","principalTypeEnum":"LOCAL_USER","groupNames":["g"]';
+  const group = '"name":"g","displayName":"G","principalTypeEnum":"LOCAL_GROUP","groupNames":[]';
+  const known = '"visibility":"DEFAULT","created":1,"modified":2';
+  const more = [
+    `{${group}, "mail":"g@example.com"}`,
+    `{${user}, "visibility":1.10}`,
+    `{${user}, "visibility":null}`,
+    `{${user}, "colour":"red"}`,
+    `{${known}, "name":"x","principalTypeEnum":"LDAP_USER"}`,
+  ];
+  await writeFile(file, `[{${user}}, {${user},${known}}, {${known},${group}}, ${more.join(", ")}]`);
+  await readList(memory.connection, file, listed);
+  const rows = await memory.connection.rows<{ json: string | null }>("SELECT json::VARCHAR AS json FROM listed");
+  expect(rows.map(({ json }) => json)).toEqual([null, null, null, ...more]);
 });
 
 test("an element may be longer than DuckDB takes at first", async () => {
@@ -175,9 +199,9 @@ test("an element may be longer than DuckDB takes at first", async () => {
   await writeFile(file, `[${small}{"name":"${"x".repeat(35_000_000)}"}]`);
   const database = await openDatabase({ path: ":memory:", memory: 2 ** 30, spill: join(folder, "spill") });
   const connection = await database.connect();
-  await readList(connection, file, tables);
+  await readList(connection, file, listed);
   const rows = await connection.rows(
-    "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM elements",
+    "SELECT count(*)::INTEGER AS count, max(len(json))::INTEGER AS longest FROM listed",
   );
   expect(rows).toEqual([{ count: 200_001, longest: 35_000_011 }]);
   connection.close();
