@@ -49,6 +49,8 @@ interface Life {
 interface LifeOptions {
   readonly users: number;
   readonly every: number;
+  /** How long a process rests before it is looked at, in milliseconds: DuckDB gives back memory about ten seconds late. */
+  readonly settle: number;
   /** How often `rollcall runs` is called at the end. */
   readonly rounds: number;
   /** A file that gets each sample as a line of JSON. */
@@ -59,12 +61,12 @@ interface LifeOptions {
 const settled = 500;
 
 /**
- * `npm run bench -- life [--runs 10000] [--minutes 600] [--scheduled 1800] [--users 1000] [--every 50] [--rounds 5]
- * [--samples FILE]`: two processes of
+ * `npm run bench -- life [--runs 10000] [--minutes 600] [--scheduled 1800] [--users 1000] [--every 200]
+ * [--settle 12] [--rounds 5] [--samples FILE]`: two processes of
  * `rollcall start`, each with a sync of its own that runs again and again: in one so many times as fast as it goes (or for so many minutes,
  * if that is less), each after a small change of its source; in the other for so many seconds by a schedule with a slot each second, with
- * a change every ten seconds. 0 leaves one of them out. Every so many runs a process is looked at, once its garbage has been collected: its
- * memory, what it has open, its data folder. Linux only.
+ * a change every ten seconds. 0 leaves one of them out. Every so many runs a process is looked at, once it has rested for so many seconds
+ * (unless it runs by a schedule) and its garbage has been collected: its memory, what it has open, its data folder. Linux only.
  */
 export async function life(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -74,7 +76,8 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
       minutes: { type: "string", default: "600" },
       scheduled: { type: "string", default: "1800" },
       users: { type: "string", default: "1000" },
-      every: { type: "string", default: "50" },
+      every: { type: "string", default: "200" },
+      settle: { type: "string", default: "12" },
       rounds: { type: "string", default: "5" },
       samples: { type: "string" },
     },
@@ -84,7 +87,7 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
     number,
     number,
   ];
-  const options = { users, every, rounds, samples: values.samples };
+  const options = { users, every, settle: Number(values.settle) * 1000, rounds, samples: values.samples };
   const most = { runs: Number(values.runs), seconds: wholeNumber(values.minutes) * 60 };
   const scheduled = Number(values.scheduled);
   const lives = await Promise.all([
@@ -108,25 +111,30 @@ async function asFastAsItGoes(most: Most, options: LifeOptions): Promise<Life> {
 
 async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
   const settings = { schedule: "* * * * * *" };
-  return live("a slot each second", options, settings, async ({ change, follower, ended, isOver, skipped }) => {
-    const waiting: RunRecord[] = [];
-    follower.subscribe((event) => {
-      if (event.type === "run" && event.run.endedAt !== undefined) waiting.push(event.run);
-      if (event.type === "skipped") skipped();
-    });
-    let changed = performance.now();
-    for (let nth = 1; !isOver({ seconds: most });) {
-      await sleep(20);
-      for (const run of waiting.splice(0)) {
-        // Between two slots: a run that is reading the file then would rather fail.
-        if (performance.now() - changed > 10_000) {
-          changed = performance.now();
-          await change(nth++);
+  return live(
+    "a slot each second",
+    { ...options, settle: 0 },
+    settings,
+    async ({ change, follower, ended, isOver, skipped }) => {
+      const waiting: RunRecord[] = [];
+      follower.subscribe((event) => {
+        if (event.type === "run" && event.run.endedAt !== undefined) waiting.push(event.run);
+        if (event.type === "skipped") skipped();
+      });
+      let changed = performance.now();
+      for (let nth = 1; !isOver({ seconds: most });) {
+        await sleep(20);
+        for (const run of waiting.splice(0)) {
+          // Between two slots: a run that is reading the file then would rather fail.
+          if (performance.now() - changed > 10_000) {
+            changed = performance.now();
+            await change(nth++);
+          }
+          await ended(run);
         }
-        await ended(run);
       }
-    }
-  });
+    },
+  );
 }
 
 /** One process from its start to its end, as whoever has it run sees it. */
@@ -149,7 +157,7 @@ interface Most {
 
 async function live(
   name: string,
-  { users, every, rounds, samples: file }: LifeOptions,
+  { users, every, settle, rounds, samples: file }: LifeOptions,
   settings: Readonly<Record<string, unknown>>,
   work: (living: Living) => Promise<void>,
 ): Promise<Life> {
@@ -175,6 +183,7 @@ async function live(
       let [runs, times, cpu] = [0, [] as number[], await cpuOfAll(child.pid ?? 0)];
       const look = async (): Promise<void> => {
         const spent = ((await cpuOfAll(child.pid ?? 0)) - cpu) / times.length;
+        await sleep(settle);
         const now = await lookAt(child, join(folder, "data"));
         const sample = { runs, milliseconds: median(times), cpu: spent, ...now };
         samples.push(sample);

@@ -33,7 +33,7 @@ const benches: Readonly<Record<string, Bench>> = {
   growth: { run: growth, quick: "--n 100,200" },
   idle: { run: idle, quick: "--rounds 1 --settle 1 --watch 1 --brief" },
   ldap: { run: ldap, quick: "--users 200 --groups 10 --memberships 400 --rounds 1 --peers ldapts" },
-  life: { run: life, quick: "--runs 3 --every 1 --users 50 --scheduled 0 --rounds 1" },
+  life: { run: life, quick: "--runs 3 --every 1 --settle 0 --users 50 --scheduled 0 --rounds 1" },
   load: { run: load, quick: "--rows 2000 --small 3 --rounds 1" },
   passwords: { run: passwords, quick: "--n 120 --after 0" },
   pinboard: { run: pinboards, quick: "--rows 2000 --rounds 1 --seconds 1" },

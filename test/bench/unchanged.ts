@@ -65,6 +65,8 @@ async function measure(users: number, rounds: number, settle: number): Promise<F
     await apply(folder);
     let exported = 0;
     const renew = (): Promise<void> => writeUsers(limit.users, users, ++exported);
+    await renew();
+    add("`rollcall apply` by itself, new files, the first after a change", await apply(folder));
     for (let round = 0; round < rounds; round++) {
       await renew();
       add("`rollcall apply` by itself, new files", await apply(folder));
