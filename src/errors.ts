@@ -23,13 +23,15 @@ export class InputError extends RollcallError {
 /** A source could not prove that it delivered everything in scope. Nothing may be concluded from what it did deliver. */
 export class IncompleteReadError extends RollcallError {
   override readonly name = "IncompleteReadError";
-  override readonly advice = "fix";
-  /** The source changed while it was read: reading it again may succeed. */
+  override readonly advice: "fix" | "retry";
+  /** The source changed while it was read: reading it again at once may succeed. */
   readonly torn: boolean;
 
-  constructor(message: string, options: { torn?: boolean; cause?: unknown } = {}) {
+  /** @param options.transient somebody may just be writing: reading it again later may succeed */
+  constructor(message: string, options: { torn?: boolean; transient?: boolean; cause?: unknown } = {}) {
     super(message, { cause: options.cause });
     this.torn = options.torn ?? false;
+    this.advice = this.torn || options.transient === true ? "retry" : "fix";
   }
 }
 

@@ -50,7 +50,7 @@ export async function* resourcesOf(server: Server, list: List): AsyncGenerator<r
     const title = `${server.subject}: GET ${titleOf(new URL(list.path, server.base))}`;
     if (attempt >= attempts) {
       const times = attempts === 1 ? "" : ` (read ${attempts} times)`;
-      throw new IncompleteReadError(`${title}: ${problem}${times}; what was read is not used`);
+      throw new IncompleteReadError(`${title}: ${problem}${times}; what was read is not used`, { transient: true });
     }
     server.warn(`${title}: ${problem}; reading it again (${attempt + 1} of ${attempts})`);
   }

@@ -202,7 +202,9 @@ const schedule = {
         .min(0, { error: attempts })
         .max(100, { error: attempts })
         .prefault(3)
-        .describe("How often to retry a run that failed because something did not answer."),
+        .describe(
+          "How often to retry a run that failed because something did not answer, or a source changed while it was read.",
+        ),
       first: values.duration
         .prefault("1m")
         .describe("The wait before the first retry; it doubles with each further one."),

@@ -37,6 +37,7 @@ export async function settle(
     if (performance.now() - start >= wait * longestWait) {
       throw new IncompleteReadError(
         `${name} is still being written to after ${Math.round((wait * longestWait) / 1000)} s; read it again when it is complete`,
+        { transient: true },
       );
     }
     await sleep(Math.min(wait - quiet, 1_000), undefined, { signal }).catch((error: unknown) => {
@@ -88,6 +89,7 @@ export async function* checked(
   if (hash.digest("hex") === expected) return;
   throw new IncompleteReadError(
     `${name} does not have the checksum that ${name}.${algorithm} holds; it is not complete, or only one of the two was replaced`,
+    { transient: true },
   );
 }
 

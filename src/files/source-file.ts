@@ -76,6 +76,7 @@ async function openFile(
       throw new IncompleteReadError(
         `${name} changed while it was being read; read it again when nothing writes to it ` +
           "(an export should be written under another name and then renamed)",
+        { transient: true },
       );
     },
     close: () => handle.close(),
@@ -169,6 +170,7 @@ export async function openFiles(
       const news = now.find((name) => !found.includes(name)) ?? "a file";
       throw new IncompleteReadError(
         `${news} appeared while the others were being read; read again when nothing writes there`,
+        { transient: true },
       );
     },
     close,

@@ -62,16 +62,19 @@ const during: readonly Fault<CsvProvision>[] = [
     name: "the users grow",
     inject: ({ path }) => appendFile(path("users"), "x"),
     message: /^users\.csv\S* changed while it was being read/,
+    advice: "retry",
   },
   {
     name: "the users are cut off",
     inject: ({ path }) => truncate(path("users"), 80),
     message: /^users\.csv\S* changed while it was being read/,
+    advice: "retry",
   },
   {
     name: "the users are written again with the same text",
     inject: ({ path }) => utimes(path("users"), 1, 1),
     message: /^users\.csv\S* changed while it was being read/,
+    advice: "retry",
   },
   {
     name: "the users are replaced",
@@ -80,6 +83,7 @@ const during: readonly Fault<CsvProvision>[] = [
       await rename(`${path("users")}.new`, path("users"));
     },
     message: /^users\.csv\S* changed while it was being read/,
+    advice: "retry",
   },
   {
     name: "the users are removed",
@@ -90,6 +94,7 @@ const during: readonly Fault<CsvProvision>[] = [
     name: "the groups grow while the users are read",
     inject: ({ path }) => appendFile(path("groups"), "x"),
     message: /^groups\.csv\S* changed while it was being read/,
+    advice: "retry",
   },
 ];
 

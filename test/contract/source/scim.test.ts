@@ -158,11 +158,13 @@ const changing = (file: string): readonly Fault<ScimFilesProvision>[] => [
     name: `${file} grows`,
     inject: ({ path }) => appendFile(path(file), " "),
     message: /changed while it was being read/,
+    advice: "retry",
   },
   {
     name: `${file} is cut off`,
     inject: ({ path }) => truncate(path(file), 200),
     message: /changed while it was being read/,
+    advice: "retry",
   },
   {
     name: `${file} is replaced`,
@@ -171,6 +173,7 @@ const changing = (file: string): readonly Fault<ScimFilesProvision>[] => [
       await rename(path("new"), path(file));
     },
     message: /changed while it was being read/,
+    advice: "retry",
   },
 ];
 

@@ -51,6 +51,8 @@ export interface Fault<P extends Provision> {
   readonly inject: (provision: P) => Promise<void>;
   /** What the error's message must hold. */
   readonly message: RegExp;
+  /** What the error advises, where that matters. */
+  readonly advice?: "fix" | "retry";
 }
 
 /** What every source promises (`src/connector.ts`). */
@@ -231,13 +233,13 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
       await expectFailure(provision, drain(await open(provision)), message);
     });
 
-    test.each(medium.faults.during)("fails when, during the read, $name", async ({ inject, message }) => {
+    test.each(medium.faults.during)("fails when, during the read, $name", async ({ inject, message, advice }) => {
       const provision = await provide(many);
       let batches = 0;
       const read = drain(await open(provision), undefined, async () => {
         if (batches++ === 0) await inject(provision);
       });
-      await expectFailure(provision, read, message);
+      await expectFailure(provision, read, message, advice);
       expect(batches).toBeGreaterThan(0);
     });
 
@@ -252,13 +254,19 @@ export function sourceSuite<P extends Provision>(medium: Medium<P>): void {
 }
 
 /** The read fails with an error of ours, which shows nothing it must not, and holds nothing afterwards. */
-async function expectFailure(provision: Provision, read: Promise<void>, message: RegExp): Promise<void> {
+async function expectFailure(
+  provision: Provision,
+  read: Promise<void>,
+  message: RegExp,
+  advice?: Fault<Provision>["advice"],
+): Promise<void> {
   const failure = await read.then(
     () => undefined,
     (error: unknown) => error,
   );
   expect(failure).toBeInstanceOf(RollcallError);
   expect(messageOf(failure)).toMatch(message);
+  if (advice !== undefined) expect(failure).toMatchObject({ advice });
   // With its causes, as a log would show it.
   const shown = inspect(failure, { depth: 10 });
   for (const secret of provision.secrets) expect(shown).not.toContain(secret);
