@@ -20,7 +20,7 @@ const ownOfBoth = [
   "created",
   "modified",
 ];
-const ownFields: Record<Kind, readonly string[]> = { user: [...ownOfBoth, "mail"], group: ownOfBoth };
+export const ownFields: Record<Kind, readonly string[]> = { user: [...ownOfBoth, "mail"], group: ownOfBoth };
 
 /** The tables of what is carried through, by the table of the list that it was in. */
 const carried = {

@@ -2,7 +2,7 @@ import { createReadStream } from "node:fs";
 import { InputError, firstLineOf, messageOf } from "#errors.ts";
 import { literal, useThreads } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
-import { hasType, keepCarried } from "./carried.ts";
+import { hasType, keepCarried, ownFields } from "./carried.ts";
 import type { ChangeTable, PrincipalTable } from "./tables.ts";
 
 /** The six arrays in the answer of `user/sync` (2.8), each with the action and the kind that it stands for. */
@@ -152,9 +152,6 @@ function notJson(error: unknown): unknown {
   return new InputError(`principals: not valid JSON at principals[${Number(record) - 2}]: ${reason}`);
 }
 
-/** Fields that `user/list` gives beside them (B.9). Of these, `visibility` goes back with `user/sync`. */
-const listFields = ["visibility", "created", "modified"] as const;
-
 /** An SQL condition on the element `json`: its `groupNames` is an array of strings. */
 export const areGroupNames = `(
   json_type(json, '$.groupNames') = 'ARRAY'
@@ -191,7 +188,8 @@ const isTyped = `(
  * @param isLenient takes what has another type as text
  */
 function principalsOf(elements: string, isLenient: boolean): string {
-  const read = [...fields, ...listFields];
+  // Those that `user/list` gives (B.9). Of what is carried through, only `visibility` has a column.
+  const read = [...ownFields.user, "visibility"];
   const types = JSON.stringify({
     ...Object.fromEntries(read.map((field) => [field, "VARCHAR"])),
     groupNames: ["VARCHAR"],
