@@ -92,7 +92,7 @@ export async function life(args: readonly string[]): Promise<Figure[]> {
   const scheduled = Number(values.scheduled);
   const lives = await Promise.all([
     ...(most.runs > 0 ? [asFastAsItGoes(most, options)] : []),
-    ...(scheduled > 0 ? [bySchedule(scheduled, options)] : []),
+    ...(scheduled > 0 ? [bySchedule(scheduled, { ...options, settle: 0 })] : []),
   ]);
   console.log(`${machine()}, ${users.toLocaleString("en")} users.\n`);
   console.log(table(header, lives.map(rowOf)));
@@ -111,30 +111,25 @@ async function asFastAsItGoes(most: Most, options: LifeOptions): Promise<Life> {
 
 async function bySchedule(most: number, options: LifeOptions): Promise<Life> {
   const settings = { schedule: "* * * * * *" };
-  return live(
-    "a slot each second",
-    { ...options, settle: 0 },
-    settings,
-    async ({ change, follower, ended, isOver, skipped }) => {
-      const waiting: RunRecord[] = [];
-      follower.subscribe((event) => {
-        if (event.type === "run" && event.run.endedAt !== undefined) waiting.push(event.run);
-        if (event.type === "skipped") skipped();
-      });
-      let changed = performance.now();
-      for (let nth = 1; !isOver({ seconds: most });) {
-        await sleep(20);
-        for (const run of waiting.splice(0)) {
-          // Between two slots: a run that is reading the file then would rather fail.
-          if (performance.now() - changed > 10_000) {
-            changed = performance.now();
-            await change(nth++);
-          }
-          await ended(run);
+  return live("a slot each second", options, settings, async ({ change, follower, ended, isOver, skipped }) => {
+    const waiting: RunRecord[] = [];
+    follower.subscribe((event) => {
+      if (event.type === "run" && event.run.endedAt !== undefined) waiting.push(event.run);
+      if (event.type === "skipped") skipped();
+    });
+    let changed = performance.now();
+    for (let nth = 1; !isOver({ seconds: most });) {
+      await sleep(20);
+      for (const run of waiting.splice(0)) {
+        // Between two slots: a run that is reading the file then would rather fail.
+        if (performance.now() - changed > 10_000) {
+          changed = performance.now();
+          await change(nth++);
         }
+        await ended(run);
       }
-    },
-  );
+    }
+  });
 }
 
 /** One process from its start to its end, as whoever has it run sees it. */
