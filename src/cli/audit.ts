@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Configuration } from "#config/configuration.ts";
+import type { StateConfiguration } from "#config/state.ts";
 import type { Sealed } from "#sync/audit/chain.ts";
 import type { Head } from "#sync/audit/entry.ts";
 import { matching } from "#sync/audit/list.ts";
@@ -23,7 +23,7 @@ export interface AuditOptions extends Pick<AuditFilter, "since" | "run"> {
 
 /** `rollcall audit`: lists the audit log. Only reads, also while a daemon runs. */
 export async function audit(
-  configuration: Configuration,
+  configuration: StateConfiguration,
   output: Output,
   { since, run, from = 0 }: AuditOptions,
 ): Promise<ExitCode> {
@@ -48,7 +48,7 @@ export async function audit(
 
 /** `rollcall audit verify`: checks that every entry is as it was written. Only reads, also while a daemon runs. */
 export async function auditVerify(
-  configuration: Configuration,
+  configuration: StateConfiguration,
   output: Output,
   { head, from = 1 }: { readonly head?: Head; readonly from?: number },
 ): Promise<ExitCode> {

@@ -23,8 +23,8 @@ import {
 } from "./arguments.ts";
 import type { AuditOptions } from "./audit.ts";
 import type { Composition } from "./composition.ts";
-import { interruptMessages, load } from "./context.ts";
-import type { Context, InterruptMessages, Sinks } from "./context.ts";
+import { interruptMessages, load, loadState } from "./context.ts";
+import type { Context, InterruptMessages, ReadingContext, Sinks } from "./context.ts";
 import { approvals } from "#cli/init/draft.ts";
 import type { InitOptions } from "#cli/init/init.ts";
 import { addLoadOptions } from "#cli/load/options.ts";
@@ -59,6 +59,8 @@ export interface Runner {
     work: (file: string, sinks: Sinks) => Promise<ExitCode>,
     logging?: Pick<LogOptions, "level" | "destination">,
   ): Promise<void>;
+  /** The same for a command that only reads what runs have left. */
+  runWithState(options: CommonOptions, work: (context: ReadingContext) => Promise<ExitCode>): Promise<void>;
   /** The same for a command that needs the configuration. */
   runWithContext(
     options: CommonOptions,
@@ -272,10 +274,7 @@ function addDecisions(program: Command, { runWithContext }: Runner): void {
 }
 
 /** The commands that read the journal and the audit log: they need no daemon and no lock. */
-function addJournal(program: Command, { composition, run, runWithContext }: Runner): void {
-  const read = (options: CommonOptions, work: (context: Context) => Promise<ExitCode>): Promise<void> =>
-    runWithContext(options, work, interruptMessages.read);
-
+function addJournal(program: Command, { run, runWithState }: Runner): void {
   common(program.command("runs"))
     .argument("[sync]", "the sync (default: all)")
     .description("list the runs, newest first; consecutive runs without changes share a line")
@@ -284,7 +283,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .option("--all", "every run, each on its own line")
     .option("--limit <number>", "how many lines (default: 20)", wholeNumber)
     .action((sync: string | undefined, options: CommonOptions & RunsOptions) =>
-      read(options, async (context) => (await import("./runs.ts")).runs(context, sync, options)),
+      runWithState(options, async (context) => (await import("./runs.ts")).runs(context, sync, options)),
     );
   common(program.command("show"))
     .argument("<run>", "the beginning of its id, latest, latest:SYNC or pending")
@@ -301,7 +300,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .option("--all", "show every change")
     .option("--limit <number>", "how many changes of each kind to show", wholeNumber)
     .action((wanted: string, { all, ...options }: CommonOptions & ShowOptions & { all?: boolean }) =>
-      read(options, async (context) =>
+      runWithState(options, async (context) =>
         (await import("./show.ts")).show(context, wanted, { ...options, limit: limitOf({ ...options, all }) }),
       ),
     );
@@ -310,7 +309,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .description("show everything that happened to a user or group, as far as it is stored")
     .option("--sync <sync>", "only this sync (default: all)")
     .action((name: string, options: CommonOptions & { sync?: string }) =>
-      read(options, async (context) => (await import("./history.ts")).history(context, name, options.sync)),
+      runWithState(options, async (context) => (await import("./history.ts")).history(context, name, options.sync)),
     );
 
   const audit = common(program.command("audit"))
@@ -322,7 +321,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
     .action((options: CommonOptions & AuditOptions) =>
       run(options, async (file, sinks) => {
         const { audit } = await import("./audit.ts");
-        return audit(await load(file, composition, sinks), sinks.output, options);
+        return audit(await loadState(file, sinks), sinks.output, options);
       }),
     );
   common(audit.command("verify"))
@@ -333,7 +332,7 @@ function addJournal(program: Command, { composition, run, runWithContext }: Runn
       const options = verify.optsWithGlobals<CommonOptions & { head?: Head; from?: number }>();
       return run(options, async (file, sinks) => {
         const { auditVerify } = await import("./audit.ts");
-        return auditVerify(await load(file, composition, sinks), sinks.output, options);
+        return auditVerify(await loadState(file, sinks), sinks.output, options);
       });
     });
 }
@@ -443,7 +442,7 @@ function addChecks(program: Command, { composition, run, runWithContext }: Runne
   common(program.command("health"))
     .description("ask the service that runs on the data folder, or the daemon alone, whether it is ready")
     .action((options: CommonOptions) =>
-      run(options, async (file, sinks) => (await import("./health.ts")).health(file, composition, sinks)),
+      run(options, async (file, sinks) => (await import("./health.ts")).health(file, sinks)),
     );
 }
 

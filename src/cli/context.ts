@@ -2,6 +2,7 @@ import { userInfo } from "node:os";
 import type { Logger } from "pino";
 import type { ClientOptions } from "#client/client.ts";
 import type { Configuration } from "#config/configuration.ts";
+import type { StateConfiguration } from "#config/state.ts";
 import { InputError } from "#errors.ts";
 import type { Interruption } from "#sync/interruption.ts";
 import type { Actor } from "#sync/record.ts";
@@ -12,13 +13,18 @@ import type { Log } from "./log.ts";
 import { listOf } from "./output.ts";
 import type { Output } from "./output.ts";
 
-/** What one call of a command works with. */
-export interface Context {
+/** What one call of a command works with that only reads what runs have left. */
+export interface ReadingContext {
+  readonly configuration: StateConfiguration;
+  readonly interruption: CommandInterruption;
+  readonly output: Output;
+}
+
+/** What one call of any other command works with. */
+export interface Context extends ReadingContext {
   readonly configuration: Configuration;
   readonly embedded: Embedded;
-  readonly interruption: CommandInterruption;
   readonly log: Logger;
-  readonly output: Output;
   /** False: the command sends no notifications. */
   readonly notify?: boolean | undefined;
   /** Receives every request to the target of a sync. */
@@ -59,6 +65,31 @@ export async function load(
   return configuration;
 }
 
+/** Loads of the configuration where the state is. From then on its secrets do not appear, as after `load`. */
+export async function loadState(file: string, { log, output }: Sinks): Promise<StateConfiguration> {
+  const state = await import("#config/state.ts");
+  const configuration = await state.loadState(file);
+  log.conceal(configuration.secrets);
+  output.conceal(configuration.secrets);
+  return configuration;
+}
+
+/** Opens what a command needs that only reads what runs have left. */
+export async function withState<Result>(
+  file: string,
+  sinks: Sinks,
+  work: (context: ReadingContext) => Promise<Result>,
+): Promise<Result> {
+  const configuration = await loadState(file, sinks);
+  const { output } = sinks;
+  const interruption = interruptedBySignals(output, interruptMessages.read);
+  try {
+    return await work({ configuration, interruption, output });
+  } finally {
+    interruption.end();
+  }
+}
+
 /** Opens what a one-shot command needs, and closes it after `work`. */
 export async function withContext<Result>(
   file: string,
@@ -92,7 +123,7 @@ export function passwordNotice(configuration: Configuration, password: string): 
 
 /** The syncs that a command is about: the named one, or all. */
 export function chosenSyncs(
-  configuration: Configuration,
+  configuration: Pick<StateConfiguration, "file" | "syncs">,
   name: string | undefined,
   people?: readonly string[],
 ): readonly string[] {

@@ -30,7 +30,10 @@ export function stateFolder({ data }: Pick<Configuration, "data">): string {
  * The folder in which the daemon's state can be read: its own, or copies of what several daemons share.
  * @throws {UnavailableError} when PostgreSQL does not answer
  */
-export async function readableState(configuration: Configuration, wanted: Wanted): Promise<string> {
+export async function readableState(
+  configuration: Pick<Configuration, "data" | "shared">,
+  wanted: Wanted,
+): Promise<string> {
   const { shared } = configuration;
   const folder = daemonFolder(configuration);
   if (shared === undefined) return folder;
@@ -134,7 +137,7 @@ export async function holdLock(configuration: Pick<Configuration, "data">, timeo
 }
 
 /** Whether a process has the lock: whatever else the journal says is running has ended. True where that cannot be known. */
-export function isLocked(configuration: Configuration): boolean {
+export function isLocked(configuration: Pick<Configuration, "data">): boolean {
   const file = join(stateFolder(configuration), "lock.sqlite");
   if (!existsSync(file)) return false;
   let database: DatabaseSync | undefined;

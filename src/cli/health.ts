@@ -2,8 +2,7 @@ import { get as getPlain } from "node:http";
 import { get as getTls } from "node:https";
 import { readDaemonPresence } from "#control/presence.ts";
 import { UnavailableError, messageOf } from "#errors.ts";
-import type { Composition } from "./composition.ts";
-import { load } from "./context.ts";
+import { loadState } from "./context.ts";
 import type { Sinks } from "./context.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
@@ -17,8 +16,8 @@ const timeout = 4000;
  * it listens: for Docker and other health checks that run a command.
  * @throws {UnavailableError} when nothing is running, or it is not ready
  */
-export async function health(file: string, composition: Composition, sinks: Sinks): Promise<ExitCode> {
-  const { data } = await load(file, composition, sinks);
+export async function health(file: string, sinks: Sinks): Promise<ExitCode> {
+  const { data } = await loadState(file, sinks);
   const present = (await readPresence(data)) ?? (await readDaemonPresence(data));
   if (present === undefined)
     throw new UnavailableError(`neither a service nor a daemon is running on the data folder ${data}`);

@@ -3,7 +3,7 @@ import { changeLine, painter } from "#plan/render/text.ts";
 import { pluralize, formatNumber, formatName, visible } from "#text.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { chosenSyncs } from "./context.ts";
-import type { Context } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 import { openStoredChanges } from "./stored-changes.ts";
 import type { StoredChanges } from "./stored-changes.ts";
 import { exactly, relatively } from "#times.ts";
@@ -22,7 +22,7 @@ import { knownRuns } from "./known-runs.ts";
  * @param name in which `*` stands for any characters
  * @throws {InputError} when the journal or the stored changes are damaged
  */
-export async function history(context: Context, name: string, sync: string | undefined): Promise<ExitCode> {
+export async function history(context: ReadingContext, name: string, sync: string | undefined): Promise<ExitCode> {
   const { configuration, interruption, output } = context;
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);
@@ -62,7 +62,7 @@ export async function filesOf(runs: readonly RunRecord[], stored: StoredChanges)
 
 /** The newest change of a user or group that a sync is known to have made, and its run. */
 export async function lastChangeOf(
-  context: Context,
+  context: ReadingContext,
   name: string,
   sync: string,
 ): Promise<{ readonly run: RunRecord; readonly change: Change } | undefined> {
@@ -97,7 +97,7 @@ function documentOf({ run, changes, notes }: HistoryEntry): object {
 
 const past = { create: "created", update: "updated", delete: "deleted" } as const;
 
-function linesOf({ run, changes, notes }: HistoryEntry, { output }: Context, now: number): string {
+function linesOf({ run, changes, notes }: HistoryEntry, { output }: ReadingContext, now: number): string {
   const paint = painter(output.colour);
   const tone = tones[run.state];
   const state = tone === undefined ? stateOf(run) : paint(toneStyles[tone], stateOf(run));

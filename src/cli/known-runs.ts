@@ -4,14 +4,14 @@ import { readJournal } from "#sync/journal.ts";
 import { lostRecord } from "#sync/record.ts";
 import type { RunRecord } from "#sync/record.ts";
 import { formatName } from "#text.ts";
-import type { Context } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 import { isLocked, readableState } from "./data-folder.ts";
 
 /**
  * The runs of the journal, newest first; one whose process was killed is shown as such. Only reads: needs no lock, and
  * leaves it to the next run to find out more, and to write it down.
  */
-export async function knownRuns({ configuration }: Pick<Context, "configuration">): Promise<RunRecord[]> {
+export async function knownRuns({ configuration }: Pick<ReadingContext, "configuration">): Promise<RunRecord[]> {
   const folder = await readableState(configuration, { journal: true });
   let { runs } = await readJournal(folder);
   if (configuration.shared === undefined && runs.some(isRunning) && !isLocked(configuration)) {

@@ -5,7 +5,7 @@ import { InputError, errorDocument, messageOf } from "#errors.ts";
 import { addCommands } from "./command-line.ts";
 import type { CommonOptions, Runner } from "./command-line.ts";
 import type { Composition } from "./composition.ts";
-import { withContext } from "./context.ts";
+import { withContext, withState } from "./context.ts";
 import { openLog } from "./log.ts";
 import type { Log, LogOptions } from "./log.ts";
 import { describeError, exitCodeOf, exitCodes, openOutput } from "./output.ts";
@@ -43,6 +43,7 @@ export async function runProgram(argv: readonly string[], composition: Compositi
     argv,
     configurationFile,
     run,
+    runWithState: (options, work) => run(options, (file, sinks) => withState(file, sinks, work)),
     runWithContext: (options, work, messages) =>
       run(options, (file, sinks) => withContext(file, composition, sinks, (context) => work(context, sinks), messages)),
   });

@@ -1,5 +1,5 @@
 import { chosenSyncs } from "./context.ts";
-import type { Context } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 import { layOut, renderTable } from "./format.ts";
 import { exactly, lasting, relatively } from "#times.ts";
 import { exitCodes } from "./output.ts";
@@ -25,7 +25,7 @@ export interface RunsOptions {
  * needs neither a daemon nor a lock.
  * @throws {InputError} when the journal is damaged, or there is no such sync
  */
-export async function runs(context: Context, sync: string | undefined, options: RunsOptions): Promise<ExitCode> {
+export async function runs(context: ReadingContext, sync: string | undefined, options: RunsOptions): Promise<ExitCode> {
   const { configuration, output } = context;
   const known = await knownRuns(context);
   if (sync !== undefined && !known.some((run) => run.sync === sync)) chosenSyncs(configuration, sync);

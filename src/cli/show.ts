@@ -12,7 +12,7 @@ import type { Filter } from "#plan/stored.ts";
 import { quarantinedHeader, quarantinedRow, storedRecords } from "#sync/plans/quarantined.ts";
 import type { StoredRecord } from "#sync/plans/quarantined.ts";
 import type { RunRecord } from "#sync/record.ts";
-import type { Context } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 import { exitCodes } from "./output.ts";
 import type { ExitCode } from "./output.ts";
 import { filterWords, nothingShown, possibilities, renderReport } from "#sync/report.ts";
@@ -43,7 +43,7 @@ export interface ShowOptions {
  * `{"run": RunRecord, "plan"?}`, where `plan` is the output of `renderJson`; it is absent if the changes are not stored.
  * @throws {InputError} when there is no such run, or the journal or the stored changes are damaged
  */
-export async function show(context: Context, wanted: string, options: ShowOptions): Promise<ExitCode> {
+export async function show(context: ReadingContext, wanted: string, options: ShowOptions): Promise<ExitCode> {
   if (options.quarantined === true) return showQuarantined(context, wanted, options);
   const { output } = context;
   const runs = await knownRuns(context);
@@ -84,7 +84,7 @@ export async function show(context: Context, wanted: string, options: ShowOption
  * @throws {InputError} when they are not stored
  */
 async function showQuarantined(
-  context: Context,
+  context: ReadingContext,
   wanted: string,
   { format = context.output.json ? "json" : "csv", output: path }: ShowOptions,
 ): Promise<ExitCode> {
@@ -151,7 +151,7 @@ async function planOf(
   return openStored(connection, file, { digest, counts }, filter);
 }
 
-async function* untilStopped({ interruption }: Context, parts: AsyncIterable<string>): AsyncIterable<string> {
+async function* untilStopped({ interruption }: ReadingContext, parts: AsyncIterable<string>): AsyncIterable<string> {
   for await (const part of parts) {
     interruption.stop.throwIfAborted();
     yield part;

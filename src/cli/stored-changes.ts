@@ -1,13 +1,13 @@
 import { copyFile, link } from "node:fs/promises";
 import { join } from "node:path";
-import type { Configuration } from "#config/configuration.ts";
+import type { StateConfiguration } from "#config/state.ts";
 import { openWorkbench } from "#duckdb/workbench.ts";
 import type { Workbench } from "#duckdb/workbench.ts";
 import { firstLineOf, InputError } from "#errors.ts";
 import { openStore } from "#sync/plans/stored.ts";
 import type { Store } from "#sync/plans/stored.ts";
 import type { RunRecord } from "#sync/record.ts";
-import type { Context } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 import { daemonFolder, readableState } from "./data-folder.ts";
 
 /** Reads the stored changes of runs. */
@@ -25,7 +25,7 @@ export interface StoredChanges {
 }
 
 /** The stored plans, to be read: `fetch` brings here what several daemons share. */
-export function readableStore(configuration: Configuration): Pick<Store, "fetch" | "file"> {
+export function readableStore(configuration: StateConfiguration): Pick<Store, "fetch" | "file"> {
   const folder = daemonFolder(configuration);
   if (configuration.shared === undefined) return openStore(folder);
   return {
@@ -37,7 +37,9 @@ export function readableStore(configuration: Configuration): Pick<Store, "fetch"
 }
 
 /** Opens the stored changes of a data folder. Needs no lock: each file gets a second name, in a workbench. */
-export async function openStoredChanges({ configuration }: Pick<Context, "configuration">): Promise<StoredChanges> {
+export async function openStoredChanges({
+  configuration,
+}: Pick<ReadingContext, "configuration">): Promise<StoredChanges> {
   const folder = daemonFolder(configuration);
   const store = readableStore(configuration);
   const workbench = await openWorkbench({ folder: join(folder, "work"), memory: configuration.memory });

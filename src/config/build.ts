@@ -3,6 +3,7 @@ import type { Configuration, Setting, SourceConfiguration, SyncConfiguration } f
 import { buildLimits } from "#plan/limit-options.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { File } from "./schema.ts";
+import { sharedOf, withAuthorities } from "./state.ts";
 import type { RulesOfSync, Sync } from "./syncs.ts";
 
 /** Makes the configuration from a validated file: absolute paths, empty passwords absent. */
@@ -47,18 +48,6 @@ export function build(
       pinboards: inFolder(pinboards),
     },
   };
-}
-
-function withAuthorities<Server extends { readonly sslrootcert?: string }>(server: Server, folder: string): Server {
-  return server.sslrootcert === undefined ? server : { ...server, sslrootcert: resolve(folder, server.sslrootcert) };
-}
-
-/** Where the daemons share their state. `checks.ts` has made sure that there is a database. */
-function sharedOf(service: File["service"], { state, lease }: File["daemon"], folder: string): Configuration["shared"] {
-  const server = state === "postgres" ? service?.engine : state;
-  return server === undefined || typeof server === "string"
-    ? undefined
-    : { postgres: withAuthorities(server, folder), lease };
 }
 
 function withCa<Server extends { readonly ca?: string }>(server: Server, folder: string): Server {

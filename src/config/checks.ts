@@ -11,9 +11,11 @@ import type { TableReader } from "#principals/lookup.ts";
 import type { KindRules, Rules } from "#principals/rules.ts";
 import { nearest } from "#text.ts";
 import { listen, origin, webAddress } from "#values.ts";
+import { keysOf } from "./document.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import { groupRules, otherRuleKeys, userRules } from "./syncs.ts";
 import type { Path, Problem } from "./problems.ts";
+import { checkState } from "./state.ts";
 import { reason } from "./substitution.ts";
 import { alternatives } from "./validate.ts";
 
@@ -27,8 +29,7 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
   return [
     ...plainHttp(document),
     ...openControl(document),
-    ...daemonBeside(document),
-    ...stateWithout(document),
+    ...checkState(document),
     ...targets.flatMap((name) => checkTarget(document, ["targets", name])),
     ...keysOf(document, ["syncs"]).flatMap((name) => checkSync(document, ["syncs", name])),
     ...channels.flatMap((name) => checkChannel(document, ["notifications", name])),
@@ -48,12 +49,6 @@ export async function checkReferences(document: ConfigurationDocument, folder: s
   ];
 }
 
-/** The keys of a mapping; none if there is no mapping. */
-export function keysOf(document: ConfigurationDocument, path: Path): string[] {
-  const value = document.at(path);
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
-}
-
 /** Passwords cross a network unencrypted only if somebody allows it (0.1). */
 function plainHttp(document: ConfigurationDocument): Problem[] {
   const path = ["service", "listen"];
@@ -66,35 +61,6 @@ function plainHttp(document: ConfigurationDocument): Problem[] {
       path,
       "value",
       "plain HTTP on an address that other machines can reach; set service.tls, or set service.allowPlainHttp: true if a proxy in front of Rollcall encrypts",
-    ),
-  ];
-}
-
-/** The service and the daemon share a data folder: a second one would be ignored silently. */
-function daemonBeside(document: ConfigurationDocument): Problem[] {
-  if (!keysOf(document, []).includes("service")) return [];
-  return ["data", "memory"].flatMap((key) =>
-    document.at(["daemon", key]) === undefined
-      ? []
-      : [
-          document.problem(
-            ["daemon", key],
-            "key",
-            `only applies to a file without \`service:\`; here, set service.${key} instead`,
-          ),
-        ],
-  );
-}
-
-/** `state: postgres` is the database of the service. */
-function stateWithout(document: ConfigurationDocument): Problem[] {
-  const path = ["daemon", "state"];
-  if (document.at(path) !== "postgres" || document.at(["service", "engine", "postgres"]) !== undefined) return [];
-  return [
-    document.problem(
-      path,
-      "value",
-      "postgres means the database of service.engine, which is not PostgreSQL here: write { postgres: URL }",
     ),
   ];
 }

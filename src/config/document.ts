@@ -1,9 +1,12 @@
+import { dirname, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
 import type { Document, Node } from "yaml";
+import { InputError } from "#errors.ts";
+import { codeOf, lookedIn, readSmallFile } from "#files/disk.ts";
 import type { Path, Problem } from "./problems.ts";
-import { syntaxProblems } from "./problems.ts";
-import { substitute, verbatim } from "./substitution.ts";
+import { refuse, syntaxProblems } from "./problems.ts";
+import { notText, reason, substitute, verbatim } from "./substitution.ts";
 import type { Substituted, SubstitutionSources } from "./substitution.ts";
 
 /** What a problem points at: a key, its value, or, for a missing key, the mapping that lacks it. */
@@ -31,6 +34,63 @@ export interface ConfigurationDocument {
   broken(path: Path): boolean;
   /** Whether the value must not be shown. */
   secret(path: Path): boolean;
+}
+
+/** Where a file's text and the values of its substitutions come from. */
+export interface TextOptions {
+  /** The variables for `${env:NAME}`. Default: the process's. */
+  readonly environment?: NodeJS.ProcessEnv;
+  /** The text of the file as it was read before. Absent: it is read. */
+  readonly text?: string | undefined;
+}
+
+/**
+ * Reads a configuration file as values with places; substitutions that failed are among its problems.
+ * @returns the file's absolute path, its folder and its text besides
+ * @throws {InputError} it cannot be read, is empty, or is not YAML
+ */
+export function readConfiguration(
+  file: string,
+  { text = read(file), environment = process.env }: TextOptions,
+): {
+  readonly absolute: string;
+  readonly folder: string;
+  readonly text: string;
+  readonly document: ConfigurationDocument;
+} {
+  const absolute = resolve(file);
+  const folder = dirname(absolute);
+  const document = readDocument(text, { folder, environment });
+  if (!document.readable) refuse(file, document.problems, document.secrets);
+  if (document.value === null)
+    throw new InputError(`${file} is empty; the shortest configuration is the line \`service:\``);
+  return { absolute, folder, text, document };
+}
+
+/** The longest file, in bytes. */
+const longest = 1024 ** 2;
+
+function read(file: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(readSmallFile(file, longest));
+  } catch (error) {
+    if (codeOf(error) === "ENOENT")
+      throw new InputError(
+        `${file} does not exist ${lookedIn(resolve(file))}; name another configuration with --config FILE`,
+        {
+          cause: error,
+        },
+      );
+    const why = reason(error);
+    const advice = why === notText ? "save it as UTF-8" : "name the configuration with --config FILE";
+    throw new InputError(`${file} cannot be read: ${why}; ${advice}`, { cause: error });
+  }
+}
+
+/** The keys of a mapping; none if there is no mapping. */
+export function keysOf(document: ConfigurationDocument, path: Path): string[] {
+  const value = document.at(path);
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.keys(value) : [];
 }
 
 /** What stands for a text of the document. */

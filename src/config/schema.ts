@@ -1,8 +1,8 @@
 import { z } from "zod";
 import * as values from "#values.ts";
 import { channel } from "#sync/notify/options.ts";
-import { postgres } from "#postgres/options.ts";
-import { data, memory, service } from "#service/options.ts";
+import { service } from "#service/options.ts";
+import { daemon } from "./state.ts";
 import { sync } from "./syncs.ts";
 
 const remote = z.strictObject({
@@ -71,27 +71,7 @@ export const file = z.strictObject({
     .nullish()
     .transform((value) => (value === null ? service.parse({}) : value))
     .describe("The service: users, groups, sessions and loads. Leave it out to run the daemon alone."),
-  daemon: values
-    .section({
-      data,
-      memory,
-      state: z
-        .union([z.literal("folder"), z.literal("postgres"), postgres], {
-          error: "expected folder, postgres, or { postgres: URL }",
-        })
-        .prefault("folder")
-        .describe(
-          "Where journal, ledgers, stored plans, audit log and unsent notifications are. folder: in the data folder. postgres: in the database of service.engine, or in the one that is given: then any number of daemons share them.",
-        ),
-      lease: values.duration
-        .prefault("15s")
-        .describe(
-          "How long a daemon that shares its state may be silent before another one takes over what it was doing.",
-        ),
-    })
-    .describe(
-      "The daemon. Its data folder and memory limit are for a file without service; with a service, it uses service.data and service.memory.",
-    ),
+  daemon,
   control: values
     .section({
       listen: values.listen

@@ -3,9 +3,9 @@ import type { BuiltInConnector, Connector } from "#connector.ts";
 import { messageOf } from "#errors.ts";
 import { didYouMean } from "#text.ts";
 import type { SourceConfiguration } from "./configuration.ts";
+import { keysOf } from "./document.ts";
 import type { ConfigurationDocument } from "./document.ts";
 import type { Path, Problem } from "./problems.ts";
-import { keysOf } from "./checks.ts";
 import { sourceSettings } from "./schema.ts";
 import { alternatives, validate } from "./validate.ts";
 

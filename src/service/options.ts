@@ -15,16 +15,18 @@ export const memory = values.memory
     "DuckDB's memory limit; beyond it, DuckDB spills to disk. A run of a sync takes half as much for itself, or 512 MiB if that is more and the limit allows it. Also the limit of all answers of pinboards together.",
   );
 
+export const engine = z
+  .union([z.literal("duckdb"), postgres], { error: "expected duckdb, or { postgres: URL }" })
+  .prefault("duckdb")
+  .describe(
+    "Where users, groups, sessions and tables are stored. duckdb: in the data folder. Otherwise in a PostgreSQL database.",
+  );
+
 /** What `service` holds. */
 export const service = z.strictObject({
   listen: values.listen.prefault("127.0.0.1:8442").describe("The service's address: host:port. Port 0: any free port."),
   data,
-  engine: z
-    .union([z.literal("duckdb"), postgres], { error: "expected duckdb, or { postgres: URL }" })
-    .prefault("duckdb")
-    .describe(
-      "Where users, groups, sessions and tables are stored. duckdb: in the data folder. Otherwise in a PostgreSQL database.",
-    ),
+  engine,
   administrator: values
     .section({
       name: values.principalName.prefault("admin").describe("The user who always has every privilege."),

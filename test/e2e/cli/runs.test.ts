@@ -172,3 +172,26 @@ test("beside a daemon, too", async () => {
   expect(await shown("history", "ada")).toContain("user created: + ada");
   expect(await shown("show", "latest:staff")).toContain("applied and verified");
 });
+
+test("a mistake in rules, sources or targets hides nothing of what has happened; one in what says where that is, does", async () => {
+  await company.applied();
+  const commands = [["runs"], ["show", "latest"], ["history", "ada"], ["audit"], ["audit", "verify"]];
+  await company.configure(
+    (yaml) =>
+      `${yaml.replace("name: entry.login", "name: entry.login +").replace("connector: csv", "connector: scv")}unknown: key\n`,
+  );
+  const refused = await command("plan");
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toMatch(/has 3 problems[^]*no connector is called scv[^]*users\.name[^]*unknown key/);
+  for (const args of commands) expect(await command(...args), args.join(" ")).toMatchObject({ code: 0 });
+  expect((await command("runs", "nobody")).stderr).toContain("no sync is called nobody: the configuration has staff");
+  expect((await command("health")).stderr).toContain("neither a service nor a daemon is running");
+
+  await company.configure((yaml) => `${yaml}daemon: { state: postgres, leese: 1s }\n`);
+  for (const args of [...commands, ["health"]]) {
+    const { code, stderr } = await command(...args);
+    expect(code, args.join(" ")).toBe(1);
+    expect(stderr).toContain("daemon.leese: unknown key");
+    expect(stderr).toContain("daemon.state: postgres means the database of service.engine");
+  }
+});
