@@ -12,7 +12,7 @@ import type { Unresolved } from "./references.ts";
 import { addMissedMembers, collectSaid, countUnlisted } from "./scope.ts";
 import type { Unlisted } from "./scope.ts";
 import { createRuleGroups } from "./rule-groups.ts";
-import { stage } from "./stage.ts";
+import { digestOfStaged, stage } from "./stage.ts";
 import type { OpenSource, Staged, StageOptions } from "./stage.ts";
 import { assembledTables, assemblyTables, ruleSource, stagedTables } from "./tables.ts";
 import { createYielder } from "./yield.ts";
@@ -22,6 +22,8 @@ export interface AssemblyOptions extends StageOptions {
   readonly known?: KnownNames | undefined;
   /** Called when all records are in tables; what follows is SQL over them. */
   readonly staged?: (() => Promise<void>) | undefined;
+  /** Called after that with a digest of all that was read, and what the rules made of each record. What it throws ends the assembly. */
+  readonly recognize?: ((digest: string) => Promise<void>) | undefined;
 }
 
 /** A record of a source that does not become a principal. */
@@ -95,6 +97,7 @@ export async function assemble(
       const staged = await stage(connection, sources, rules, options);
       await connection.returnMemory();
       await options.staged?.();
+      await options.recognize?.(await digestOfStaged(connection, staged));
       await refuseRepeated(
         connection,
         sources.filter(({ uniqueIds }) => uniqueIds).map(({ name }) => name),

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { openRows } from "#duckdb/insert.ts";
 import type { Rows } from "#duckdb/insert.ts";
 import { messageOf, RollcallError } from "#errors.ts";
@@ -120,6 +121,21 @@ export async function stage(
       await rows.close();
     }
   });
+}
+
+/**
+ * A digest of what `stage` made: of its rows in any order, which have the places of records in them, and of what it counted.
+ * It finds out what has changed by itself, not who makes values for which DuckDB's hash is the same.
+ */
+export async function digestOfStaged(connection: Connection, staged: Staged): Promise<string> {
+  const sums = stagedNames.map((table) => {
+    const columns = stagedTables[table].split(",").map((column) => column.trim().split(" ", 1)[0]);
+    return `(SELECT [count(*)::VARCHAR, sum(hash(${columns.join(", ")}))::VARCHAR] FROM ${table}) AS ${table}`;
+  });
+  const [row] = await connection.rows<object>(`SELECT ${sums.join(", ")}`);
+  return createHash("sha256")
+    .update(JSON.stringify([row, staged]))
+    .digest("hex");
 }
 
 /** The batches of a source. An unexpected error of its connector gets the name of the source. */

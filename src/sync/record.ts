@@ -82,7 +82,7 @@ export interface SourceRead {
   readonly users: number;
   readonly groups: number;
   readonly quarantined: number;
-  /** It was not read again: it has reported no changes since, ISO 8601. */
+  /** It is the same since then, ISO 8601: as it says, and then it was not read again, or as it was read. */
   readonly unchangedSince?: string | undefined;
   /** It is optional and could not be read, so everything that came from it stays as it is. */
   readonly error?: ErrorDocument | undefined;

@@ -21,7 +21,8 @@ import type { Baseline } from "#sync/planning/baseline.ts";
 import { agreeOnLastList, forgetLastList, storeLastList } from "#sync/planning/last-list.ts";
 import type { Listed } from "#sync/planning/desired.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
-import { findNews } from "#sync/planning/repeat.ts";
+import { findNews, Recognized } from "#sync/planning/repeat.ts";
+import type { Repeated } from "#sync/planning/repeat.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
@@ -115,7 +116,7 @@ export interface RunResult {
 
 /**
  * Runs a sync: read, assemble, protect, diff, limit, preview, compare, apply, verify. Where nothing is new since the last run
- * had nothing to change, it says that instead.
+ * had nothing to change, before anything is read or after it, it says that instead.
  * @throws {HeldError} when a limit is tripped, the service's preview differs from the plan, or the plan from the one
  *   that was shown
  * @throws {IncompleteReadError | InputError | UnavailableError | RefusedError} from the sources and the target;
@@ -146,15 +147,18 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       options.apply && isOrdinary(options)
         ? await findNews(sync, ledger.kept, { now, signal: watching.signal() })
         : undefined;
-    if (news?.none !== undefined) {
-      const { planned, warnings: before } = news.none;
-      progress?.("read");
-      for (const each of before) warn(each);
+    const repeat = async ({ planned }: Repeated): Promise<RunResult> => {
       await options.report?.(reportOf(sync, planned));
       const { digest, counts } = planned.plan;
       return { outcome: "no change", digest, counts, limits: planned.checks, waiting: planned.waiting };
+    };
+    if (news?.none !== undefined) {
+      progress?.("read");
+      for (const each of news.none.warnings) warn(each);
+      return await repeat(news.none);
     }
     const baseline = sync.causes ? await loadBaseline(connection, options.folder, sync.name) : undefined;
+    let read: string | undefined;
     const planned = await planner(sync, workbench, {
       ...options,
       warn,
@@ -162,7 +166,15 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       now,
       history: ledger.history,
       signal: watching.signal(),
+      recognize: news && ((digest) => news.recognize((read = digest))),
+    }).catch((error: unknown) => {
+      if (error instanceof Recognized) return error;
+      throw error;
     });
+    if (planned instanceof Recognized) {
+      await ledger.keep(planned.documentOf(warnings));
+      return await repeat(planned.found);
+    }
     const { plan, checks: limits, waiting } = planned;
     const changed = changes(plan.counts) > 0;
     // Without changes, the list that is sent is the one that the target has: of that the service has spoken already.
@@ -205,7 +217,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       }
       const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
       const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
-      const keep = !changed && !gains && isKnown ? news?.documentOf(planned, warnings) : undefined;
+      const keep = !changed && !gains && isKnown ? news?.documentOf(planned, warnings, read) : undefined;
       await ledger.settle({ now, ...planned, run: options.id, keep });
       const isOlder = planned.quarantined === undefined;
       await storeState(sync, connection, { changed: changed || gains, known: baseline, isOlder, ...options, now });

@@ -31,8 +31,8 @@ interface Sample {
 /**
  * `npm run bench -- unchanged [--n 100000,1000000] [--rounds 5] [--settle 10]`: a run that finds nothing to change in a directory of so
  * many users (of more than 300,000 in one round), in CSV files: by `rollcall apply` alone, which starts the service for itself, and by a service and daemon
- * that run. Where files are new, a column that no rule reads has changed, so that everything is read and compared; otherwise they are
- * those of the run before. Beside them DuckDB alone, which reads the same files and the same list and joins them. Linux only.
+ * that run. Where files are new, a column that no rule reads has changed, so that everything is read; in another order, everything is
+ * planned, too; otherwise they are those of the run before. Beside them DuckDB alone, which reads the same files and the same list and joins them. Linux only.
  */
 export async function unchanged(args: readonly string[]): Promise<Figure[]> {
   const { values } = parseArgs({
@@ -64,7 +64,7 @@ async function measure(users: number, rounds: number, settle: number): Promise<F
     };
     await apply(folder);
     let exported = 0;
-    const renew = (): Promise<void> => writeUsers(limit.users, users, ++exported);
+    const renew = (order: Order = "ascending"): Promise<void> => writeUsers(limit.users, users, ++exported, order);
     await renew();
     add("`rollcall apply` by itself, new files, the first after a change", await apply(folder));
     for (let round = 0; round < rounds; round++) {
@@ -73,6 +73,10 @@ async function measure(users: number, rounds: number, settle: number): Promise<F
       add("`rollcall apply` by itself, nothing new", await apply(folder));
       const samples = await inDaemon(folder, { settle, list: limit.list, renew });
       for (const [name, sample] of samples) add(`in a service and daemon, ${name}`, sample);
+      for (const order of ["descending", "ascending"] as const) {
+        await renew(order);
+        add("`rollcall apply` by itself, new files in another order", await apply(folder));
+      }
       const found = await runApart<UnchangedLimitTiming>("unchanged-limit.ts", limit);
       if (found.differences !== 0) throw new Error(`DuckDB finds ${found.differences} differences`);
       add(alone, found);
@@ -149,11 +153,13 @@ function late({ p99, max }: Delays): string {
   return `${Math.round(p99)} (${Math.round(max)}) ms`;
 }
 
+type Order = "ascending" | "descending";
+
 /** @param exported what the last column has, which no rule reads */
-async function writeUsers(file: string, users: number, exported: number): Promise<void> {
+async function writeUsers(file: string, users: number, exported: number, order: Order = "ascending"): Promise<void> {
   const row = (i: number): string =>
     `e${i},u${String(i).padStart(7, "0")},Ada Lovelace ${i},u${i}@example.com,${exported}\n`;
-  const rows = Array.from({ length: users }, (_, i) => row(i)).join("");
+  const rows = Array.from({ length: users }, (_, i) => row(order === "ascending" ? i : users - 1 - i)).join("");
   await writeFile(file, `employee,login,display_name,mail,exported\n${rows}`);
 }
 

@@ -185,7 +185,7 @@ function foundRows({ users, groups, quarantined, unchangedSince }: SourceRead, n
   return [
     ["found", formatSizes(users, groups)],
     ["quarantined", quarantined > 0 && html`<a href="/doubt">${pluralize(quarantined, "record")}</a>`],
-    ["unchanged", unchangedSince !== undefined && html`since ${when(unchangedSince, now)}, and not read again`],
+    ["unchanged", unchangedSince !== undefined && html`since ${when(unchangedSince, now)}`],
   ];
 }
 

@@ -32,6 +32,8 @@ export interface Ledger {
    * @param addition.keep a text for the next run; absent: there is none
    */
   settle(addition: Addition & { readonly run?: string; readonly keep?: string | undefined }): Promise<void>;
+  /** Keeps another text for the next run, where nothing else has changed. */
+  keep(content: string): Promise<void>;
   /** Releases the lock. */
   close(): Promise<void>;
 }
@@ -80,7 +82,7 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     CREATE OR REPLACE TEMP TABLE leaving_since (${tables.leaving_since});
     CREATE OR REPLACE TEMP TABLE by_hand (${tables.by_hand});
     CREATE OR REPLACE TEMP TABLE lost_recently (${tables.lost_recently})`);
-  const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, close: async () => {} };
+  const closed: Ledger = { history: noHistory, claim: refuse, settle: refuse, keep: refuse, close: async () => {} };
   if (mode === "read" && !(await exists(file))) return closed;
   await makeFolder(folder, "the folder of the ledgers");
   await attach(connection, file, options);
@@ -158,6 +160,14 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
         if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
         await connection.run(`DELETE FROM owned.kept WHERE sync = ${sync}`);
         if (keep !== undefined) await connection.run(`INSERT INTO owned.kept VALUES (${sync}, ${literal(keep)})`);
+      });
+      await share();
+    },
+    keep: async (content) => {
+      await connection.transaction(async () => {
+        await connection.run(`
+          DELETE FROM owned.kept WHERE sync = ${sync};
+          INSERT INTO owned.kept VALUES (${sync}, ${literal(content)})`);
       });
       await share();
     },

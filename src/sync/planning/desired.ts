@@ -36,6 +36,8 @@ export interface DesiredOptions {
   readonly overrides?: readonly Overridable[] | undefined;
   /** In epoch milliseconds; absent: now. */
   readonly now?: number | undefined;
+  /** Called with a digest of all that was read. What it throws ends the planning. */
+  readonly recognize?: ((digest: string) => Promise<void>) | undefined;
   /** What the sources counted at earlier reads. Absent: nothing to compare with. */
   readonly history?: History | undefined;
   /** True: reads the sources even if they report no changes. */
@@ -222,6 +224,7 @@ export function readSources(
     history,
     keepAttributes,
     known,
+    recognize,
   }: DesiredOptions & { readonly known?: KnownNames | undefined },
   counts: SourceCounts[] = [],
 ): Promise<Assembly> {
@@ -246,6 +249,8 @@ export function readSources(
   return assemble(connection, sources.map(open), rules, {
     signal,
     staged: () => useThreads(connection),
+    // What sources count is not all in what they deliver.
+    recognize: recognize && ((digest) => recognize(`${digest} ${JSON.stringify(counts)}`)),
     progress: (records) => progress?.("read", records),
     observer,
     keepAttributes,

@@ -10,7 +10,7 @@ import { byHand, coordinated, directoryOf } from "./coordinated.ts";
 import type { Coordinated } from "./coordinated.ts";
 import { useStaff } from "./staff.ts";
 
-// A run with nothing new in its sources and its target reads neither.
+// A run with nothing new in its sources and its target reads neither; one that reads the same again plans nothing.
 const staff = useStaff();
 const { people, folder, service } = staff;
 const file = (): string => join(folder(), "people.csv");
@@ -117,6 +117,109 @@ test("what was in doubt at the last read, and its warnings, are still there", as
   const news = expect.stringMatching(/^nothing is new/);
   const warning = expect.stringContaining("the last row has no line end");
   expect(looked.notes).toEqual([...read.notes.slice(0, -1), news, warning]);
+  const stored = ({ id }: RunRecord): Promise<boolean> =>
+    exists(join(folder(), "daemon", "runs", id, "quarantined.parquet"));
+  expect([await stored(read), await stored(looked), hasReadAll(looked)]).toEqual([true, false, false]);
+});
+
+/** The same people, with a column that no rule reads. */
+async function exported(note: string, names: readonly string[] = ["ada", "grace"]): Promise<void> {
+  await writeFile(file(), `login,note\n${names.map((name) => `${name},${note}\n`).join("")}`);
+}
+
+/** Of the next run, whether it plans, and how it ends. */
+async function nextRead(): Promise<string> {
+  const { notes, stages, state } = await runs.run();
+  const isPlanned = stages.some(({ stage }) => stage === "plan");
+  const has = (text: string): boolean => notes.some((note) => note.includes(text));
+  expect(has("they were not read again") || has("they were read, and not planned again")).toBe(!isPlanned);
+  return `${isPlanned ? "plans" : has("not read again") ? "reads nothing" : "plans nothing"}: ${state}`;
+}
+
+test("what is read and is the same to the rules is not planned again", async () => {
+  await exported("1");
+  expect(await nextRead()).toBe("plans: no change");
+  await exported("2");
+  const looked = await runs.run();
+  expect(looked.notes).toEqual([
+    expect.stringMatching(
+      /^nothing is new in the sources and the target since .*: they were read, and not planned again$/,
+    ),
+  ]);
+  expect(looked).toMatchObject({
+    state: "no change",
+    sources: [{ users: 2 }],
+    counts: { users: { before: 3, after: 3 } },
+  });
+  expect(looked.stages.map(({ stage }) => stage)).toEqual(["read"]);
+  // Of the file that was read last.
+  expect(await nextRead()).toBe("reads nothing: no change");
+  await exported("3");
+  expect(await nextRead()).toBe("plans nothing: no change");
+
+  // Somebody changes the target.
+  await byHand(service().url, { name: "ada", displayName: "Countess", principalTypeEnum: "LOCAL_USER" });
+  await exported("4");
+  expect(await nextRead()).toBe("plans: applied");
+  await exported("5");
+  expect(await nextRead()).toBe("plans: no change");
+  await exported("6");
+  expect(await nextRead()).toBe("plans nothing: no change");
+
+  // Other records, others in their place, or the same ones in another order.
+  await exported("7", ["ada", "grace", "edith"]);
+  expect(await nextRead()).toBe("plans: applied");
+  await exported("8", ["ada", "edith", "grace"]);
+  expect(await nextRead()).toBe("plans: no change");
+  await exported("9", ["ada", "edith", "grace"]);
+  expect(await nextRead()).toBe("plans nothing: no change");
+  await exported("10", ["ada", "edith"]);
+  expect(await nextRead()).toBe("plans: applied");
+  await exported("11", ["ada", "edith"]);
+  expect(await nextRead()).toBe("plans: no change");
+
+  // Rules that read more of it.
+  const rules = compileRules({ users: { name: "entry.login", displayName: "entry.login", mail: "entry.note" } });
+  rest = { digest: "with mail", rules };
+  expect(await nextRead()).toBe("plans: applied");
+  await exported("12", ["ada", "edith"]);
+  expect(await nextRead()).toBe("plans: applied");
+  expect(await directoryOf(service().url)).toContain('"mail":"12"');
+});
+
+test("what is read is planned once a day all the same, however often it was the same", async () => {
+  await exported("1");
+  expect(await nextRead()).toBe("plans: no change");
+  runs.ahead(50_000_000);
+  await exported("2");
+  expect(await nextRead()).toBe("plans nothing: no change");
+  runs.ahead(86_400_001);
+  expect(await nextRead()).toBe("plans: no change");
+  await exported("3");
+  expect(await nextRead()).toBe("plans nothing: no change");
+});
+
+test("a source that cannot say whether anything is new is read, and compared", async () => {
+  const [{ name, source } = { name: "", source: undefined }] = staff.syncOf().sources;
+  if (source === undefined) throw new Error("no source");
+  rest = { ...fresh, sources: [{ name, source: { ...source, version: undefined } }] };
+  expect(await nextRead()).toBe("plans: no change");
+  expect(await nextRead()).toBe("plans nothing: no change");
+  expect(await nextRead()).toBe("plans nothing: no change");
+  await appendFile(file(), "edith\n");
+  expect(await nextRead()).toBe("plans: applied");
+});
+
+test("what is in doubt and read again is still there, and whoever warns now is heard", async () => {
+  await writeFile(file(), "login,note\nada,1\nada,1\ngrace,1\n");
+  const read = await runs.run();
+  expect(read).toMatchObject({ state: "no change", quarantined: 2 });
+  await writeFile(file(), "login,note\nada,2\nada,2\ngrace,2");
+  const looked = await runs.run();
+  const warning = expect.stringContaining("the last row has no line end");
+  expect(looked).toMatchObject({ state: "no change", quarantined: 2 });
+  expect(looked.notes).toEqual([...read.notes, expect.stringContaining("not planned again"), warning]);
+  expect((await runs.run()).notes).toEqual([...read.notes, expect.stringContaining("not read again"), warning]);
   const stored = ({ id }: RunRecord): Promise<boolean> =>
     exists(join(folder(), "daemon", "runs", id, "quarantined.parquet"));
   expect([await stored(read), await stored(looked), hasReadAll(looked)]).toEqual([true, false, false]);
