@@ -87,4 +87,50 @@ syncs:
     expect(await command("unmanaged", "staff")).toMatchObject({ code: 0 });
     expect(await command("drift", "staff")).toMatchObject({ code: 0 });
   });
+
+  test("are not made again where the server gives what it has given, whatever no rule reads of it", async () => {
+    await using server = await startOpenLdap({
+      ldif: [
+        unit("works"),
+        ...numbers(1, 40).map((n) => person(n, "works")),
+        `dn: cn=team,${base}\nobjectClass: groupOfNames\ncn: team\nmember: ${dn(1, "works")}\n\n`,
+      ].join(""),
+    });
+    await company.configure(
+      (yaml) =>
+        `${yaml.slice(0, yaml.indexOf("sources:"))}sources:
+  company:
+    connector: ldap
+    url: "${server.url}"
+    bind: { dn: "${reader.dn}", password: "${reader.password}" }
+    users: { base: "${base}", filter: "(objectClass=inetOrgPerson)" }
+    groups: { base: "${base}", filter: "(objectClass=groupOfNames)" }
+syncs:
+  staff:
+    from: [company]
+    to: analytics
+    users: { name: entry.uid, displayName: entry.cn, mail: entry.mail }
+    groups: { name: entry.cn, displayName: entry.cn }
+`,
+    );
+    const again = "they were read, and not planned again";
+    const applied = async (): Promise<string> => {
+      const { code, stdout } = await command("apply", "staff");
+      expect(code, stdout).toBe(0);
+      return stdout;
+    };
+    const change = (attribute: string, value: string): Promise<void> =>
+      server.modify(`dn: ${dn(2, "works")}\nchangetype: modify\nreplace: ${attribute}\n${attribute}: ${value}\n\n`);
+    expect(await applied()).toContain("applied and verified");
+    expect(await applied()).not.toContain(again);
+    expect(await applied()).toContain(again);
+    await change("telephoneNumber", "+44 20 7946 0000");
+    expect(await applied()).toContain(again);
+    await change("mail", "u2@example.org");
+    expect(await applied()).toContain("1 user updated");
+    await server.modify(`dn: cn=team,${base}\nchangetype: modify\nadd: member\nmember: ${dn(2, "works")}\n\n`);
+    expect(await applied()).toContain("1 user updated");
+    expect(await applied()).not.toContain(again);
+    expect(await applied()).toContain(again);
+  });
 });
