@@ -10,6 +10,15 @@ const unit = (ou: string): string => `dn: ou=${ou},${base}\nobjectClass: organiz
 const dn = (n: number, ou: string): string => `uid=u${n},ou=${ou},${base}`;
 const person = (n: number, ou: string): string =>
   `dn: ${dn(n, ou)}\nobjectClass: inetOrgPerson\nuid: u${n}\ncn: User ${n}\nsn: ${n}\nmail: u${n}@example.com\nou: ${ou}\n\n`;
+/** The configuration without its syncs, and a source of that server. */
+const upToSources = (yaml: string, url: string): string => `${yaml.slice(0, yaml.indexOf("sources:"))}sources:
+  company:
+    connector: ldap
+    url: "${url}"
+    bind: { dn: "${reader.dn}", password: "${reader.password}" }
+    users: { base: "${base}", filter: "(objectClass=inetOrgPerson)" }
+    groups: { base: "${base}", filter: "(objectClass=groupOfNames)" }
+`;
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
 describe.skipIf(reason !== undefined)("plans from OpenLDAP", () => {
@@ -26,14 +35,7 @@ describe.skipIf(reason !== undefined)("plans from OpenLDAP", () => {
     });
     await company.configure(
       (yaml) =>
-        `${yaml.slice(0, yaml.indexOf("sources:"))}sources:
-  company:
-    connector: ldap
-    url: "${server.url}"
-    bind: { dn: "${reader.dn}", password: "${reader.password}" }
-    users: { base: "${base}", filter: "(objectClass=inetOrgPerson)" }
-    groups: { base: "${base}", filter: "(objectClass=groupOfNames)" }
-    emptyContainers: allowed
+        `${upToSources(yaml, server.url)}    emptyContainers: allowed
 syncs:
   staff:
     from: [company]
@@ -98,14 +100,7 @@ syncs:
     });
     await company.configure(
       (yaml) =>
-        `${yaml.slice(0, yaml.indexOf("sources:"))}sources:
-  company:
-    connector: ldap
-    url: "${server.url}"
-    bind: { dn: "${reader.dn}", password: "${reader.password}" }
-    users: { base: "${base}", filter: "(objectClass=inetOrgPerson)" }
-    groups: { base: "${base}", filter: "(objectClass=groupOfNames)" }
-syncs:
+        `${upToSources(yaml, server.url)}syncs:
   staff:
     from: [company]
     to: analytics
