@@ -3,7 +3,7 @@ import type { Configuration, Setting, SourceConfiguration, SyncConfiguration } f
 import { buildLimits } from "#plan/limit-options.ts";
 import type { TableReader } from "#principals/lookup.ts";
 import type { File } from "./schema.ts";
-import { sharedOf, withAuthorities } from "./state.ts";
+import { buildState, withAuthorities } from "./state.ts";
 import type { RulesOfSync, Sync } from "./syncs.ts";
 
 /** Makes the configuration from a validated file: absolute paths, empty passwords absent. */
@@ -20,11 +20,9 @@ export function build(
   },
 ): Configuration {
   const { folder } = place;
-  const { data, memory } = service ?? daemon;
   const configuration = {
     ...place,
-    data: resolve(folder, data),
-    memory,
+    ...buildState({ service, daemon }, folder),
     control,
     targets: mapValues(targets, (target) => (target === "embedded" ? target : withCa(target, folder))),
     syncs: mapValues(syncs, buildSync),
@@ -32,7 +30,6 @@ export function build(
     notifications: mapValues(notifications, (channel) => withCa(channel, folder)),
     metrics,
     console,
-    shared: sharedOf(service, daemon, folder),
   };
   if (service === undefined) return configuration;
   const { data: _data, memory: _memory, administrator, engine, tls, tables, pinboards, ...rest } = service;

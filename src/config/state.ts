@@ -59,13 +59,9 @@ export async function loadState(file: string, options: TextOptions = {}): Promis
   const validated = await validate(stateFile, document.value, [], document);
   const problems = [...document.problems, ...validated.problems, ...checkState(document)];
   if (problems.length > 0 || validated.value === undefined) return refuse(file, problems, document.secrets);
-  const { service, daemon } = validated.value;
-  const { data, memory } = service ?? daemon;
   return {
     file: absolute,
-    data: resolve(folder, data),
-    memory,
-    shared: sharedOf(service, daemon, folder),
+    ...buildState(validated.value, folder),
     secrets: document.secrets,
     syncs: Object.fromEntries(keysOf(document, ["syncs"]).map((name) => [name, undefined])),
   };
@@ -112,14 +108,20 @@ export function withAuthorities<Server extends { readonly sslrootcert?: string }
   return server.sslrootcert === undefined ? server : { ...server, sslrootcert: resolve(folder, server.sslrootcert) };
 }
 
-/** Where the daemons share their state. `checkState` has made sure that there is a database. */
-export function sharedOf(
-  service: z.infer<typeof stateFile>["service"],
-  { state, lease }: z.infer<typeof daemon>,
+/** Makes of validated keys where the state is. `checkState` has made sure that there is a database where one is meant. */
+export function buildState(
+  { service, daemon }: Pick<z.infer<typeof stateFile>, "service" | "daemon">,
   folder: string,
-): Configuration["shared"] {
+): Pick<Configuration, "data" | "memory" | "shared"> {
+  const { data, memory } = service ?? daemon;
+  const { state, lease } = daemon;
   const server = state === "postgres" ? service?.engine : state;
-  return server === undefined || typeof server === "string"
-    ? undefined
-    : { postgres: withAuthorities(server, folder), lease };
+  return {
+    data: resolve(folder, data),
+    memory,
+    shared:
+      server === undefined || typeof server === "string"
+        ? undefined
+        : { postgres: withAuthorities(server, folder), lease },
+  };
 }
