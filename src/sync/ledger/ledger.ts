@@ -118,6 +118,10 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
     await options.saved();
     await attach(connection, file, options);
   };
+  const replaceKept = async (content: string | undefined): Promise<void> => {
+    await connection.run(`DELETE FROM owned.kept WHERE sync = ${sync}`);
+    if (content !== undefined) await connection.run(`INSERT INTO owned.kept VALUES (${sync}, ${literal(content)})`);
+  };
   return {
     history,
     settled,
@@ -158,17 +162,12 @@ export async function openLedger(connection: Connection, options: LedgerOptions)
         await addHistory(connection, options.sync, addition);
         await connection.run(`DELETE FROM owned.settled WHERE sync = ${sync}`);
         if (run !== undefined) await connection.run(`INSERT INTO owned.settled VALUES (${sync}, ${literal(run)})`);
-        await connection.run(`DELETE FROM owned.kept WHERE sync = ${sync}`);
-        if (keep !== undefined) await connection.run(`INSERT INTO owned.kept VALUES (${sync}, ${literal(keep)})`);
+        await replaceKept(keep);
       });
       await share();
     },
     keep: async (content) => {
-      await connection.transaction(async () => {
-        await connection.run(`
-          DELETE FROM owned.kept WHERE sync = ${sync};
-          INSERT INTO owned.kept VALUES (${sync}, ${literal(content)})`);
-      });
+      await connection.transaction(() => replaceKept(content));
       await share();
     },
     close: async () => {
