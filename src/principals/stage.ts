@@ -128,10 +128,9 @@ export async function stage(
  * It finds out what has changed by itself, not who makes values for which DuckDB's hash is the same.
  */
 export async function digestOfStaged(connection: Connection, staged: Staged): Promise<string> {
-  const sums = stagedNames.map((table) => {
-    const columns = stagedTables[table].split(",").map((column) => column.trim().split(" ", 1)[0]);
-    return `(SELECT [count(*)::VARCHAR, sum(hash(${columns.join(", ")}))::VARCHAR] FROM ${table}) AS ${table}`;
-  });
+  const sums = stagedNames.map(
+    (table) => `(SELECT [count(*)::VARCHAR, sum(hash(${table}))::VARCHAR] FROM ${table}) AS ${table}`,
+  );
   const [row] = await connection.rows<object>(`SELECT ${sums.join(", ")}`);
   return createHash("sha256")
     .update(JSON.stringify([row, staged]))
