@@ -22,7 +22,6 @@ import { agreeOnLastList, forgetLastList, storeLastList } from "#sync/planning/l
 import type { Listed } from "#sync/planning/desired.ts";
 import { compareOpinions, planFromSources } from "#sync/planning/planning.ts";
 import { findNews, Recognized } from "#sync/planning/repeat.ts";
-import type { Repeated } from "#sync/planning/repeat.ts";
 import type { Planned, Planner } from "#sync/planning/planning.ts";
 import { watch } from "./interruption.ts";
 import type { Interruption } from "./interruption.ts";
@@ -147,7 +146,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       options.apply && isOrdinary(options)
         ? await findNews(sync, ledger.kept, { now, signal: watching.signal() })
         : undefined;
-    const repeat = async ({ planned }: Repeated): Promise<RunResult> => {
+    const repeat = async (planned: Planned): Promise<RunResult> => {
       await options.report?.(reportOf(sync, planned));
       const { digest, counts } = planned.plan;
       return { outcome: "no change", digest, counts, limits: planned.checks, waiting: planned.waiting };
@@ -155,10 +154,9 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
     if (news?.none !== undefined) {
       progress?.("read");
       for (const each of news.none.warnings) warn(each);
-      return await repeat(news.none);
+      return await repeat(news.none.planned);
     }
     const baseline = sync.causes ? await loadBaseline(connection, options.folder, sync.name) : undefined;
-    let read: string | undefined;
     const planned = await planner(sync, workbench, {
       ...options,
       warn,
@@ -166,14 +164,14 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       now,
       history: ledger.history,
       signal: watching.signal(),
-      recognize: news && ((digest) => news.recognize((read = digest))),
+      recognize: news?.recognize,
     }).catch((error: unknown) => {
       if (error instanceof Recognized) return error;
       throw error;
     });
     if (planned instanceof Recognized) {
       await ledger.keep(planned.documentOf(warnings));
-      return await repeat(planned.found);
+      return await repeat(planned.planned);
     }
     const { plan, checks: limits, waiting } = planned;
     const changed = changes(plan.counts) > 0;
@@ -217,7 +215,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       }
       const gains = !changed && sync.causes && options.for === undefined && (await givesMore(connection, sync));
       const isKnown = !sync.causes || isDeepStrictEqual(baseline?.settings, sync.settings);
-      const keep = !changed && !gains && isKnown ? news?.documentOf(planned, warnings, read) : undefined;
+      const keep = !changed && !gains && isKnown ? news?.documentOf(planned, warnings) : undefined;
       await ledger.settle({ now, ...planned, run: options.id, keep });
       const isOlder = planned.quarantined === undefined;
       await storeState(sync, connection, { changed: changed || gains, known: baseline, isOlder, ...options, now });

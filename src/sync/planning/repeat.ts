@@ -27,39 +27,31 @@ interface Document {
   readonly warnings: readonly string[];
 }
 
-/** What a run says where nothing is new. */
-export interface Repeated {
-  readonly planned: Planned;
-  readonly warnings: readonly string[];
-}
-
 /** What is known before anything is read. */
 export interface News {
   /** What the run would plan: nothing is new in the sources and in the target since the last one. Absent: it has to look. */
-  readonly none?: Repeated | undefined;
+  readonly none?: { readonly planned: Planned; readonly warnings: readonly string[] } | undefined;
   /**
-   * Looks whether nothing is new after all, once everything was read.
-   * @param read a digest of that
+   * Looks whether nothing is new after all, once everything was read, and remembers the digest of that for `documentOf`.
    * @throws {Recognized} nothing is: the rest of the run would find what the last one has found
    */
-  recognize(read: string): Promise<void>;
+  readonly recognize: (read: string) => Promise<void>;
   /**
    * What to keep of a run that has looked and had nothing to change.
-   * @param read a digest of what was read; undefined: nothing was
    * @returns undefined where the next run may find something else although nothing is new
    */
-  documentOf(planned: Planned, warnings: readonly string[], read: string | undefined): string | undefined;
+  documentOf(planned: Planned, warnings: readonly string[]): string | undefined;
 }
 
 /** Ends the planning of a run that has read what the last one has read. */
 export class Recognized extends Error {
-  readonly found: Repeated;
+  readonly planned: Planned;
   /** What to keep for the next run, with the warnings of this one. */
   readonly documentOf: (warnings: readonly string[]) => string;
 
-  constructor(found: Repeated, documentOf: Recognized["documentOf"]) {
+  constructor(planned: Planned, documentOf: Recognized["documentOf"]) {
     super("what was read is what was read before");
-    this.found = found;
+    this.planned = planned;
     this.documentOf = documentOf;
   }
 }
@@ -70,24 +62,26 @@ export class Recognized extends Error {
  * target with the entity tag of its list. A source that cannot answer is read, and what rules make of it compared. Once a
  * day everything is planned, whatever they say.
  * @param known what the ledger keeps, see `News.documentOf`
+ * @returns undefined where a run may find something else although nothing is new, or nobody could tell
  */
 export async function findNews(
   sync: Sync,
   known: string | undefined,
   { now, signal }: { readonly now: number; readonly signal: AbortSignal },
-): Promise<News> {
+): Promise<News | undefined> {
   const { target } = sync;
   const depends =
     sync.digest === undefined ||
     target.isStill === undefined ||
     sync.rules.asksTime ||
     sync.expectations?.some(({ expression }) => expression.asksTime) === true;
-  if (depends) return { recognize: async () => {}, documentOf: () => undefined };
+  if (depends) return undefined;
   const trust = sync.sources.map(({ fullReadEvery, source }) => fullReadEvery ?? (source.versionIsDigest ? day : 0));
   const versions = trust.includes(0) ? undefined : await versionsOf(sync, { signal, warn: () => {} });
   const digest = digestOf(sync);
   const at = new Date(now).toISOString();
-  const documentOf: News["documentOf"] = (planned, warnings, read) => {
+  let readNow: string | undefined;
+  const documentOf: News["documentOf"] = (planned, warnings) => {
     const { plan, listed, ...rest } = planned;
     const tag = listed?.tag;
     if (tag === undefined || mayChangeByItself(planned)) return undefined;
@@ -95,7 +89,7 @@ export async function findNews(
     return JSON.stringify({
       digest,
       versions,
-      read,
+      read: readNow,
       tag,
       readAt: readBefore ?? at,
       plannedAt: readBefore ?? at,
@@ -103,26 +97,28 @@ export async function findNews(
       warnings,
     } satisfies Document);
   };
-  const document = known === undefined ? undefined : (JSON.parse(known) as Document);
   const isWithin = (moment: string, limit: number): boolean => {
     const age = now - Date.parse(moment);
     return age >= 0 && age < limit;
   };
-  if (document?.digest !== digest || !isWithin(document.plannedAt, day))
-    return { recognize: async () => {}, documentOf };
-  const isStill = async (): Promise<boolean> => (await target.isStill?.(document.tag, signal)) === true;
+  const last = known === undefined ? undefined : (JSON.parse(known) as Document);
+  const document = last?.digest === digest && isWithin(last.plannedAt, day) ? last : undefined;
+  const isStill = async ({ tag }: Document): Promise<boolean> => (await target.isStill?.(tag, signal)) === true;
   const isSame =
+    document !== undefined &&
     versions !== undefined &&
     isWithin(document.readAt, Math.min(...trust)) &&
     sync.sources.every(({ name }) => document.versions?.[name] === versions[name]) &&
-    (await isStill());
-  const { readAt, plannedAt } = document;
+    (await isStill(document));
   return {
-    none: isSame ? repeated(document, `since ${readAt}: they were not read again`, readAt) : undefined,
+    none: isSame
+      ? { planned: repeated(document, document.readAt, "they were not read again"), warnings: document.warnings }
+      : undefined,
     recognize: async (read) => {
-      if (document.read !== read || !(await isStill())) return;
-      const note = `since ${plannedAt}: they were read, and not planned again`;
-      throw new Recognized(repeated(document, note, plannedAt), (warnings) =>
+      readNow = read;
+      if (document?.read !== read || !(await isStill(document))) return;
+      const planned = repeated(document, document.plannedAt, "they were read, and not planned again");
+      throw new Recognized(planned, (warnings) =>
         JSON.stringify({ ...document, versions, readAt: at, warnings } satisfies Document),
       );
     },
@@ -142,16 +138,13 @@ function mayChangeByItself({ checks, waiting, departures, sources = [] }: Planne
 }
 
 /** @param unchangedSince ISO 8601 */
-function repeated({ planned, warnings }: Document, since: string, unchangedSince: string): Repeated {
+function repeated({ planned }: Document, unchangedSince: string, what: string): Planned {
   return {
-    planned: {
-      ...planned,
-      plan: { ...planned.plan, changes: noChanges },
-      // At the end: `subjects` count from the beginning.
-      notes: [...planned.notes, `nothing is new in the sources and the target ${since}`],
-      sources: planned.sources?.map((each) => ({ ...each, unchangedSince })),
-    },
-    warnings,
+    ...planned,
+    plan: { ...planned.plan, changes: noChanges },
+    // At the end: `subjects` count from the beginning.
+    notes: [...planned.notes, `nothing is new in the sources and the target since ${unchangedSince}: ${what}`],
+    sources: planned.sources?.map((each) => ({ ...each, unchangedSince })),
   };
 }
 
