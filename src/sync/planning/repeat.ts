@@ -92,7 +92,7 @@ export async function findNews(
       read: readNow,
       tag,
       readAt: readBefore ?? at,
-      plannedAt: readBefore ?? at,
+      plannedAt: at,
       planned: { ...rest, plan: { digest: plan.digest, counts: plan.counts } },
       warnings,
     } satisfies Document);

@@ -199,6 +199,15 @@ test("what is read is planned once a day all the same, however often it was the 
   expect(await nextRead()).toBe("plans nothing: no change");
 });
 
+test("a source that is trusted for longer than a day is planned once a day, without being read", async () => {
+  const sources = staff.syncOf().sources.map((each) => ({ ...each, fullReadEvery: 7 * 86_400_000 }));
+  rest = { ...fresh, sources };
+  expect(await next()).toBe("reads: no change");
+  runs.ahead(2 * 86_400_000);
+  expect((await runs.run()).stages.map(({ stage }) => stage)).toContain("plan");
+  expect(await nextRead()).toBe("reads nothing: no change");
+});
+
 test("a source that cannot say whether anything is new is read, and compared", async () => {
   const [{ name, source } = { name: "", source: undefined }] = staff.syncOf().sources;
   if (source === undefined) throw new Error("no source");
