@@ -1,4 +1,5 @@
 import type { Connection } from "#duckdb/database.ts";
+import { entryKeys } from "./tables.ts";
 
 /** How many of the other entries a reason names. */
 const named = 3;
@@ -48,7 +49,7 @@ export async function holdAmbiguous(connection: Connection, asksGroups: boolean)
     connection,
     `SELECT k.seq, e.origin, (k.source, k.kind, k.key) AS shared,
       'a reference to the ' || k.kind || ' ' || ${inMessage("k.key")} || ' may also mean' AS said
-    FROM staged_key k JOIN staged_entry e USING (seq)
+    FROM ${entryKeys} k JOIN staged_entry e USING (seq)
     SEMI JOIN (SELECT source, lost_kind, lost_key FROM link WHERE lost_state = 'several' ${asksGroups ? asked : ""}) l
       ON l.source = k.source AND l.lost_kind = k.kind AND l.lost_key = k.key`,
   );

@@ -1,5 +1,6 @@
 import type { Kind } from "./principal.ts";
 import { inMessage } from "./quarantine.ts";
+import { entryKeys } from "./tables.ts";
 import type { Connection } from "#duckdb/database.ts";
 
 /** SQL of `reference`, for a WITH: what members, groups and records of their own say about memberships, a row each. */
@@ -22,7 +23,7 @@ export const statedReferences = `
 export async function createLinks(connection: Connection, keepLinks: boolean): Promise<void> {
   await connection.run(`
     CREATE OR REPLACE TEMP TABLE key_owner AS
-    SELECT source, key, ${owner("user")}, ${owner("group")} FROM staged_key GROUP BY source, key;
+    SELECT source, key, ${owner("user")}, ${owner("group")} FROM ${entryKeys} GROUP BY source, key;
     CREATE OR REPLACE TEMP TABLE link AS
     WITH ${statedReferences},
     meant AS (

@@ -218,15 +218,17 @@ function createStager(
       return false;
     }
     const id = nfc(entry.id);
+    const idIsKey = keyIsId(entry);
     const origin = nfc(entry.origin);
     if (verdict.verdict === "quarantined") {
       const { name = null, reason } = verdict;
-      rows.append("staged_entry", seq, source, entry.kind, id, origin, name, null, null, null, 0, reason);
+      rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, name, null, null, null, 0, reason);
       return true;
     }
     const { name, displayName, description = null, mail = null, kept = [] } = verdict;
     const bits = kept.reduce((sum, attribute) => sum + keptBits[attribute], 0);
-    rows.append("staged_entry", seq, source, entry.kind, id, origin, name, displayName, description, mail, bits, null);
+    const values = [name, displayName, description, mail, bits, null] as const;
+    rows.append("staged_entry", seq, source, entry.kind, id, idIsKey, origin, ...values);
     for (const group of verdict.groups) rows.append("staged_group_name", seq, group);
     return true;
   };
@@ -254,7 +256,7 @@ function createStager(
     const verdict = joinKey === undefined ? rules.judge(entry) : undefined;
     const isExcluded = verdict?.verdict === "excluded";
     if (asksGroups && entry.kind === "group") rows.append("staged_group", seq, rules.sourceName(entry) ?? null);
-    if (takesReferences) {
+    if (takesReferences && (joinKey !== undefined || keyIsId(entry) === 0)) {
       const keys = entry.keys.map(normalKey);
       for (const key of keys.length > 1 ? new Set(keys) : keys) {
         rows.append("staged_key", source, entry.kind, key, isExcluded ? null : seq);
@@ -262,7 +264,7 @@ function createStager(
     }
     if (joinKey !== undefined) addRaw(entry, joinKey);
     if (verdict !== undefined) addVerdict(seq, source, entry, verdict);
-    if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id));
+    if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id), keyIsId(entry));
     if (keepAttributes)
       rows.append("staged_attributes", seq, nfc(rules.attributesRead(entry, isExcluded ? "scope" : "all")));
     if (takesReferences && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
@@ -308,7 +310,8 @@ function createStager(
       for (const { name, displayName, description = null, groups } of rules.staticGroups) {
         seq += 1;
         const origin = `the configuration, staticGroups ${quote(name)}`;
-        rows.append("staged_entry", seq, source, "group", name, origin, name, displayName, description, null, 0, null);
+        const values = [name, displayName, description, null, 0, null] as const;
+        rows.append("staged_entry", seq, source, "group", name, 0, origin, ...values);
         for (const group of groups) rows.append("staged_group_name", seq, group);
       }
     },
@@ -326,6 +329,11 @@ const pairsOfLines = `
     FROM (
       SELECT unnest(lines) AS line, generate_subscripts(lines, 1) AS place
       FROM (SELECT string_split(text, chr(10)) AS lines FROM (VALUES ($1)) t(text))))`;
+
+/** 1 where an entry has one key, its id; otherwise 0. */
+function keyIsId({ id, keys }: Entry): 0 | 1 {
+  return keys.length === 1 && keys[0] === id ? 1 : 0;
+}
 
 /** A lone surrogate is not valid JSON. */
 function normalKey(key: string): string {

@@ -30,15 +30,18 @@ const person = `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, or
 
 /**
  * The temporary tables that records are staged in, while `assemble` runs. `seq` numbers entries, `source` is a place in
- * the list of sources. Excluded entries have no row in `staged_entry`, but their keys do, without `seq`: so a reference to
+ * the list of sources. Excluded entries have no row in `staged_entry`, but their keys are known, without `seq`: so a reference to
  * them is told from one to nobody. What an entry refers to is one JSON value, since a row per reference takes several times
  * as long.
  */
 export const stagedTables = {
   /** The sources. Made by `stage`, read by `assemble`. */
   staged_source: "source INTEGER, name VARCHAR",
-  /** The entries that are in scope; those with a `reason` are quarantined. Made by `stage`, read by everything after it. */
-  staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR, name VARCHAR,
+  /**
+   * The entries that are in scope; those with a `reason` are quarantined. `id_is_key`: 1 where the id is the one key of the
+   * record. Made by `stage`, read by everything after it.
+   */
+  staged_entry: `seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, id_is_key INTEGER, origin VARCHAR, name VARCHAR,
     display_name VARCHAR, description VARCHAR, mail VARCHAR, kept INTEGER, reason VARCHAR`,
   /** Entries that cannot be judged before everything is read: they may be joined, or rules ask for their groups. Made by `stage`, read by `judgeRaw`. */
   staged_raw: person,
@@ -47,14 +50,14 @@ export const stagedTables = {
   /** The further records that an entry was made of. Made by `judgeRaw`, read by `assemble`. */
   joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
   /** Entries that the rules leave out, unless they may be joined. Made by `stage`, read by `assemble`. */
-  staged_excluded: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR",
+  staged_excluded: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, id_is_key INTEGER",
   /** What the rules read of each entry, as JSON. Made by `stage` where causes are wanted, read by `assemble`. */
   staged_attributes: "seq INTEGER, attributes VARCHAR",
   /** The source's groups and their names there, NULL where that is not known. Made by `stage`, read by `findGroups`. */
   staged_group: "seq INTEGER, name VARCHAR",
   /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
   staged_group_name: "member INTEGER, name VARCHAR",
-  /** The keys that others refer to an entry by. Made by `stage`, read by `createLinks`. */
+  /** The keys that others refer to an entry by, without those of `id_is_key`: see `entryKeys`. Made by `stage`. */
   staged_key: "source INTEGER, kind VARCHAR, key VARCHAR, seq INTEGER",
   /** The groups that an entry says it is in. Made by `stage`, read by `createLinks`. */
   staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
@@ -70,6 +73,14 @@ export const stagedTables = {
   staged_file: "file INTEGER, name VARCHAR",
 } as const;
 export type StagedTable = keyof typeof stagedTables;
+
+/** A query of `(source, kind, key, seq)`: the keys that others refer to entries by; of excluded ones without `seq`. */
+export const entryKeys = `(
+    SELECT source, kind, key, seq FROM staged_key
+    UNION ALL
+    SELECT source, kind, source_id, seq FROM staged_entry ANTI JOIN staged_raw USING (seq) WHERE id_is_key = 1
+    UNION ALL
+    SELECT source, kind, source_id, NULL FROM staged_excluded WHERE id_is_key = 1)`;
 
 /** The temporary tables that are made of the staged ones, while `assemble` runs. */
 export const assemblyTables = {

@@ -20,7 +20,7 @@ const kind = fc.constantFrom("user" as const, "group" as const);
 const reference = fc.record({ key, kind }, { requiredKeys: ["key"] });
 const few = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(arbitrary, { maxLength: 3 });
 
-const entry: fc.Arbitrary<Entry> = fc.record({
+const anyEntry: fc.Arbitrary<Entry> = fc.record({
   kind,
   id: oneOf(300),
   origin: fc.constantFrom("a.csv:1", "b.csv:2"),
@@ -37,6 +37,9 @@ const entry: fc.Arbitrary<Entry> = fc.record({
   memberOf: few(key),
   members: few(reference),
 });
+/** As from a connector whose records are known by their ids alone. */
+const plainEntry = fc.tuple(anyEntry, oneOf(60)).map(([entry, id]): Entry => ({ ...entry, id, keys: [id] }));
+const entry = fc.oneof(anyEntry, plainEntry);
 const membership: fc.Arbitrary<Membership> = fc.record({
   kind: fc.constant("membership" as const),
   group: key,

@@ -542,6 +542,31 @@ describe("quarantine", () => {
     });
   });
 
+  test("takes those of whom one has the id of the other as a key", async () => {
+    const result = await assembleAll(connection(), {
+      s: [
+        user("u1", { keys: ["u1"] }),
+        user("u2", { keys: ["u1", "two@example.com"] }),
+        user("u3", { keys: ["u4"] }),
+        user("u4", { keys: ["u4"] }),
+        user("u5", { keys: ["five@example.com"] }),
+        group("g", { members: [{ key: "u1" }, { key: "two@example.com" }, { key: "u4" }, { key: "u5" }] }),
+      ],
+    });
+    expect(groupsOf(result)).toEqual({ "group g": [], "user u5": [] });
+    expect(result.quarantined.map(({ name, reason }) => [name, reason])).toEqual([
+      ["u1", 'a reference to the user "u1" may also mean user:u2'],
+      ["u2", 'a reference to the user "u1" may also mean user:u1'],
+      ["u3", 'a reference to the user "u4" may also mean user:u4'],
+      ["u4", 'a reference to the user "u4" may also mean user:u3'],
+    ]);
+    expect(result.assembly.unresolved.reasons.map(({ reason }) => reason)).toEqual([
+      'the user "u1" may be one of several',
+      'the user "u4" may be one of several',
+      'the user or group "u5" does not exist',
+    ]);
+  });
+
   test("memberships in a quarantined group are left out, by reference and by rule, and are not unresolved", async () => {
     const result = await assembleAll(connection(), {
       s: [
