@@ -218,7 +218,7 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     CREATE OR REPLACE TEMP TABLE concerned AS
     WITH involved AS (SELECT DISTINCT kind, name FROM item)
     SELECT o.kind, o.name, o.source, o.source_id, r.scope AS is_scope, r.name AS is_name, r.attributes AS is_said,
-      b.scope AS was_scope, b.name AS was_name, b.attributes AS was_said
+      b.scope AS was_scope, b.name AS was_name, ${ifValid("b.attributes")} AS was_said
     FROM (
       SELECT kind, name, source, source_id FROM assembled_origin SEMI JOIN involved USING (kind, name)
       UNION
@@ -346,6 +346,11 @@ async function explainItems(connection: Connection, options: CauseOptions): Prom
     FROM alone a LEFT JOIN alone g ON g.kind = 'group' AND g.aspect = 'existence' AND g.name = ${onlyIf("a.cause = 'of group'", "a.grp")}`);
 }
 
+/** SQL: JSON that the last run stored; NULL where it is not valid, as it was of a lone surrogate in releases before 0.2. */
+function ifValid(json: string): string {
+  return String.raw`CASE WHEN contains(${json}, '\ud') THEN CASE WHEN json_valid(${json}) THEN ${json} END ELSE ${json} END`;
+}
+
 /**
  * Completes `explained` for records that came or left together: the attribute and value that they have in common with
  * hardly any other record, or the DN above them. Makes `shared (cause, source, attribute, value, of)`.
@@ -358,7 +363,8 @@ async function findTogether(connection: Connection): Promise<void> {
     unnest(list_transform(generate_series(1, len(${containers})), lambda i: array_to_string(list_slice(${containers}, i, len(${containers})), ',')))`;
   await connection.run(`
     CREATE OR REPLACE TEMP VIEW population AS
-    SELECT 'new' AS cause, * FROM record WHERE scope = 'in' UNION ALL SELECT 'gone', * FROM baseline_record WHERE scope = 'in';
+    SELECT 'new' AS cause, * FROM record WHERE scope = 'in'
+    UNION ALL SELECT 'gone', * REPLACE (${ifValid("attributes")} AS attributes) FROM baseline_record WHERE scope = 'in';
     CREATE OR REPLACE TEMP TABLE arrival AS
     SELECT p.* FROM population p
     SEMI JOIN (FROM explained WHERE cause IN ('new', 'gone') AND aspect = 'existence') e USING (cause, kind, name);

@@ -268,14 +268,14 @@ export function compileRules(
     }),
     attributesRead: ({ kind, attributes }, by) => {
       const wanted = members[by][kind === "user" ? "users" : "groups"];
-      if (wanted === undefined) return JSON.stringify(attributes);
+      if (wanted === undefined) return withoutSurrogates(JSON.stringify(attributes));
       // As JSON.stringify gives it of an object, which takes several times as long to make.
       let text = "";
       for (const { name, key } of wanted) {
         const value = attributeOf(attributes, name);
         if (value !== undefined) text += `${text === "" ? "" : ","}${key}:${JSON.stringify(value)}`;
       }
-      return `{${text}}`;
+      return withoutSurrogates(`{${text}}`);
     },
     attributes: () => {
       const { users, groups } = read;
@@ -457,6 +457,12 @@ function joinKeyOf(
   } catch (error) {
     return { reason: `join.${kind}: ${messageOf(error)}` };
   }
+}
+
+/** A lone surrogate, which `JSON.stringify` escapes, is not valid JSON: in its place is U+FFFD. */
+function withoutSurrogates(json: string): string {
+  if (!json.includes(String.raw`\ud`)) return json;
+  return json.replaceAll(/\\(?:\\|ud[89a-f][\da-f]{2})/g, (escape) => (escape === "\\\\" ? escape : "\uFFFD"));
 }
 
 function requiredOf(rules: readonly Expression[]): readonly string[] {

@@ -215,6 +215,25 @@ test("whoever is leaving later left the group that they left, whatever is applie
   expect(await at(10)).toEqual(['1 left the scope: no longer in the group "Finance" (corp)']);
 });
 
+test("a value may be any text that a source can have, also one that is not valid Unicode", async () => {
+  rules = {
+    users: {
+      name: "entry.login",
+      displayName: "entry.login",
+      description: 'size(entry.department) > 8 ? "long" : "short"',
+    },
+  };
+  const backslashes = String.raw`\\ud800 and \ud800`;
+  change("p1", { department: "Sales" });
+  await apply();
+  change("p1", { department: `a \uD800 lone surrogate, ${backslashes}` });
+  expect(await apply()).toEqual([
+    `1 department changed from "Sales" to ${JSON.stringify(`a \uFFFD lone surrogate, ${backslashes}`)} (corp)`,
+  ]);
+  change("p1", { department: "Sales" });
+  expect(await apply()).toEqual([expect.stringContaining('to "Sales"')]);
+});
+
 test("a changed rule is the configuration, not the people", async () => {
   await apply();
   rules = { ...rules, users: { ...rules.users, mail: 'replace(entry.mail, "example.com", "example.org")' } };
@@ -354,16 +373,29 @@ describe("drift", () => {
   });
 });
 
+/** Replaces what is stored of the records by these columns of it. */
+async function restore(columns: string): Promise<void> {
+  const baselines = join(staff.folder(), "daemon", "baselines");
+  const name = (await readdir(baselines, { recursive: true })).find((each) => each.endsWith("record.parquet")) ?? "";
+  const [file, other] = [join(baselines, name), join(staff.folder(), "other")];
+  const { connection, close } = await openMemory();
+  await connection.run(`COPY (SELECT ${columns} FROM read_parquet('${file}')) TO '${other}' (FORMAT parquet)`);
+  close();
+  await rename(other, file);
+}
+
+test("what another release stored, and is not valid JSON, explains nothing", async () => {
+  await apply();
+  const invalid = String.raw`{"login":"\ud800","dn":"uid=p1"}`;
+  await restore(`* REPLACE ('${invalid}' AS attributes)`);
+  change("p1", { mail: "new@example.com" });
+  for (let n = 13; n <= 20; n++) people.delete(`p${n}`);
+  expect(await apply()).toEqual([expect.stringMatching(/^8 gone from corp: all 8 below/), "1 other"]);
+});
+
 test("what another release stored, with other columns, counts as nothing stored", async () => {
   await apply();
-  const baselines = join(staff.folder(), "daemon", "baselines");
-  const file = (await readdir(baselines, { recursive: true })).find((name) => name.endsWith("record.parquet"));
-  const { connection, close } = await openMemory();
-  await connection.run(`
-    COPY (SELECT * EXCLUDE (container) FROM read_parquet('${join(baselines, file ?? "")}')) TO '${join(staff.folder(), "other")}'
-    (FORMAT parquet)`);
-  close();
-  await rename(join(staff.folder(), "other"), join(baselines, file ?? ""));
+  await restore("* EXCLUDE (container)");
   people.delete("p20");
   expect(await apply()).toEqual([expect.stringMatching(/first run of this sync/)]);
   people.delete("p19");
