@@ -153,7 +153,9 @@ async function* recordsOf(
     }
     const rows = group.rows();
     const records: SourceRecord[] = [];
-    for (const [index, row] of rows.entries()) {
+    let next = 0;
+    for (const row of rows) {
+      next += 1;
       if (layout === undefined) {
         if (dialect.skipUntilHeader && skipped < longestPreamble && !isHeader(row, part)) {
           skipped++;
@@ -167,7 +169,7 @@ async function* recordsOf(
           const lines = dialect.trailer === undefined ? part.lines?.(where) : undefined;
           layout = { header, record: part.records(header, file.name), lines };
         } catch (error) {
-          throw withPreamble(error, rows.slice(index + 1), part);
+          throw withPreamble(error, rows.slice(next), part);
         }
         continue;
       }

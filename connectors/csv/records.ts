@@ -20,12 +20,12 @@ export function entryOf(
   named?: Named,
 ) {
   const idIndex = header.indexOf(options.id);
-  const keyIndexes = (options.keys ?? [options.id]).map((name) => header.indexOf(name));
+  const keyIndexes = options.keys?.map((name) => header.indexOf(name));
   const columns = columnsOf(options, header, file);
   const attributes = attributesOf(named?.columns(columns, header, file) ?? columns);
   const memberOf = referencesIn(options.memberOf, header);
   const memberOptions = "members" in options ? options.members : undefined;
-  const members = referencesIn(memberOptions, header);
+  const members = memberOptions && referencesIn(memberOptions, header);
   const memberKind = memberOptions?.kind;
 
   const make = (row: Row): Entry => {
@@ -38,9 +38,9 @@ export function entryOf(
       id,
       origin,
       attributes: attributes(row),
-      keys: keyIndexes.map((index) => key(row, index)).filter((value) => value !== ""),
+      keys: keyIndexes?.map((index) => key(row, index)).filter((value) => value !== "") ?? [id],
       memberOf: memberOf(row),
-      members: members(row).map((value) => reference(value, memberKind)),
+      members: members === undefined ? none : members(row).map((value) => reference(value, memberKind)),
     };
   };
   return (row: Row): Entry => {
@@ -172,10 +172,12 @@ export function namedColumns(options: UsersOptions | GroupsOptions | Memberships
   return [id, ...keys, ...Object.values(columns), ...references];
 }
 
+const none: readonly never[] = [];
+
 function referencesIn(options: { column: string; separator: string } | undefined, header: Header) {
-  if (options === undefined) return (): string[] => [];
+  if (options === undefined) return () => none;
   const index = header.indexOf(options.column);
-  return (row: Row): string[] =>
+  return (row: Row): readonly string[] =>
     (row.fields[index] ?? "")
       .split(options.separator)
       .map(comparable)

@@ -36,7 +36,7 @@ export async function openRows<Table extends string>(
   const open = {} as Record<Table, Pending>;
   for (const table of names) {
     const types = tables[table].split(",").map((column) => column.trim().split(/\s+/)[1] ?? "");
-    open[table] = { types, columns: types.map(() => []), statements: new Map() };
+    open[table] = { types, columns: types.map(() => []), count: 0, statements: new Map() };
   }
   const statementFor = async (table: Table, lists: readonly boolean[]): Promise<DuckDBPreparedStatement> => {
     const { types, statements } = open[table];
@@ -71,15 +71,18 @@ export async function openRows<Table extends string>(
   }
 
   function insert(table: Table): void {
-    const { columns } = open[table];
+    const pending = open[table];
+    const { columns, count } = pending;
+    const isFull = count === rowsPerInsert;
+    const filled = isFull ? columns : columns.map((column) => column.slice(0, count));
     // A value that all rows share, as the kind of an entry often is, is sent once. One list at least says how many there are.
-    const lists = columns.map((column) => column.some((value) => value !== column[0]));
+    const lists = filled.map((column) => column.some((value) => value !== column[0]));
     if (!lists.includes(true)) lists[0] = true;
-    const texts = columns.map((column, index) => {
+    const texts = filled.map((column, index) => {
       const [value = null] = column;
       return lists[index] ? JSON.stringify(column) : value === null ? null : String(value);
     });
-    for (const column of columns) column.length = 0;
+    pending.count = 0;
     inTurn(async () => {
       const statement = await statementFor(table, lists);
       for (const [index, text] of texts.entries())
@@ -91,13 +94,15 @@ export async function openRows<Table extends string>(
 
   return {
     append: (table, ...values) => {
-      const { columns } = open[table];
+      const pending = open[table];
+      const { columns, count } = pending;
       for (let index = 0; index < values.length; index++) {
         const value = values[index] as Value;
         // A lone surrogate is not valid JSON.
-        columns[index]?.push(typeof value === "string" ? value.toWellFormed() : value);
+        (columns[index] as Value[])[count] = typeof value === "string" ? value.toWellFormed() : value;
       }
-      if ((columns[0]?.length ?? 0) >= rowsPerInsert) insert(table);
+      pending.count = count + 1;
+      if (pending.count === rowsPerInsert) insert(table);
     },
     execute: (sql, ...values) => {
       inTurn(async () => {
@@ -115,7 +120,7 @@ export async function openRows<Table extends string>(
       if (waiting > mostWaiting) await inserting;
     },
     flush: async () => {
-      for (const table of names) if ((open[table].columns[0]?.length ?? 0) > 0) insert(table);
+      for (const table of names) if (open[table].count > 0) insert(table);
       await inserting;
     },
     close: async () => {
@@ -130,6 +135,7 @@ interface Pending {
   readonly types: readonly string[];
   /** By which columns are lists, and which one value for all rows. */
   readonly statements: Map<string, DuckDBPreparedStatement>;
-  /** The values of the rows that were not inserted yet, column by column. */
+  /** Values, column by column: first those of the `count` rows that were not inserted yet, then old ones to be overwritten. */
   readonly columns: readonly Value[][];
+  count: number;
 }

@@ -200,7 +200,7 @@ async function resolve(
     await addMissedMembers(connection);
     await collectSaid(connection, keepAttributes ? groupQuestions : undefined, slice);
   }
-  await createRecords(connection, judgesLate, groupQuestions !== undefined);
+  await createRecords(connection, rules);
   const [counts] = await connection.rows<Record<"users" | "groups", bigint>>(`
     SELECT count(*) FILTER (kind = 'user') AS users, count(*) FILTER (kind = 'group') AS groups FROM assembled`);
   return {
@@ -216,7 +216,11 @@ async function resolve(
 const containerPattern = String.raw`^\w[\w.-]*=(?:[^,\\]|\\.)*,(\w[\w.-]*=.*)$`;
 
 /** Makes `record`. */
-async function createRecords(connection: Connection, judgesLate: boolean, asksGroups: boolean): Promise<void> {
+async function createRecords(
+  connection: Connection,
+  { judgesLate, groupQuestions, kept }: CompiledRules,
+): Promise<void> {
+  const asksGroups = groupQuestions !== undefined;
   const attributes = asksGroups
     ? `CASE WHEN v.is_out THEN coalesce(g.said, '{}') WHEN g.said IS NULL THEN a.attributes
         ELSE json_merge_patch(a.attributes, g.said)::VARCHAR END AS attributes`
@@ -236,7 +240,7 @@ async function createRecords(connection: Connection, judgesLate: boolean, asksGr
       CASE WHEN a.seq IS NOT NULL${asksGroups ? " AND v.is_out IS NOT TRUE" : ""} THEN nullif(regexp_extract(s.origin, '${containerPattern}', 1), '') END AS container,
       ${attributes}
     FROM seen s JOIN staged_source o ON o.source = s.source
-    LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN staged_attributes a ON a.seq = s.seq
+    LEFT JOIN staged_entry e ON e.seq = s.person LEFT JOIN (SELECT seq, ${kept.json} AS attributes FROM staged_attributes) a ON a.seq = s.seq
     ${asksGroups ? "LEFT JOIN said_group g ON g.seq = s.seq LEFT JOIN identity i ON i.seq = s.seq LEFT JOIN scope_verdict v ON v.person = i.person" : ""};
     CREATE OR REPLACE TABLE rule_membership AS
     SELECT e.kind, e.name, n.name AS grp FROM staged_group_name n JOIN staged_entry e ON e.seq = n.member

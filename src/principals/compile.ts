@@ -6,6 +6,8 @@ import type { Kind } from "./principal.ts";
 import type { AttributeValue, Entry, SourceGroups } from "./entry.ts";
 import { attributeOf, compileExpression, compileNaming } from "./expression.ts";
 import type { Expression, Fault, GroupFunction, Subject } from "./expression.ts";
+import { keptAttributes } from "./kept-attributes.ts";
+import type { KeptAttributes } from "./kept-attributes.ts";
 import type { LookupTables } from "./lookup.ts";
 import type { Naming } from "./names.ts";
 import { groupAttributes, scopeListsOf } from "./scope.ts";
@@ -62,8 +64,8 @@ export interface CompiledRules {
    * What the functions for groups and these lists give is named as in `record`.
    */
   reads(): Readonly<Record<"users" | "groups", ReadonlyMap<string, readonly string[] | undefined>>>;
-  /** The attributes of an entry that the rules read, as JSON; `scope`: that decide whether it is in scope. */
-  attributesRead(entry: Entry, by: "all" | "scope"): string;
+  /** What is kept of each entry, so that causes can be found. */
+  readonly kept: KeptAttributes;
   /** The attributes that the rules read, by kind; undefined when a rule may read any. */
   attributes(): { readonly users: readonly string[]; readonly groups: readonly string[] } | undefined;
   /** Of the attributes that the rules name, those that a rule reads without `has` or `coalesce`, by kind. */
@@ -219,10 +221,6 @@ export function compileRules(
   const read = { users: attributesOf(readers.users), groups: attributesOf(readers.groups) };
   const forScope = (of: "users" | "groups"): string[] | undefined =>
     attributesOf(expressions[of].filter(decidesScope).map(([, rule]) => rule));
-  const members = {
-    all: { users: membersOf(read.users), groups: membersOf(read.groups) },
-    scope: { users: membersOf(forScope("users")), groups: membersOf(forScope("groups")) },
-  };
   return {
     makesGroups: groups !== undefined,
     staticGroups: (rules.staticGroups ?? []).map(normalGroup),
@@ -266,17 +264,7 @@ export function compileRules(
         lists.filter(({ kind }) => kind === "group"),
       ),
     }),
-    attributesRead: ({ kind, attributes }, by) => {
-      const wanted = members[by][kind === "user" ? "users" : "groups"];
-      if (wanted === undefined) return withoutSurrogates(JSON.stringify(attributes));
-      // As JSON.stringify gives it of an object, which takes several times as long to make.
-      let text = "";
-      for (const { name, key } of wanted) {
-        const value = attributeOf(attributes, name);
-        if (value !== undefined) text += `${text === "" ? "" : ","}${key}:${JSON.stringify(value)}`;
-      }
-      return withoutSurrogates(`{${text}}`);
-    },
+    kept: keptAttributes(read, { users: forScope("users"), groups: forScope("groups") }),
     attributes: () => {
       const { users, groups } = read;
       if (users === undefined || groups === undefined) return undefined;
@@ -459,19 +447,8 @@ function joinKeyOf(
   }
 }
 
-/** A lone surrogate, which `JSON.stringify` escapes, is not valid JSON: in its place is U+FFFD. */
-function withoutSurrogates(json: string): string {
-  if (!json.includes(String.raw`\ud`)) return json;
-  return json.replaceAll(/\\(?:\\|ud[89a-f][\da-f]{2})/g, (escape) => (escape === "\\\\" ? escape : "\uFFFD"));
-}
-
 function requiredOf(rules: readonly Expression[]): readonly string[] {
   return [...new Set(rules.flatMap(({ required }) => required))];
-}
-
-/** Names of attributes, each with its text as a key of a JSON object. */
-function membersOf(names: readonly string[] | undefined) {
-  return names?.map((name) => ({ name, key: JSON.stringify(name) }));
 }
 
 /** The attributes that any of the rules reads; undefined when one may read any. */
@@ -544,47 +521,33 @@ function decidesScope([rule]: readonly [string, Expression]): boolean {
   return rule === "include" || rule === "exclude";
 }
 
+/** An entry that is being judged. One object: closures for each entry are a tenth of what a read allocates. */
+interface Judging {
+  readonly entry: Entry;
+  readonly key: "users" | "groups";
+  readonly rules: KindJudge;
+  readonly known: SourceGroups | undefined;
+  /** Why rules failed. */
+  readonly reasons: string[];
+  kept?: KeepableAttribute[];
+}
+
 /** What becomes of one entry by the rules for its kind. Never throws: what fails is a reason for quarantine. */
 function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: SourceGroups): Verdict {
-  const reasons: string[] = [];
-  const evaluate = <Result>(rule: RuleName, read: (value: unknown) => Result): Result | undefined => {
-    const expression = rules.expressions[rule];
-    if (expression === undefined) return undefined;
-    try {
-      const value = expression.evaluate(entry.attributes, known);
-      try {
-        return read(value);
-      } catch (error) {
-        throw new Error(`${messageOf(error)}${value === null ? expression.unset(entry.attributes) : ""}`, {
-          cause: error,
-        });
-      }
-    } catch (error) {
-      reasons.push(`${key}.${rule}: ${messageOf(error)}`);
-      return undefined;
-    }
-  };
-  if (evaluate("include", asBoolean) === false) return { verdict: "excluded" };
-  if (evaluate("exclude", asBoolean) === true) return { verdict: "excluded" };
-  const given = evaluate("name", asName);
+  const judging: Judging = { entry, key, rules, known, reasons: [] };
+  if (evaluate(judging, "include", asBoolean) === false) return { verdict: "excluded" };
+  if (evaluate(judging, "exclude", asBoolean) === true) return { verdict: "excluded" };
+  const given = evaluate(judging, "name", asName);
   const name = given === undefined || key === "users" ? given : rules.groupName(given);
-  const kept: KeepableAttribute[] = [];
-  /** The value, or what its absence means. `unset`: the value where the target has none to keep. */
-  const attribute = (rule: KeepableAttribute, value: string | null | undefined, unset?: string): string | undefined => {
-    if (value !== null && value !== undefined) return value;
-    const absence = rules.absence[rule];
-    if (absence === "keep") kept.push(rule);
-    return typeof absence === "object" ? absence.default : unset;
-  };
   const displayName =
     rules.absence.displayName === undefined
-      ? evaluate("displayName", asName)
-      : attribute("displayName", evaluate("displayName", asOptionalName), name);
-  const description = attribute("description", evaluate("description", asOptionalText));
-  const mail = attribute("mail", evaluate("mail", asOptionalText));
-  const groups = evaluate("groups", asGroups) ?? [];
-  if (reasons.length > 0 || name === undefined || displayName === undefined) {
-    return { verdict: "quarantined", name, reason: reasons.join("; ") };
+      ? evaluate(judging, "displayName", asName)
+      : orAbsence(judging, "displayName", evaluate(judging, "displayName", asOptionalName), name);
+  const description = orAbsence(judging, "description", evaluate(judging, "description", asOptionalText));
+  const mail = orAbsence(judging, "mail", evaluate(judging, "mail", asOptionalText));
+  const groups = evaluate(judging, "groups", asGroups) ?? [];
+  if (judging.reasons.length > 0 || name === undefined || displayName === undefined) {
+    return { verdict: "quarantined", name, reason: judging.reasons.join("; ") };
   }
   return {
     verdict: "included",
@@ -593,8 +556,45 @@ function judge(entry: Entry, key: "users" | "groups", rules: KindJudge, known?: 
     description: description || undefined,
     mail: mail || undefined,
     groups: groups.map(rules.groupName),
-    kept: kept.length === 0 ? undefined : kept,
+    kept: judging.kept,
   };
+}
+
+/** What a rule gives; undefined where there is none, or it fails: then the reason is noted. */
+function evaluate<Result>(
+  { entry: { attributes }, key, rules, known, reasons }: Judging,
+  rule: RuleName,
+  read: (value: unknown) => Result,
+): Result | undefined {
+  const expression = rules.expressions[rule];
+  if (expression === undefined) return undefined;
+  try {
+    const value = expression.evaluate(attributes, known);
+    try {
+      return read(value);
+    } catch (error) {
+      throw new Error(`${messageOf(error)}${value === null ? expression.unset(attributes) : ""}`, { cause: error });
+    }
+  } catch (error) {
+    reasons.push(`${key}.${rule}: ${messageOf(error)}`);
+    return undefined;
+  }
+}
+
+/**
+ * The value, or what its absence means.
+ * @param unset the value where the target has none to keep
+ */
+function orAbsence(
+  judging: Judging,
+  rule: KeepableAttribute,
+  value: string | null | undefined,
+  unset?: string,
+): string | undefined {
+  if (value !== null && value !== undefined) return value;
+  const absence = judging.rules.absence[rule];
+  if (absence === "keep") (judging.kept ??= []).push(rule);
+  return typeof absence === "object" ? absence.default : unset;
 }
 
 function asBoolean(value: unknown): boolean {

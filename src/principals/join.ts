@@ -1,5 +1,6 @@
 import type { CompiledRules, Verdict } from "./compile.ts";
 import type { Entry, SourceGroups } from "./entry.ts";
+import { referenceTables } from "./references.ts";
 import { asksNames, findGroups, groupsOfEntries, refuseUnmatched } from "./scope.ts";
 import type { RollcallError } from "#errors.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -97,8 +98,7 @@ export async function judgeRaw(
   await rows.flush();
   await connectToPersons(connection);
   // Where there are to be no groups, nobody is in one.
-  if (!rules.makesGroups)
-    await connection.run("DELETE FROM staged_member_of; DELETE FROM staged_members; DELETE FROM staged_pair");
+  if (!rules.makesGroups) await connection.run(referenceTables.map((table) => `DELETE FROM ${table}`).join("; "));
   return leftOut;
 }
 

@@ -3,6 +3,9 @@ import { inMessage } from "./quarantine.ts";
 import { entryKeys } from "./tables.ts";
 import type { Connection } from "#duckdb/database.ts";
 
+/** The tables that references are staged in. */
+export const referenceTables = ["staged_member_of", "staged_members", "staged_pair", "staged_line"] as const;
+
 /** SQL of `reference`, for a WITH: what members, groups and records of their own say about memberships, a row each. */
 export const statedReferences = `
     listed AS (
@@ -14,7 +17,9 @@ export const statedReferences = `
       SELECT source, member, NULL AS given_kind, NULL AS member_key, NULL AS grp, group_key, NULL AS origin, NULL AS file,
         NULL AS line, 'member' AS told_by FROM listed
       UNION ALL SELECT source, NULL, reference.kind, reference.key, grp, NULL, NULL, NULL, NULL, 'group' FROM listing
-      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, file, line, 'pair' FROM staged_pair)`;
+      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, origin, NULL, NULL, 'pair' FROM staged_pair
+      UNION ALL SELECT source, NULL, member_kind, member_key, NULL, group_key, NULL, file, line, 'pair'
+      FROM staged_line JOIN staged_file USING (file))`;
 
 /**
  * Makes `link` from what members, groups and records of their own say about memberships.
@@ -49,9 +54,7 @@ export async function createLinks(connection: Connection, keepLinks: boolean): P
       CASE WHEN group_lost THEN group_state WHEN member_lost THEN member_state END AS lost_state
     FROM judged`);
   // Make room for what follows.
-  await connection.run(
-    "DROP TABLE key_owner; DROP TABLE staged_member_of; DROP TABLE staged_members; DROP TABLE staged_pair",
-  );
+  await connection.run(`DROP TABLE key_owner; ${referenceTables.map((table) => `DROP TABLE ${table}`).join("; ")}`);
   await connection.returnMemory();
 }
 

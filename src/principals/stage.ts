@@ -5,6 +5,7 @@ import { messageOf, RollcallError } from "#errors.ts";
 import { nfc, quote } from "#text.ts";
 import type { CompiledRules, JoinKey, Verdict } from "./compile.ts";
 import type { Entry, MembershipLines, SourceGroups, SourceRecord } from "./entry.ts";
+import type { Kind } from "./principal.ts";
 import { judgeRaw } from "./join.ts";
 import type { AddVerdict } from "./join.ts";
 import type { Connection } from "#duckdb/database.ts";
@@ -65,11 +66,11 @@ export async function stage(
   options: StageOptions,
 ): Promise<Staged> {
   const { signal, progress } = options;
-  for (const table of stagedNames)
-    await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${stagedTables[table]})`);
+  const tables = { ...stagedTables, staged_attributes: stagedTables.staged_attributes + rules.kept.ddl };
+  for (const table of stagedNames) await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (${tables[table]})`);
   // In one transaction; otherwise every insert would be one.
   return connection.transaction(async () => {
-    const rows = await openRows(connection.raw, stagedTables);
+    const rows = await openRows(connection.raw, tables);
     try {
       const yielder = createYielder(signal);
       const stager = createStager(rows, rules, options);
@@ -233,14 +234,17 @@ function createStager(
     return true;
   };
 
+  /** The numbers of the files of this source, by what their lines have in common. */
   const files = new Map<string, number>();
-  const numberOf = (file: string): number => {
-    const number = files.get(file) ?? files.size + 1;
-    if (number > files.size) {
-      files.set(file, number);
-      rows.append("staged_file", number, nfc(file));
-    }
-    return number;
+  let lastFile = 0;
+  const numberOf = (file: string, kind: Kind | null): number => {
+    const title = JSON.stringify([file, kind]);
+    const known = files.get(title);
+    if (known !== undefined) return known;
+    lastFile += 1;
+    files.set(title, lastFile);
+    rows.append("staged_file", lastFile, nfc(file), source, kind);
+    return lastFile;
   };
 
   /** Entries that may be joined are judged after everything has been read. */
@@ -265,8 +269,7 @@ function createStager(
     if (joinKey !== undefined) addRaw(entry, joinKey);
     if (verdict !== undefined) addVerdict(seq, source, entry, verdict);
     if (isExcluded) rows.append("staged_excluded", seq, source, entry.kind, nfc(entry.id), keyIsId(entry));
-    if (keepAttributes)
-      rows.append("staged_attributes", seq, nfc(rules.attributesRead(entry, isExcluded ? "scope" : "all")));
+    if (keepAttributes) rows.append("staged_attributes", seq, ...rules.kept.valuesOf(entry, isExcluded));
     if (takesReferences && (verdict ?? { verdict: "included" }).verdict === "included") addReferences(entry);
   };
 
@@ -275,6 +278,7 @@ function createStager(
       current = { name, users: 0, groups: 0 };
       source = sources.push(current) - 1;
       begun = { seq, excluded };
+      files.clear();
       rows.append("staged_source", source, nfc(name));
     },
     add: (record) => {
@@ -283,12 +287,12 @@ function createStager(
         addEntry(record);
       } else if (takesReferences) {
         const { group, member, origin } = record;
-        rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin), null, null);
+        rows.append("staged_pair", source, nfc(group), member.kind ?? null, nfc(member.key), nfc(origin));
       }
     },
     addLines: ({ text, delimiter, group, member, kind = null, file, line }) => {
       if (!takesReferences) return;
-      rows.execute(pairsOfLines, text, delimiter, source, group + 1, kind, member + 1, numberOf(file), line - 1);
+      rows.execute(pairsOfLines, text, delimiter, numberOf(file, kind), line - 1, group + 1, member + 1);
     },
     forget: () => {
       ({ excluded } = begun);
@@ -297,6 +301,7 @@ function createStager(
         (table) => table !== "staged_source" && stagedTables[table].includes("source INTEGER"),
       );
       return [
+        `DELETE FROM staged_line WHERE file IN (SELECT file FROM staged_file WHERE source = ${source});`,
         ...tables.map((table) => `DELETE FROM ${table} WHERE source = ${source};`),
         `DELETE FROM staged_group_name WHERE member > ${begun.seq};`,
         `DELETE FROM staged_attributes WHERE seq > ${begun.seq};`,
@@ -322,8 +327,8 @@ function createStager(
 
 /** Splitting is faster in columns of lines than in one expression over the text, where all is a constant. */
 const pairsOfLines = `
-  INSERT INTO staged_pair
-  SELECT $3::INTEGER, fields[$4::INTEGER], $5::VARCHAR, fields[$6::INTEGER], NULL, $7::INTEGER, $8::INTEGER + place
+  INSERT INTO staged_line
+  SELECT $3::INTEGER, $4::INTEGER + place, fields[$5::INTEGER], fields[$6::INTEGER]
   FROM (
     SELECT string_split(line, $2) AS fields, place
     FROM (
@@ -340,6 +345,11 @@ function normalKey(key: string): string {
   return nfc(key).toWellFormed();
 }
 
-function* chunksOf<Item>(items: readonly Item[]): Iterable<readonly Item[]> {
-  for (let from = 0; from < items.length; from += 1000) yield items.slice(from, from + 1000);
+/** Most have none, or few. */
+function chunksOf<Item>(items: readonly Item[]): Iterable<readonly Item[]> {
+  if (items.length === 0) return none;
+  return Array.from({ length: Math.ceil(items.length / 1000) }, (_, chunk) =>
+    items.slice(chunk * 1000, chunk * 1000 + 1000),
+  );
 }
+const none: readonly never[] = [];

@@ -51,8 +51,8 @@ export const stagedTables = {
   joined_record: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, origin VARCHAR",
   /** Entries that the rules leave out, unless they may be joined. Made by `stage`, read by `assemble`. */
   staged_excluded: "seq INTEGER, source INTEGER, kind VARCHAR, source_id VARCHAR, id_is_key INTEGER",
-  /** What the rules read of each entry, as JSON. Made by `stage` where causes are wanted, read by `assemble`. */
-  staged_attributes: "seq INTEGER, attributes VARCHAR",
+  /** What the rules read of each entry, in the further columns of `KeptAttributes`. Made by `stage` where causes are wanted, read by `assemble`. */
+  staged_attributes: "seq INTEGER",
   /** The source's groups and their names there, NULL where that is not known. Made by `stage`, read by `findGroups`. */
   staged_group: "seq INTEGER, name VARCHAR",
   /** Groups that a rule puts an entry into. Made by `stage`, read by `assemble`. */
@@ -63,14 +63,12 @@ export const stagedTables = {
   staged_member_of: "source INTEGER, member INTEGER, group_keys VARCHAR",
   /** The members that a group says it has. Made by `stage`, read by `createLinks`. */
   staged_members: "source INTEGER, grp INTEGER, members VARCHAR",
-  /**
-   * Memberships that are records of their own; one with a `line` is in a file, which is its `origin` in `staged_file`. Made by `stage`,
-   * read by `createLinks`.
-   */
-  staged_pair:
-    "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR, file INTEGER, line INTEGER",
-  /** The files that memberships were read from. Made by `stage`, read by `createLinks`. */
-  staged_file: "file INTEGER, name VARCHAR",
+  /** Memberships that are records of their own. Made by `stage`, read by `createLinks`. */
+  staged_pair: "source INTEGER, group_key VARCHAR, member_kind VARCHAR, member_key VARCHAR, origin VARCHAR",
+  /** Memberships that are lines of a file; `line` counts from 1. Made by `stage`, read by `createLinks`. */
+  staged_line: "file INTEGER, line INTEGER, group_key VARCHAR, member_key VARCHAR",
+  /** These files, and what their lines have in common. Made by `stage`, read by `createLinks`. */
+  staged_file: "file INTEGER, name VARCHAR, source INTEGER, member_kind VARCHAR",
 } as const;
 export type StagedTable = keyof typeof stagedTables;
 
