@@ -17,7 +17,7 @@ export interface Rows<Table extends string> {
 }
 
 /** The size of an insert: the fewer rows, the shorter the event loop is held. */
-const rowsPerInsert = 4096;
+const rowsPerInsert = 8192;
 
 /** How many inserts may wait besides the one that is running. */
 const mostWaiting = 2;
