@@ -165,6 +165,7 @@ export async function run(sync: Sync, options: RunOptions): Promise<RunResult> {
       history: ledger.history,
       signal: watching.signal(),
       recognize: news?.recognize,
+      listsLate: news?.mayRecognize,
     }).catch((error: unknown) => {
       if (error instanceof Recognized) return error;
       throw error;

@@ -38,6 +38,8 @@ export interface DesiredOptions {
   readonly now?: number | undefined;
   /** Called with a digest of all that was read. What it throws ends the planning. */
   readonly recognize?: ((digest: string) => Promise<void>) | undefined;
+  /** True: it may well end there, so the target is listed after that. */
+  readonly listsLate?: boolean | undefined;
   /** What the sources counted at earlier reads. Absent: nothing to compare with. */
   readonly history?: History | undefined;
   /** True: reads the sources even if they report no changes. */
@@ -103,11 +105,26 @@ export async function makeDesired(sync: Sync, workbench: Workbench, options: Des
   const known = options.mustRead === true ? undefined : reading?.known;
   const keepAttributes = options.keepAttributes === true || sync.expectations?.some(({ readsSource }) => readsSource);
   const names = isListedFirst ? knownNames : undefined;
-  const listing = isListedFirst ? undefined : beside(workbench, signal, list);
+  let listing: ReturnType<typeof beside<Listed>> | undefined;
+  const beginListing = (): void => {
+    if (!isListedFirst) listing ??= beside(workbench, signal, list);
+  };
+  const recognize = async (digest: string): Promise<void> => {
+    await options.recognize?.(digest);
+    beginListing();
+  };
+  if (known !== undefined || options.listsLate !== true) beginListing();
   let assembly: Assembly;
   try {
     assembly =
-      known?.assembly ?? (await readSources(sync, workbench, { ...options, keepAttributes, known: names }, counts));
+      known?.assembly ??
+      (await readSources(
+        sync,
+        workbench,
+        { ...options, recognize: options.recognize && recognize, keepAttributes, known: names },
+        counts,
+      ));
+    beginListing();
   } catch (error) {
     await listing?.stop();
     throw error;

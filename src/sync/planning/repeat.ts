@@ -36,6 +36,8 @@ export interface News {
    * @throws {Recognized} nothing is: the rest of the run would find what the last one has found
    */
   readonly recognize: (read: string) => Promise<void>;
+  /** Whether it can find that: the last run had nothing to change, and was configured like this one. */
+  readonly mayRecognize: boolean;
   /**
    * What to keep of a run that has looked and had nothing to change.
    * @returns undefined where the next run may find something else although nothing is new
@@ -114,6 +116,7 @@ export async function findNews(
     none: isSame
       ? { planned: repeated(document, document.readAt, "they were not read again"), warnings: document.warnings }
       : undefined,
+    mayRecognize: document?.read !== undefined,
     recognize: async (read) => {
       readNow = read;
       if (document?.read !== read || !(await isStill(document))) return;
