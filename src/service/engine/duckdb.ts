@@ -86,17 +86,20 @@ export async function openDuckDbEngine(options: DuckDbOptions): Promise<Engine> 
       const [only, ...more] = databases.names();
       const database = name === undefined ? (more.length === 0 ? only : undefined) : existing(name);
       return databases.use(async (connection) => {
+        // Whatever fails may have defined something before.
+        let mayDefine = true;
         try {
           if (database !== undefined) await connection.run(useOf(database, defaultSchema));
-          const total = await interruptible(connection, signal, async () =>
+          const executed = await interruptible(connection, signal, async () =>
             execute(databases, connection, sql, defaultSchema, sink),
           );
           if (database === undefined) await refuseUnplaced(connection);
-          return total;
+          ({ mayDefine } = executed);
+          return executed.rows;
         } catch (error) {
           throw meaningOf(error);
         } finally {
-          holdings.clear();
+          if (mayDefine) holdings.clear();
         }
       });
     },

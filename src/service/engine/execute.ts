@@ -1,4 +1,4 @@
-import { ResultReturnType } from "@duckdb/node-api";
+import { ResultReturnType, StatementType } from "@duckdb/node-api";
 import { identifier, literal } from "#duckdb/database.ts";
 import type { Connection } from "#duckdb/database.ts";
 import { InputError } from "#errors.ts";
@@ -13,10 +13,19 @@ const maxRows = 100_000;
 /** Statements that would change the instance for everybody, or reach files of the service. */
 const refused = ["ATTACH", "DETACH", "COPY", "EXPORT", "IMPORT", "INSTALL", "LOAD", "PRAGMA", "SET", "RESET", "CALL"];
 
+/** Statements that leave tables, views and macros as they are. */
+const plain = new Set([StatementType.SELECT, StatementType.INSERT, StatementType.UPDATE, StatementType.DELETE]);
+
+interface Executed {
+  /** How many rows the last statement has. */
+  readonly rows: number;
+  /** Whether there may be other tables, views or macros now. */
+  readonly mayDefine: boolean;
+}
+
 /**
  * Runs an administrator's statements in order, each in its own transaction unless they use BEGIN.
  * @param defaultSchema for tables that are named without a schema
- * @returns how many rows the last one has
  */
 export async function execute(
   databases: Databases,
@@ -24,19 +33,22 @@ export async function execute(
   sql: string,
   defaultSchema: string,
   sink: RowSink,
-): Promise<number> {
+): Promise<Executed> {
   let rows = 0;
+  let mayDefine = false;
   const statements = splitStatements(sql);
   for (const statement of statements) {
     const database = newDatabase(statement);
     if (database !== undefined) {
       await databases.create(database);
+      mayDefine = true;
       continue;
     }
     checkStatement(statement);
     try {
       await withinReach(connection, namedDatabases(statement, databases), defaultSchema, async () => {
         const result = await connection.raw.stream(statement.sql);
+        mayDefine ||= !plain.has(result.statementType);
         // DuckDB returns a column `Count` even for statements that return nothing.
         await sink.begin(result.returnType === ResultReturnType.NOTHING ? [] : result.columnNames());
         rows = await convert(result, maxRows, sink);
@@ -49,7 +61,7 @@ export async function execute(
       throw new InputError(`the statement on line ${statement.line}${before}: ${meaning.message}`, { cause: error });
     }
   }
-  return rows;
+  return { rows, mayDefine };
 }
 
 /** The databases that a statement names as `database.name`. */
