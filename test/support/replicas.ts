@@ -210,6 +210,13 @@ function versionOf(sync: string, n: number): Record<string, string> {
 /** How many daemons there are. */
 const count = 3;
 
+/** Whether a process is stopped by a signal. */
+async function isStopped(pid: number): Promise<boolean> {
+  const stat = await readFile(`/proc/${pid}/stat`, "latin1");
+  // The name before the state may hold spaces and parentheses.
+  return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+}
+
 export async function startReplicas({
   syncs,
   lease = 2_000,
@@ -397,6 +404,8 @@ export async function startReplicas({
           });
           const index = replicaOf(pid);
           if (signal === "SIGKILL") await at(index).running?.ended;
+          // The token is written before the signal: what is sent in between would come before it.
+          else await poll(`replica ${index} to stop`, async () => (await isStopped(pid)) || undefined);
           await setTraps(traps.filter((each) => each.token !== token));
           return index;
         },
