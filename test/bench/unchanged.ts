@@ -275,7 +275,8 @@ const runsInDaemon: readonly (string | undefined)[] = [
   "new files",
   "new files",
   "nothing new",
-  ...Array.from({ length: 5 }, () => undefined),
+  ...Array.from({ length: 4 }, () => undefined),
+  "nothing new",
   "new files, its tenth run",
 ];
 
