@@ -215,8 +215,11 @@ function watch(
   });
 }
 
-/** How long a client that has closed its side may wait before it is asked whether it is there, and between two times. */
-const askInterval = 2_000;
+/**
+ * How long after a client has closed its side it is asked whether it is there, then how long until the next times, in milliseconds. One
+ * that has gone is found out the second time: by then the reset that answers the first one has arrived.
+ */
+const askPauses = { first: 1_000, second: 250, further: 2_000 } as const;
 
 /**
  * A client that has gone and one that has only closed its side of the connection look the same until something is sent:
@@ -225,16 +228,19 @@ const askInterval = 2_000;
 function askWhetherThere(request: FastifyRequest, { raw }: FastifyReply): void {
   const { socket, httpVersion } = request.raw;
   let timer: NodeJS.Timeout | undefined;
-  const begin = (): void => {
-    if (httpVersion === "1.0") return;
-    timer = setInterval(() => {
+  const askAfter = (pause: number, next: number): void => {
+    timer = setTimeout(() => {
       if (!raw.headersSent) raw.writeProcessing();
-    }, askInterval);
+      askAfter(next, askPauses.further);
+    }, pause);
+  };
+  const begin = (): void => {
+    if (httpVersion !== "1.0") askAfter(askPauses.first, askPauses.second);
   };
   socket.once("end", begin);
   raw.once("close", () => {
     socket.off("end", begin);
-    clearInterval(timer);
+    clearTimeout(timer);
   });
 }
 
