@@ -216,10 +216,10 @@ function watch(
 }
 
 /**
- * How long after a client has closed its side it is asked whether it is there, then how long until the next times, in milliseconds. One
- * that has gone is found out the second time: by then the reset that answers the first one has arrived.
+ * How long after a client has closed its side it is asked whether it is there, and then until each next time, in milliseconds; the last
+ * is for all that follow. One that has gone is found out the second time: by then the reset that answers the first one has arrived.
  */
-const askPauses = { first: 1_000, second: 250, further: 2_000 } as const;
+const askPauses: readonly number[] = [1_000, 250, 2_000];
 
 /**
  * A client that has gone and one that has only closed its side of the connection look the same until something is sent:
@@ -228,14 +228,17 @@ const askPauses = { first: 1_000, second: 250, further: 2_000 } as const;
 function askWhetherThere(request: FastifyRequest, { raw }: FastifyReply): void {
   const { socket, httpVersion } = request.raw;
   let timer: NodeJS.Timeout | undefined;
-  const askAfter = (pause: number, next: number): void => {
-    timer = setTimeout(() => {
-      if (!raw.headersSent) raw.writeProcessing();
-      askAfter(next, askPauses.further);
-    }, pause);
+  const ask = (time: number): void => {
+    timer = setTimeout(
+      () => {
+        if (!raw.headersSent) raw.writeProcessing();
+        ask(time + 1);
+      },
+      askPauses[time] ?? askPauses.at(-1),
+    );
   };
   const begin = (): void => {
-    if (httpVersion !== "1.0") askAfter(askPauses.first, askPauses.second);
+    if (httpVersion !== "1.0") ask(0);
   };
   socket.once("end", begin);
   raw.once("close", () => {
