@@ -31,7 +31,7 @@ interface Sample {
 /**
  * `npm run bench -- unchanged [--n 100000,1000000] [--rounds 5] [--settle 10]`: a run that finds nothing to change in a directory of so
  * many users (of more than 300,000 in one round), in CSV files: by `rollcall apply` alone, which starts the service for itself, and by a service and daemon
- * that run: soon after their start, and when they have done some runs. Where files are new, a column that no rule reads has changed, so that everything is read; in another order, everything is
+ * that run. Where files are new, a column that no rule reads has changed, so that everything is read; in another order, everything is
  * planned, too; otherwise they are those of the run before. Beside them DuckDB alone, which reads the same files and the same list and joins them. Linux only.
  */
 export async function unchanged(args: readonly string[]): Promise<Figure[]> {
@@ -223,7 +223,7 @@ async function apply(folder: string): Promise<Sample> {
 }
 
 /**
- * Runs in one process: the first finds nothing loaded, and in the first ones V8 still compiles.
+ * Runs in one process: the first finds nothing loaded.
  * @param options.settle how long after a run its memory is looked at, in seconds
  * @param options.list the file that the service's list is written to
  * @param options.renew makes the files new
@@ -245,8 +245,8 @@ async function inDaemon(
     const { url, session } = await present(folder);
     await runApart<Timing>("client.ts", { url, session, answer: list } satisfies ClientRequest);
     const samples: [string, Sample][] = [];
-    for (const name of runsInDaemon) {
-      if (name !== "nothing new") await renew();
+    for (const name of ["nothing new", "new files", "new files", "nothing new"]) {
+      if (name === "new files") await renew();
       await writeFile(`/proc/${child.pid}/clear_refs`, "5");
       await delaysOf(child);
       const before = await cpuOf(child.pid);
@@ -258,7 +258,6 @@ async function inDaemon(
       const cpu = (await cpuOf(child.pid)) - before;
       const peak = await memoryOf(child.pid, "VmHWM");
       const eventLoop = await delaysOf(child);
-      if (name === undefined) continue;
       await sleep(settle * 1000);
       samples.push([name, { milliseconds, cpu, peak, eventLoop, after: await memoryOf(child.pid, "VmRSS") }]);
     }
@@ -268,17 +267,6 @@ async function inDaemon(
     await exit;
   }
 }
-
-/** What each run of a process is called; undefined: it only makes the process one that has done some. */
-const runsInDaemon: readonly (string | undefined)[] = [
-  "nothing new",
-  "new files",
-  "new files",
-  "nothing new",
-  ...Array.from({ length: 4 }, () => undefined),
-  "nothing new",
-  "new files, its tenth run",
-];
 
 interface Run {
   readonly id: string;
